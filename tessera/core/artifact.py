@@ -1,0 +1,105 @@
+"""A compiled kernel as data: everything the runtime needs to launch it, and nothing of MLIR or LLVM.
+
+Calling convention, the same on every target: the kernel's arguments are a list of 8-byte `Slot`s, in the order of
+`Artifact.slots`.  On the CPU they lie in one array and the entry point is
+
+    int32_t entry(const int64_t *slots, int64_t first_group, int64_t past_last_group, void *scratch,
+                  const volatile int32_t *cancel)
+
+which runs groups [first_group, past_last_group) and returns 0, or 1 when it saw `*cancel != 0` and stopped.
+`scratch` is 64-byte aligned memory of `scratch_bytes`, private to the calling thread.  On a GPU each slot is one
+kernel parameter.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tessera.core.program.types import Type
+from tessera.core.source import Source, Span
+from tessera.core.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One 8-byte argument.
+
+    kind "pointer": address of array parameter `parameter`
+         "stride": stride in elements of axis `axis` (only of arrays that are not contiguous)
+         "scalar": a scalar parameter's value, in its own dtype, in the low bytes
+         "symbol": the extent named `symbol`
+         "grid":   groups along `axis` (0..2) of the launch
+         "lanes":  lanes of the whole launch (for kernels without `tile[...]`)
+         "workspace": address of a zeroed global buffer of `bytes` bytes shared by all groups of one launch
+    """
+
+    kind: str
+    parameter: int = 0
+    axis: int = 0
+    symbol: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One parameter as the launcher checks it; `type` is an Array or a Scalar."""
+
+    name: str
+    type: Type
+    mutable: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRule:
+    """How many groups a launch has.
+
+    kind "groups": explicit groups of `group` lanes along each axis; a call without a grid launches
+                   ceil(domain / lanes in a group) groups, where domain is the largest of `extents`
+         "lanes":  no `tile[...]`: the domain (largest of `extents`, or grid x block) is cut into pieces of
+                   `lanes_per_group` lanes, each of which is one unit of work
+         "ranges": one group a point of the product over `ranges` of ceil(extent / step)
+         "single": one group
+    `extents` and the first of each pair in `ranges` hold numbers or symbol names.
+    """
+
+    kind: str
+    extents: tuple[int | str, ...] = ()
+    group: tuple[int, ...] = ()
+    lanes_per_group: int = 0
+    ranges: tuple[tuple[int | str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one group (CPU: one thread) needs; GPU fields are None elsewhere.  Bytes, and registers a lane."""
+
+    scratch_bytes: int = 0
+    shared_bytes: int = 0
+    registers: int | None = None
+    spill_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A compiled kernel.
+
+    key: content address (hex) of program, target, options and toolchain versions
+    code: an ELF object (CPU) or a cubin (CUDA), empty for "interpret"
+    entry: the symbol to call or launch
+    bounded: no loop whose trip count depends on the arguments, so a small launch may run in the caller's thread
+    """
+
+    key: str
+    name: str
+    target: Target
+    code: bytes
+    entry: str
+    bindings: tuple[Binding, ...]
+    symbols: tuple[tuple[str, int, int, int], ...]  # (name, parameter, axis, scale), first binding first
+    slots: tuple[Slot, ...]
+    launch: LaunchRule
+    resources: Resources
+    bounded: bool
+    source: Source
+    span: Span
+    toolchain: Mapping[str, str] = field(default_factory=dict)

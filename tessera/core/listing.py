@@ -1,0 +1,34 @@
+"""One level of a compilation as text, each line linked to the user's source and to the operations it came from."""
+
+from dataclasses import dataclass
+
+from tessera.core.source import Span
+
+LEVELS = ("source", "tile", "target", "llvm", "asm", "ptx", "sass")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One printed line.
+
+    `spans` are the places in the user's text it came from (none: the compiler made it up); `ops` are the identities
+    of the operations it stands for: numbers given once, when the kernel becomes Tile IR, and kept by every pass.
+    """
+
+    text: str
+    spans: tuple[Span, ...] = ()
+    ops: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The text of one level, `level` in LEVELS, as it stood after `stage` (a pass name, or "" for the final one)."""
+
+    level: str
+    stage: str
+    lines: tuple[Line, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole text, lines joined by newlines."""
+        return "\n".join(line.text for line in self.lines)

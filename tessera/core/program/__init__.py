@@ -1,0 +1,1 @@
+"""A kernel as data: types, values, operations.  What the frontend makes, and every target reads."""

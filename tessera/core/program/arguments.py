@@ -1,0 +1,24 @@
+"""What the frontend needs to know of a launch's arguments: types and shapes, never values."""
+
+from dataclasses import dataclass
+
+from tessera.core.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayArgument:
+    """An array: element type, extents, and whether it is C-contiguous."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    contiguous: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArgument:
+    """A number.  `dtype` is its own type (a Python float is f32, an int i64, a bool bool)."""
+
+    dtype: DType
+
+
+Argument = ArrayArgument | ScalarArgument

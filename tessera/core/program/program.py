@@ -1,0 +1,116 @@
+"""Operations, blocks and whole kernels, as immutable data in structured SSA form.
+
+`spec.py` beside this file is the table of every opcode: operands, attributes, results and effects.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tessera.core.program.types import Type
+from tessera.core.source import NOWHERE, Source, Span
+
+Attribute = int | float | bool | str | None | tuple["Attribute", ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """One SSA value.  Identity is the object; `name` is a hint for printing (the user's variable)."""
+
+    type: Type
+    name: str = ""
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One operation: `opcode` names a row of the table in `spec.py`."""
+
+    opcode: str
+    operands: tuple[Value, ...] = ()
+    results: tuple[Value, ...] = ()
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    regions: tuple["Block", ...] = ()
+    span: Span = NOWHERE
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A straight list of operations; the last one of a region's block is a `yield`."""
+
+    arguments: tuple[Value, ...] = ()
+    ops: tuple[Op, ...] = ()
+
+    def walk(self) -> Iterator[Op]:
+        """Every operation, outer before inner, in program order."""
+        for op in self.ops:
+            yield op
+            for region in op.regions:
+                yield from region.walk()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parameter:
+    """One parameter: `value.type` is an `Array` or a `Scalar`; `mutable` arrays may be written."""
+
+    name: str
+    value: Value
+    mutable: bool = False
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A shape name: bound at launch from axis `axis` of parameter `parameter`, times `scale`.
+
+    `K/tp` with tp = 2 in an annotation binds K to twice the extent that is found.
+    """
+
+    name: str
+    parameter: int
+    axis: int
+    scale: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """How many lanes `kernel(args)` launches when the user gives no grid.
+
+    `kind` is "lanes" (one a point: the largest of `extents`, numbers or symbol names) or "single" (no lane or
+    group id is used: one group, whose independent tile ranges are spread over groups).
+    """
+
+    kind: str
+    extents: tuple[int | str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A kernel for one set of argument types.
+
+    group: lanes a group along each axis when the kernel says `tile[...]`, else None (one group: the whole domain)
+    shared_limit: bytes from `shared(...)`, else None
+    symbols: every shape symbol, first binding first
+    options: schedule options (from the user or the tuner), e.g. `{"lanes": 256}`
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: Block
+    symbols: tuple[Symbol, ...]
+    domain: Domain
+    group: tuple[int, ...] | None = None
+    shared_limit: int | None = None
+    options: Mapping[str, Attribute] = field(default_factory=dict)
+    source: Source = Source("<unknown>", "")
+    span: Span = NOWHERE
+
+
+def find(block: Block, wanted: Callable[[Op], bool]) -> Op | None:
+    """The first operation, in program order, for which `wanted` holds."""
+    return next((op for op in block.walk() if wanted(op)), None)

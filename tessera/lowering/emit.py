@@ -1,0 +1,96 @@
+"""Write MLIR operations by name: the one way all stages create IR.
+
+`Emitter` wraps an insertion point and a current location.  It builds through `ir.Operation.create`, which needs no
+Python module of the dialect (those cost 10 to 25 ms each to import); the dialect itself is registered in C++.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tessera.core.mlir import ir
+
+
+class Emitter:
+    """Creates operations at the current insertion point, with the current location.
+
+    Values are MLIR values; types are MLIR types or their text (`"vector<32xf32>"`), parsed once and kept.
+    """
+
+    def __init__(self, block: Any, location: Any) -> None:
+        self.point: Any = ir.InsertionPoint(block)
+        self.location: Any = location
+        self._types: dict[str, Any] = {}
+        self._attributes: dict[str, Any] = {}
+
+    def type(self, text: Any) -> Any:
+        """Return the MLIR type for its text; a type passes through."""
+        if not isinstance(text, str):
+            return text
+        found = self._types.get(text)
+        if found is None:
+            found = self._types[text] = ir.Type.parse(text)
+        return found
+
+    def attribute(self, text: Any) -> Any:
+        """Return the MLIR attribute for its text; an attribute passes through."""
+        if not isinstance(text, str):
+            return text
+        found = self._attributes.get(text)
+        if found is None:
+            found = self._attributes[text] = ir.Attribute.parse(text)
+        return found
+
+    def create(
+        self,
+        name: str,
+        operands: Sequence[Any] = (),
+        results: Sequence[Any] = (),
+        attributes: Mapping[str, Any] | None = None,
+        regions: int = 0,
+    ) -> Any:
+        """Create operation `name` and return it."""
+        return ir.Operation.create(
+            name,
+            results=[self.type(t) for t in results],
+            operands=list(operands),
+            attributes={k: self.attribute(v) for k, v in (attributes or {}).items()},
+            regions=regions,
+            loc=self.location,
+            ip=self.point,
+        )
+
+    def value(self, name: str, operands: Sequence[Any], result: Any, attributes: Mapping[str, Any] | None = None) -> Any:
+        """Create an operation with one result and return that result."""
+        return self.create(name, operands, [result], attributes).results[0]
+
+    def constant(self, value: float, type_: Any) -> Any:
+        """An `arith.constant` of a scalar type, or a splat of a vector or tensor type (text or MLIR type)."""
+        kind = self.type(type_)
+        shaped = isinstance(kind, ir.ShapedType)
+        element = ir.ShapedType(kind).element_type if shaped else kind
+        scalar = (
+            ir.IntegerAttr.get(element, int(value))
+            if isinstance(element, ir.IntegerType | ir.IndexType)
+            else ir.FloatAttr.get(element, float(value), loc=self.location)
+        )
+        attribute = ir.DenseElementsAttr.get_splat(kind, scalar) if shaped else scalar
+        return self.value("arith.constant", (), kind, {"value": attribute})
+
+    @contextmanager
+    def at(self, block: Any) -> Iterator[None]:
+        """Emit at the end of `block` inside the `with`."""
+        before, self.point = self.point, ir.InsertionPoint(block)
+        try:
+            yield
+        finally:
+            self.point = before
+
+    @contextmanager
+    def located(self, location: Any) -> Iterator[None]:
+        """Give what is emitted inside the `with` another location."""
+        before, self.location = self.location, location
+        try:
+            yield
+        finally:
+            self.location = before
