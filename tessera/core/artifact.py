@@ -59,7 +59,8 @@ class LaunchRule:
                    `lanes_per_group` lanes, each of which is one unit of work
          "ranges": one group a point of the product over `ranges` of ceil(extent / step)
          "single": one group
-    `extents` and the first of each pair in `ranges` hold numbers or symbol names.
+    `extents`, `count` and the first of each pair in `ranges` hold numbers or symbol names.  Where `count` is not
+    empty, its largest is the number of groups of a call without a grid (kind "groups").
     """
 
     kind: str
@@ -67,6 +68,7 @@ class LaunchRule:
     group: tuple[int, ...] = ()
     lanes_per_group: int = 0
     ranges: tuple[tuple[int | str, int], ...] = ()
+    count: tuple[int | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

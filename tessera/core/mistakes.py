@@ -1,6 +1,7 @@
 """The catalogue of mistakes: one class and one code each, with the text a user sees as its title.
 
-Raise the class with a message that names the user's own things, the span, and the remedy as `hint`.
+Raise the class with a message that names the user's own things, the span, and the remedy as `hint`.  Codes: E0xx the
+text, E1xx names and types, E2xx shapes and memory, E3xx control flow, E4xx launches, E5xx sanitizer, E9xx ours.
 """
 
 from tessera.core.errors import TesseraError
@@ -13,8 +14,466 @@ class SyntaxMistake(TesseraError):
     title = "syntax error"
 
 
+class UnsupportedSyntax(TesseraError):
+    """Python that has no meaning in a kernel.  Example: `try:` inside a kernel."""
+
+    code = "TSR-E002"
+    title = "not available in a kernel"
+
+
+class OutsideKernel(TesseraError):
+    """An operation of the language used in ordinary Python.  Example: `tile.linear_id()` at top level."""
+
+    code = "TSR-E003"
+    title = "used outside a kernel"
+
+
+class BadAnnotation(TesseraError):
+    """A parameter's annotation that is not a type.  Example: `x: f33[n]`."""
+
+    code = "TSR-E004"
+    title = "unknown annotation"
+
+
+class BadKernelOption(TesseraError):
+    """A decorator option that is not legal.  Example: `@kernel tile[(0,)]`."""
+
+    code = "TSR-E005"
+    title = "bad kernel option"
+
+
+class UndefinedName(TesseraError):
+    """A name that nothing defines.  Example: `y[i] = alfa * x[i]`."""
+
+    code = "TSR-E101"
+    title = "unknown name"
+
+
+class UnknownAttribute(TesseraError):
+    """An attribute that does not exist.  Example: `tile.linear_idx()`."""
+
+    code = "TSR-E102"
+    title = "unknown attribute"
+
+
+class MaybeUndefined(TesseraError):
+    """A name that only some paths define.  Example: `v` set in one branch of an `if` and used after it."""
+
+    code = "TSR-E103"
+    title = "may have no value here"
+
+
+class WrongArguments(TesseraError):
+    """An operation called with the wrong arguments.  Example: `tile.dot(a)`."""
+
+    code = "TSR-E104"
+    title = "wrong arguments"
+
+
+class TypeMismatch(TesseraError):
+    """An operation applied to a type it has no meaning for.  Example: `x[i] << 1` with f32 `x`."""
+
+    code = "TSR-E105"
+    title = "type mismatch"
+
+
+class LossyStore(TesseraError):
+    """A float stored into integers.  Example: `counts[i] = 0.5`."""
+
+    code = "TSR-E106"
+    title = "store would lose the fraction"
+
+
+class NotAValue(TesseraError):
+    """A thing of the language used where a value is needed.  Example: `y[i] = tile.linear_id`."""
+
+    code = "TSR-E107"
+    title = "not a value"
+
+
+class NotCallable(TesseraError):
+    """Something that cannot be called in a kernel.  Example: `print(x)`."""
+
+    code = "TSR-E108"
+    title = "cannot be called in a kernel"
+
+
+class ConstantNeeded(TesseraError):
+    """A number that must be known when the kernel is compiled.  Example: `tshared.alloc[f32](k)` with a loop's `k`."""
+
+    code = "TSR-E109"
+    title = "must be a constant"
+
+
+class LiteralOverflow(TesseraError):
+    """A literal outside its type.  Example: `b[i] = 300` with i8 `b`."""
+
+    code = "TSR-E110"
+    title = "number does not fit"
+
+
+class DivisionByZero(TesseraError):
+    """A constant division by zero.  Example: `x[i // 0]`."""
+
+    code = "TSR-E111"
+    title = "division by zero"
+
+
+class ShapeMismatch(TesseraError):
+    """Tiles whose shapes do not broadcast.  Example: a (128,) tile plus a (64,) tile."""
+
+    code = "TSR-E201"
+    title = "shapes do not agree"
+
+
+class DotShape(TesseraError):
+    """A matrix product whose inner extents differ.  Example: `tile.dot(a, b)` of (16, 8) and (16, 8)."""
+
+    code = "TSR-E202"
+    title = "matrix shapes do not agree"
+
+
+class WrongRank(TesseraError):
+    """Too many indices, or an operation that needs another rank.  Example: `x[i, j]` with `x: f32[n]`."""
+
+    code = "TSR-E203"
+    title = "wrong number of indices"
+
+
+class BadAxis(TesseraError):
+    """An axis the tile does not have.  Example: `tile.sum(t, axis=2)` of a matrix."""
+
+    code = "TSR-E204"
+    title = "no such axis"
+
+
+class BadSlice(TesseraError):
+    """A slice whose extent is not a constant, or with a step.  Example: `x[i:j]`."""
+
+    code = "TSR-E205"
+    title = "slice has no fixed extent"
+
+
+class ReadOnlyParameter(TesseraError):
+    """A write to a parameter without `mut`.  Example: `x[i] = 0.0` with `x: f32[n]`."""
+
+    code = "TSR-E206"
+    title = "parameter is read only"
+
+
+class SharedOverflow(TesseraError):
+    """More shared memory than the kernel's budget.  Example: 16 KiB allocated under `shared(8_KiB)`."""
+
+    code = "TSR-E207"
+    title = "shared memory budget exceeded"
+
+
+class SharedNeedsTile(TesseraError):
+    """Shared memory or a barrier together with lane ids in a kernel without `tile[...]`."""
+
+    code = "TSR-E208"
+    title = "groups are not given"
+
+
+class UnknownSharedShape(TesseraError):
+    """`tile.alloc_shared()` of which nothing tells the shape."""
+
+    code = "TSR-E209"
+    title = "shared memory without a shape"
+
+
+class BadReshape(TesseraError):
+    """A reshape that changes the number of elements."""
+
+    code = "TSR-E210"
+    title = "cannot reshape"
+
+
+class BadCopy(TesseraError):
+    """An asynchronous copy whose two sides differ.  Example: 64 elements into a buffer of 128."""
+
+    code = "TSR-E211"
+    title = "copy does not fit"
+
+
+class BadWidth(TesseraError):
+    """A cooperative group or shuffle whose size is not a power of two that fits.  Example: `size=48`."""
+
+    code = "TSR-E212"
+    title = "bad group size"
+
+
+class UnknownSwizzle(TesseraError):
+    """A swizzle that does not exist.  Example: `swizzle="xorr"`."""
+
+    code = "TSR-E213"
+    title = "unknown swizzle"
+
+
+class LaneIndexedTile(TesseraError):
+    """A tile indexed by a running index.  Example: `t[i]` with a tile `t`."""
+
+    code = "TSR-E214"
+    title = "tiles are not indexed element by element"
+
+
+class UnsupportedReturn(TesseraError):
+    """A `return` with a value, or inside a loop."""
+
+    code = "TSR-E301"
+    title = "return not possible here"
+
+
+class UnsupportedLoop(TesseraError):
+    """A loop over something that is not a range.  Example: `for v in x:` over an array."""
+
+    code = "TSR-E302"
+    title = "cannot loop over this"
+
+
+class ZeroStep(TesseraError):
+    """A range with a step of zero, or a running step."""
+
+    code = "TSR-E303"
+    title = "bad step"
+
+
+class UnstableLoopType(TesseraError):
+    """A variable that changes shape or kind from one trip of a loop to the next."""
+
+    code = "TSR-E304"
+    title = "variable changes its type in the loop"
+
+
+class BranchMismatch(TesseraError):
+    """A variable that has one kind of value after `if` and another after `else`."""
+
+    code = "TSR-E305"
+    title = "branches disagree"
+
+
+class MmaOutsideRange(TesseraError):
+    """`tile.mma_sync` outside `for m, n, k in tile.mma(...)`."""
+
+    code = "TSR-E306"
+    title = "mma_sync without its loop"
+
+
+class DeadBreak(TesseraError):
+    """`break` or `continue` that is not the last statement of its branch."""
+
+    code = "TSR-E307"
+    title = "statement is never reached"
+
+
+class MissingSchedule(TesseraError):
+    """A launch domain that cannot be derived from the kernel."""
+
+    code = "TSR-E401"
+    title = "how many lanes?"
+
+
+class NoImplementation(TesseraError):
+    """A kernel whose body is `...`, called."""
+
+    code = "TSR-E402"
+    title = "kernel has no body"
+
+
+class NotDivisible(TesseraError):
+    """An annotation's division that has no value or leaves a remainder.  Example: `K/tp` without `tp`."""
+
+    code = "TSR-E403"
+    title = "extent does not divide"
+
+
+class ArgumentType(TesseraError):
+    """An argument whose dtype or rank is not the parameter's.  Example: an f64 array for `x: f32[n]`."""
+
+    code = "TSR-E404"
+    title = "wrong argument type"
+
+
 class CompilerCrash(TesseraError):
     """The code generator died or produced invalid IR: our fault.  The message names a reproducer file."""
 
     code = "TSR-E900"
     title = "the compiler failed"
+
+
+class ToolMissing(TesseraError):
+    """A program of the CUDA toolkit that is neither in the environment nor on PATH.  Example: no `ptxas`."""
+
+    code = "TSR-E701"
+    title = "a CUDA tool is missing"
+
+
+class UnknownArchitecture(TesseraError):
+    """A GPU architecture Tessera does not compile for.  Example: `cuda:sm_70`."""
+
+    code = "TSR-E702"
+    title = "unknown GPU architecture"
+
+
+class NotOnCuda(TesseraError):
+    """A construct or size the CUDA target cannot run.  Example: a group of 2048 lanes (a block holds 1024)."""
+
+    code = "TSR-E703"
+    title = "cannot run on a GPU"
+
+
+class CudaFailure(TesseraError):
+    """The CUDA driver refused something.  Example: no GPU, or a launch that needs more shared memory than there is."""
+
+    code = "TSR-E704"
+    title = "the CUDA driver reports an error"
+
+
+class CompileTimeout(TesseraError):
+    """A compilation that took longer than the setting `compile_timeout` allows."""
+
+    code = "TSR-E901"
+    title = "the compiler took too long"
+
+
+class BadSetting(TesseraError):
+    """A setting that does not exist or cannot have that value.  Example: `TESSERA_THREADS=0`."""
+
+    code = "TSR-E902"
+    title = "bad setting"
+
+
+class NoSource(TesseraError):
+    """The text of a kernel cannot be found.  Example: `kernel(lambda x: x)`, or a function that `exec` made."""
+
+    code = "TSR-E006"
+    title = "no source"
+
+
+class Race(TesseraError):
+    """Two lanes touch one element, one of them writes, and nothing orders them.  Example: `y[0] = x[i]` in every lane."""
+
+    code = "TSR-E501"
+    title = "race between lanes"
+
+
+class MissingBarrier(TesseraError):
+    """Shared memory one lane writes and another uses, with no barrier between.
+
+    Example: `smem[i] = v` and then `smem[i - 1]` without `tbarrier()`.
+    """
+
+    code = "TSR-E502"
+    title = "missing barrier"
+
+
+class DivergentBarrier(TesseraError):
+    """A barrier that only some lanes of the group reach.  Example: `if i < 16: tbarrier()`."""
+
+    code = "TSR-E503"
+    title = "not every lane reaches the barrier"
+
+
+class OutOfBounds(TesseraError):
+    """An element outside its array, seen by the sanitizer.  Example: `y[i + 1]` in the last lane."""
+
+    code = "TSR-E504"
+    title = "index out of bounds"
+
+
+class UninitialisedRead(TesseraError):
+    """Shared memory read before anything wrote it."""
+
+    code = "TSR-E505"
+    title = "uninitialised shared memory"
+
+
+class CopyInFlight(TesseraError):
+    """Shared memory used while an asynchronous copy may still be filling it: a `tbarrier()` has to come first."""
+
+    code = "TSR-E506"
+    title = "copy still in flight"
+
+
+class LaneDependentTile(TesseraError):
+    """A tile that would differ between lanes.  Example: `x[i:i+4]` with `i = tile.linear_id()`."""
+
+    code = "TSR-E507"
+    title = "tile depends on the lane"
+
+
+class ArgumentCount(TesseraError):
+    """A call with too few, too many or misnamed arguments.  Example: `scale(x, y)` without `alpha`."""
+
+    code = "TSR-E410"
+    title = "wrong number of arguments"
+
+
+class NotAnArray(TesseraError):
+    """Something that is no array, given for one.  Example: `scale([1.0, 2.0], y, 3.0)`."""
+
+    code = "TSR-E411"
+    title = "not an array"
+
+
+class ReadOnlyArray(TesseraError):
+    """An array that must not be written, given for a `mut` parameter.  Example: a NumPy array that is not writeable."""
+
+    code = "TSR-E412"
+    title = "array is read only"
+
+
+class WrongDevice(TesseraError):
+    """An array in another device's memory.  Example: a CUDA array given to a kernel compiled for the CPU."""
+
+    code = "TSR-E413"
+    title = "array lies on another device"
+
+
+class ExtentMismatch(TesseraError):
+    """Arguments that give one shape name two values.  Example: `x` has n = 100 and `y` has n = 90."""
+
+    code = "TSR-E414"
+    title = "extents do not agree"
+
+
+class ScalarRange(TesseraError):
+    """A number that the parameter's type cannot hold.  Example: 300 for `k: i8`, or 2.5 for `k: i32`."""
+
+    code = "TSR-E415"
+    title = "number does not fit the parameter"
+
+
+class OverlappingArrays(TesseraError):
+    """Two different views of one memory, one of them written.  Example: `shift(x[:-1], x[1:])`."""
+
+    code = "TSR-E416"
+    title = "arrays overlap"
+
+
+class BadGrid(TesseraError):
+    """A grid or block that cannot be launched.  Example: `k[(4,), (64,)]` for a kernel of `tile[(128,)]`."""
+
+    code = "TSR-E417"
+    title = "bad launch grid"
+
+
+class NotAvailableYet(TesseraError):
+    """A part of the language that this version does not have.  Example: streams."""
+
+    code = "TSR-E418"
+    title = "not available yet"
+
+
+class UnknownLevel(TesseraError):
+    """A level of the compiler that does not exist, or not for this target.  Example: `inspect_ir("ptx")` on the CPU."""
+
+    code = "TSR-E419"
+    title = "no such level"
+
+
+class TuningFailed(TesseraError):
+    """A search in which no configuration could be compiled and run."""
+
+    code = "TSR-E420"
+    title = "nothing to choose from"

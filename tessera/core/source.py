@@ -1,5 +1,6 @@
 """Where a value came from in the user's text: `Source` holds the text, `Span` a range of it."""
 
+import re
 from dataclasses import dataclass, field
 
 
@@ -18,7 +19,8 @@ class Source:
 
     def line(self, number: int) -> str:
         """Return line `number` (1-based, in the file's own numbering), or an empty string."""
-        lines = self.text.splitlines()
+        # Not splitlines(), which also breaks lines where Python does not: form feeds, U+2028 ...
+        lines = re.split(r"\r\n|\r|\n", self.text)
         index = number - self.first_line
         return lines[index] if 0 <= index < len(lines) else ""
 

@@ -23,6 +23,13 @@ class Emitter:
         self._types: dict[str, Any] = {}
         self._attributes: dict[str, Any] = {}
 
+    @classmethod
+    def before(cls, operation: Any) -> "Emitter":
+        """An emitter that writes just before `operation`, with its location."""
+        emitter = cls(operation.block, operation.location)
+        emitter.point = ir.InsertionPoint(operation)
+        return emitter
+
     def type(self, text: Any) -> Any:
         """Return the MLIR type for its text; a type passes through."""
         if not isinstance(text, str):

@@ -81,8 +81,9 @@ class Symbol:
 class Domain:
     """How many lanes `kernel(args)` launches when the user gives no grid.
 
-    `kind` is "lanes" (one a point: the largest of `extents`, numbers or symbol names) or "single" (no lane or
-    group id is used: one group, whose independent tile ranges are spread over groups).
+    `kind` is "lanes" (one a point: the largest of `extents`, numbers or symbol names; empty when it cannot be
+    derived and a grid must be given), "groups" (the largest of `extents` is the number of groups) or "single" (no
+    lane or group id is used: one group, whose independent tile ranges are spread over groups).
     """
 
     kind: str

@@ -1,0 +1,32 @@
+"""What a compilation hands back: the artifact, and, when somebody looks, every level and every pass.
+
+Plain data that imports no MLIR: it travels from the worker process to the notebook, and lies in the cache.
+"""
+
+from dataclasses import dataclass
+
+from tessera.core.artifact import Artifact
+from tessera.core.listing import Listing
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One pass that ran: its kebab-case `name`, the level it worked on, how long it took, whether it changed anything."""
+
+    name: str
+    level: str
+    seconds: float
+    changed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compiled kernel.
+
+    listings: every level in order, the state after each pass included (`Listing.stage`); empty when nobody looked
+    passes: in the order they ran; empty when nobody looked
+    """
+
+    artifact: Artifact
+    listings: tuple[Listing, ...] = ()
+    passes: tuple[PassRecord, ...] = ()

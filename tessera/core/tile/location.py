@@ -1,0 +1,75 @@
+"""Locations of the IR: which operation of the kernel, and which place of the user's text, something came from.
+
+An operation made from operation 17 of a Program carries `loc("op17"("cell.py":3:5 to 3:9))`; several of them fused
+carry a FusedLoc.  Columns of a location are 1-based and the end is exclusive, as in `Span`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tessera.core.mlir import ir
+from tessera.core.source import NOWHERE, Span
+
+_IDENTITY: Final = re.compile(r"op(\d+)\Z")
+
+
+def place(span: Span) -> Any:
+    """The location of a span, unknown for NOWHERE."""
+    if span == NOWHERE:
+        return ir.Location.unknown()
+    return ir.Location.file(span.file, span.line, span.column, span.end_line, span.end_column)
+
+
+def origin(identity: int, span: Span) -> Any:
+    """The location of operation number `identity` of the kernel, written at `span`."""
+    return ir.Location.name(f"op{identity}", place(span))
+
+
+def named(name: str, span: Span) -> Any:
+    """The location of a block argument: the user's variable, and where it is bound."""
+    return ir.Location.name(name, place(span)) if name else place(span)
+
+
+def fuse(locations: list[Any]) -> Any:
+    """One location for an operation that stands for several; a lone one is kept as it is."""
+    different = list(dict.fromkeys(locations))
+    return different[0] if len(different) == 1 else ir.Location.fused(different)
+
+
+def identities(location: Any) -> tuple[int, ...]:
+    """The numbers of the kernel's operations that `location` names, in order, each once."""
+    found = [int(m[1]) for part in _parts(location) if (m := _match(part)) is not None]
+    return tuple(dict.fromkeys(found))
+
+
+def spans(location: Any) -> tuple[Span, ...]:
+    """The places of the user's text that `location` names, in order, each once."""
+    found = [_span(part) for part in _parts(location) if isinstance(part, ir.FileLineColLoc)]
+    return tuple(dict.fromkeys(found))
+
+
+def name_of(location: Any) -> str:
+    """The variable a block argument's location names, or an empty string."""
+    return str(location.name_str) if isinstance(location, ir.NameLoc) else ""
+
+
+def _match(part: Any) -> re.Match[str] | None:
+    return _IDENTITY.match(str(part.name_str)) if isinstance(part, ir.NameLoc) else None
+
+
+def _parts(location: Any) -> Iterator[Any]:
+    """Every location inside `location`, outer before inner."""
+    yield location
+    if isinstance(location, ir.NameLoc):
+        yield from _parts(location.child_loc)
+    elif isinstance(location, ir.FusedLoc):
+        for inner in location.locations:
+            yield from _parts(inner)
+    elif isinstance(location, ir.CallSiteLoc):
+        yield from _parts(location.callee)
+        yield from _parts(location.caller)
+
+
+def _span(part: Any) -> Span:
+    return Span(str(part.filename), part.start_line, part.start_col, part.end_line, part.end_col)

@@ -1,0 +1,101 @@
+"""What a name can stand for while a kernel is built, besides an SSA value or a plain Python number."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tessera.core.program.program import Value
+from tessera.core.program.types import Shared
+from tessera.core.source import Span
+
+Number = int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockIndex:
+    """A block along one axis, as `tile.range(X, axis=, step=)` and `tile.mma(...)` give: [start, start + extent)."""
+
+    start: Value | int
+    extent: int
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box of an array or buffer, not read yet: one start and one extent an axis; `dropped` axes are indexed away."""
+
+    memory: Value
+    starts: tuple[Value | int, ...]
+    extents: tuple[int, ...]
+    dropped: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tile that reading the region gives."""
+        return tuple(e for axis, e in enumerate(self.extents) if axis not in self.dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class CooperativeGroup:
+    """`size` neighbouring lanes that synchronise and exchange values."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedHole:
+    """Shared memory whose shape is not known yet: it comes from the first copy into any of these allocations."""
+
+    sites: frozenset[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """A name that some path leaves without a value; using it is a mistake, which `reason` explains."""
+
+    reason: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`value.name`, to be called."""
+
+    owner: object
+    name: str
+
+
+class Rebuild(Exception):  # noqa: N818 - a control signal, not an error
+    """The builder learnt a fact (a shape of shared memory, an extent to fix) and must start again with it."""
+
+
+class HoleUsed(Exception):  # noqa: N818 - a control signal, not an error
+    """A statement needs the type of shared memory that is not known yet; later statements may tell."""
+
+    def __init__(self, hole: SharedHole, span: Span) -> None:
+        super().__init__()
+        self.hole = hole
+        self.span = span
+
+
+class Knowledge:
+    """What earlier attempts at building one kernel learnt.
+
+    `shared`: the type of each allocation without one, by its place; `static`: symbols to fix, with their values.
+    """
+
+    def __init__(self, extents: Mapping[str, int]) -> None:
+        self.extents = dict(extents)
+        self.static: dict[str, int] = {}
+        self.shared: dict[Span, Shared] = {}
+        self.incomplete: HoleUsed | None = None
+
+    def fix(self, symbol: str) -> None:
+        """Compile for the launch's own value of `symbol`, and start again."""
+        self.static[symbol] = self.extents[symbol]
+        raise Rebuild
+
+    def resolve(self, hole: SharedHole, type_: Shared) -> None:
+        """Give every allocation of `hole` its type, and start again."""
+        for site in hole.sites:
+            self.shared[site] = type_
+        raise Rebuild

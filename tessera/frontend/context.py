@@ -1,0 +1,89 @@
+"""What is true of the kernel being built: its text, its names, and what it has used so far."""
+
+import ast
+import builtins
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tessera.core.mistakes import DotShape, UndefinedName
+from tessera.core.program.program import Attribute, Value
+from tessera.core.program.types import Extent
+from tessera.core.source import Source, Span
+from tessera.frontend.bindings import Undefined
+from tessera.frontend.builder import Builder, binding_error
+from tessera.frontend.namespace import LANGUAGE
+
+
+@dataclass
+class MmaLoop:
+    """An open `for m, n, k in tile.mma(A, B, C, ...)`: its arrays and the hidden variable of the accumulator."""
+
+    a: Value
+    b: Value
+    c: Value
+    accumulator: str
+
+
+@dataclass
+class Context:
+    """State of one build.
+
+    namespace: the user's free names; constants: tuning parameters, which go before them; written: parameters that
+    some statement writes; shared_bytes: allocated so far.
+    """
+
+    source: Source
+    builder: Builder
+    namespace: Mapping[str, object]
+    constants: Mapping[str, Attribute]
+    group: tuple[int, ...] | None
+    shared_limit: int | None
+    scope: dict[str, object] = field(default_factory=dict)
+    parameters: dict[str, Value] = field(default_factory=dict)
+    read_only: dict[str, Span] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    mma: list[MmaLoop] = field(default_factory=list)
+    shared_bytes: int = 0
+    group_sizes: list[int] = field(default_factory=list)
+    lane_ids: bool = False
+    group_ids: bool = False
+    sync_span: Span | None = None
+    loops: int = 0
+    equal: list[tuple[str, str]] = field(default_factory=list)
+
+    def require_equal(self, a: Extent, b: Extent, span: Span) -> None:
+        """Refuse a launch in which two extents differ; checked now for this one, by the launcher for later ones."""
+        extents = self.builder.knowledge.extents
+        x, y = (extents.get(e, 0) if isinstance(e, str) else e for e in (a, b))
+        if x != y:
+            raise DotShape(f"{a} is {x} and {b} is {y}", span, "A is (M, K), B is (K, N) and C is (M, N)")
+        if isinstance(a, str) and isinstance(b, str):
+            self.equal.append((a, b))
+        elif isinstance(a, str) or isinstance(b, str):
+            self.builder.knowledge.fix(a if isinstance(a, str) else str(b))
+
+    def span(self, node: ast.AST) -> Span:
+        """The place of an AST node (its columns count characters from 0)."""
+        return Span(self.source.name, node.lineno, node.col_offset + 1, node.end_lineno, node.end_col_offset + 1)  # type: ignore[attr-defined]
+
+    def lookup(self, name: str, span: Span) -> object:
+        """What `name` stands for: a local, a tuning parameter, the user's own, the language's, or a builtin."""
+        if name in self.scope:
+            found = self.scope[name]
+            if isinstance(found, Undefined):
+                raise binding_error(found, span)
+            return found
+        for names in (self.constants, self.namespace, LANGUAGE):
+            if name in names:
+                return names[name]
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        known = [*self.scope, *self.constants, *LANGUAGE, *(n for n in self.namespace if not n.startswith("_"))]
+        raise UndefinedName(f"nothing is named {name!r}", span, suggestion(name, known) or "define it before the kernel")
+
+
+def suggestion(name: str, known: list[str]) -> str:
+    """ "did you mean ...?" for the closest known name, or an empty string."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else ""

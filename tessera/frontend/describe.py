@@ -1,0 +1,42 @@
+"""Name what a binding is, in the user's terms, for messages."""
+
+from tessera.core.program.program import Value
+from tessera.core.program.types import Array, Scalar, Shared, Tile
+from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, Region, SharedHole
+from tessera.frontend.namespace import Intrinsic, Namespace
+
+
+def describe(binding: object) -> str:
+    """A short noun phrase: "a (128,) tile of f32", "the operation tile.dot", "a list"."""
+    if isinstance(binding, Value):
+        return _describe_type(binding)
+    if isinstance(binding, Region):
+        return f"a {binding.shape} region of {binding.memory.name or 'an array'}"
+    if isinstance(binding, BlockIndex):
+        return f"a block of {binding.extent} indices"
+    if isinstance(binding, CooperativeGroup):
+        return f"a cooperative group of {binding.size} lanes"
+    if isinstance(binding, SharedHole):
+        return "a shared buffer"
+    if isinstance(binding, Intrinsic):
+        return f"the operation {binding.spelling}"
+    if isinstance(binding, Namespace):
+        return f"the namespace {binding!r}"
+    if isinstance(binding, Method):
+        return f"the method {binding.name}"
+    if isinstance(binding, bool | int | float | str):
+        return f"the constant {binding!r}"
+    return f"a Python {type(binding).__name__}"
+
+
+def _describe_type(value: Value) -> str:
+    kind = value.type
+    if isinstance(kind, Scalar):
+        return f"a scalar of {kind.dtype}"
+    if isinstance(kind, Tile):
+        return f"a {kind.shape} tile of {kind.dtype}"
+    if isinstance(kind, Array):
+        return f"the array {value.name}"
+    if isinstance(kind, Shared):
+        return f"a shared buffer of {kind.dtype}"
+    return str(kind)

@@ -1,0 +1,316 @@
+"""Expressions: from Python's AST to values, through the builder and the language's handlers."""
+
+import ast
+import inspect
+from typing import Final
+
+from tessera.core.mistakes import (
+    NotAValue,
+    NotCallable,
+    TypeMismatch,
+    UnknownAttribute,
+    UnsupportedSyntax,
+    WrongArguments,
+)
+from tessera.core.program.program import Value
+from tessera.core.program.types import Array, Scalar, Shared, Tile
+from tessera.core.source import Span
+from tessera.frontend import intrinsics
+from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, SharedHole, Undefined
+from tessera.frontend.builder import binding_error, dtype_of_value, memory_type, shape_of
+from tessera.frontend.context import Context, suggestion
+from tessera.frontend.describe import describe
+from tessera.frontend.host import HOST_FUNCTIONS, host_attribute
+from tessera.frontend.memory import extent_value, index_nodes, index_tile, region_of
+from tessera.frontend.namespace import Intrinsic, Namespace, ceil_div, dtype_of
+
+_BINARY: Final = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
+}  # fmt: skip
+_COMPARE: Final = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+_GROUP_METHODS: Final = ("sync", "thread_rank", "size", "shuffle_down", "shuffle_up", "shuffle_xor", "shuffle_idx")
+_TILE_METHODS: Final = ("sum", "max", "min", "reshape", "transpose", "softmax")
+
+
+class Evaluator:
+    """Evaluates expressions in one context."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def evaluate(self, node: ast.expr, *, lazy: bool = False) -> object:
+        """What `node` stands for; with `lazy`, a slice of memory stays a `Region` instead of being read."""
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise UnsupportedSyntax(
+                f"{_name_of(node)} has no meaning in a kernel", self.context.span(node), "use numbers, names and calls"
+            )
+        return self._subscript(node, lazy=lazy) if isinstance(node, ast.Subscript) else method(node)
+
+    def index_value(self, node: ast.expr) -> Value:
+        """An expression as an i64 scalar."""
+        return self.context.builder.index(self.evaluate(node), self.context.span(node))
+
+    # Leaves
+
+    def _constant(self, node: ast.Constant) -> object:
+        if isinstance(node.value, bool | int | float | str | type(None) | type(...)):
+            return node.value
+        raise UnsupportedSyntax(f"{node.value!r} has no meaning in a kernel", self.context.span(node), "use a number")
+
+    def _name(self, node: ast.Name) -> object:
+        return self.context.lookup(node.id, self.context.span(node))
+
+    def _tuple(self, node: ast.Tuple) -> object:
+        return tuple(self.evaluate(e) for e in node.elts)
+
+    def _list(self, node: ast.List) -> object:
+        return [self.evaluate(e) for e in node.elts]
+
+    # Operators
+
+    def _binop(self, node: ast.BinOp) -> object:
+        return self.binary(node.op, self.evaluate(node.left), self.evaluate(node.right), self.context.span(node))
+
+    def binary(self, op: ast.operator, a: object, b: object, span: Span) -> object:
+        """`a op b`, for expressions and for augmented assignments."""
+        if isinstance(op, ast.MatMult):
+            return intrinsics.dot(self.context, span, a, b)
+        if isinstance(op, ast.Pow) and isinstance(b, int | float) and not isinstance(a, int | float):
+            return self._power(a, b, span)
+        return self.context.builder.binary(_BINARY[type(op)], a, b, span)
+
+    def _power(self, a: object, exponent: float, span: Span) -> object:
+        builder = self.context.builder
+        if exponent == 0.5:  # noqa: PLR2004 - the square root
+            return builder.unary("sqrt", a, span)
+        if not isinstance(exponent, int) or not 1 <= exponent <= 4:  # noqa: PLR2004 - a few products beat pow
+            return builder.binary("pow", a, exponent, span)
+        result = base = builder.operand(a, span)
+        for _ in range(exponent - 1):
+            result = builder.binary("mul", result, base, span)
+        return result
+
+    def _unaryop(self, node: ast.UnaryOp) -> object:
+        value, span = self.evaluate(node.operand), self.context.span(node)
+        if isinstance(node.op, ast.UAdd):
+            return self.context.builder.operand(value, span)
+        if isinstance(node.op, ast.Invert):
+            ones = -1
+            is_bool = isinstance(value, Value) and dtype_of_value(value).kind == "bool"
+            return self.context.builder.unary("not", value, span) if is_bool else self.context.builder.binary("xor", value, ones, span)
+        return self.context.builder.unary("neg" if isinstance(node.op, ast.USub) else "not", value, span)
+
+    def _boolop(self, node: ast.BoolOp) -> object:
+        span, builder = self.context.span(node), self.context.builder
+        stops_at = isinstance(node.op, ast.Or)
+        result: object = not stops_at
+        for part in node.values:
+            value = self.evaluate(part)
+            if not isinstance(value, Value | BlockIndex | SharedHole):
+                if bool(value) == stops_at:
+                    return stops_at
+                continue
+            test = builder.truth(value, self.context.span(part))
+            result = test if not isinstance(result, Value) else builder.binary("or" if stops_at else "and", result, test, span)
+        return result
+
+    def _compare(self, node: ast.Compare) -> object:
+        span, builder = self.context.span(node), self.context.builder
+        values = [self.evaluate(e) for e in (node.left, *node.comparators)]
+        result: object = True
+        for op, a, b in zip(node.ops, values[:-1], values[1:], strict=True):
+            test = self._one_comparison(op, a, b, span)
+            result = test if result is True else builder.binary("and", result, test, span)
+        return result
+
+    def _one_comparison(self, op: ast.cmpop, a: object, b: object, span: Span) -> object:
+        if isinstance(op, ast.Is | ast.IsNot):
+            return (a is b) == isinstance(op, ast.Is)
+        if isinstance(op, ast.In | ast.NotIn):
+            raise UnsupportedSyntax("`in` has no meaning in a kernel", span, "compare with == and or")
+        return self.context.builder.compare(_COMPARE[type(op)], a, b, span)
+
+    def _ifexp(self, node: ast.IfExp) -> object:
+        test = self.evaluate(node.test)
+        if not isinstance(test, Value):
+            return self.evaluate(node.body if test else node.orelse)
+        a, b, span = self.evaluate(node.body), self.evaluate(node.orelse), self.context.span(node)
+        if _is_buffer(a) and _is_buffer(b):
+            return self._choose_buffer(test, a, b, span)
+        return self.context.builder.select(test, a, b, span)
+
+    def _choose_buffer(self, test: Value, a: object, b: object, span: Span) -> object:
+        return choose_buffer(self.context, test, a, b, span)
+
+    # Parts of things
+
+    def _attribute(self, node: ast.Attribute) -> object:
+        owner, span = self.evaluate(node.value), self.context.span(node)
+        if isinstance(owner, Undefined):
+            raise binding_error(owner, span)
+        if isinstance(owner, Namespace):
+            try:
+                return getattr(owner, node.attr)
+            except AttributeError as error:
+                raise UnknownAttribute(str(error), span, suggestion(node.attr, dir(owner))) from None
+        if isinstance(owner, Intrinsic):
+            raise UnknownAttribute(f"{owner.spelling} has no {node.attr!r}", span, f"call it: {owner.spelling}(...)")
+        if isinstance(owner, Value):
+            return self._value_attribute(owner, node.attr, span)
+        if isinstance(owner, BlockIndex):
+            return self._block_attribute(owner, node.attr, span)
+        if isinstance(owner, CooperativeGroup):
+            if node.attr in _GROUP_METHODS:
+                return Method(owner, node.attr)
+            raise UnknownAttribute(f"a cooperative group has no {node.attr!r}", span, suggestion(node.attr, list(_GROUP_METHODS)))
+        return host_attribute(owner, node.attr, span)
+
+    def _value_attribute(self, owner: Value, name: str, span: Span) -> object:
+        if name == "shape" and not isinstance(owner.type, Scalar):
+            return tuple(extent_value(self.context.builder, e, span) for e in owner.type.shape)
+        if name == "ndim" and not isinstance(owner.type, Scalar):
+            return len(owner.type.shape)
+        if name == "dtype":
+            return owner.type.dtype
+        if name == "T" and not isinstance(owner.type, Scalar):
+            return intrinsics.transpose(self.context, span, owner)
+        if name in _TILE_METHODS or name in ("to", "astype"):
+            return Method(owner, name)
+        known = ["shape", "ndim", "dtype", "T", "to", *_TILE_METHODS]
+        raise UnknownAttribute(f"{describe(owner)} has no {name!r}", span, suggestion(name, known))
+
+    def _block_attribute(self, block: BlockIndex, name: str, span: Span) -> object:
+        if name == "start":
+            return block.start
+        if name == "size":
+            return block.extent
+        if name == "stop":
+            return self.context.builder.binary("add", block.start, block.extent, span)
+        raise UnknownAttribute(f"a block has no {name!r}", span, "it has start, stop and size")
+
+    def _subscript(self, node: ast.Subscript, *, lazy: bool) -> object:
+        owner, span = self.evaluate(node.value), self.context.span(node)
+        if isinstance(owner, SharedHole):
+            self.context.builder.operand(owner, span)  # raises: its shape is needed here
+        if isinstance(owner, Value) and isinstance(owner.type, Array | Shared):
+            region = region_of(self, owner, index_nodes(node.slice), span)
+            return region if lazy else self.context.builder.load(region, span)
+        if isinstance(owner, Value) and isinstance(owner.type, Tile):
+            return index_tile(self, owner, index_nodes(node.slice), span)
+        if isinstance(owner, Intrinsic) and owner.name == "alloc_shared":
+            return Method(owner, self._dtype_name(node.slice))
+        if isinstance(owner, tuple | list):
+            return self._element(owner, node.slice, span)
+        raise TypeMismatch(f"{describe(owner)} cannot be indexed", span, "index an array, a buffer or a tuple")
+
+    def _dtype_name(self, node: ast.expr) -> str:
+        dtype = dtype_of(self.evaluate(node))
+        if dtype is None:
+            raise WrongArguments("shared memory needs a dtype in the brackets", self.context.span(node), "tshared.alloc[f32](128)")
+        return dtype.name
+
+    def _element(self, items: tuple[object, ...] | list[object], node: ast.expr, span: Span) -> object:
+        index = self.evaluate(node)
+        if not isinstance(index, int) or not -len(items) <= index < len(items):
+            raise WrongArguments(f"index {describe(index)} of {len(items)} items", span, "use a constant in range")
+        return items[index]
+
+    # Calls
+
+    def _call(self, node: ast.Call) -> object:
+        span = self.context.span(node)
+        callee = self.evaluate(node.func)
+        args = [self.evaluate(a, lazy=True) for a in node.args if not isinstance(a, ast.Starred)]
+        keywords = {k.arg: self.evaluate(k.value, lazy=True) for k in node.keywords if k.arg is not None}
+        if len(args) != len(node.args) or len(keywords) != len(node.keywords):
+            raise UnsupportedSyntax("* and ** arguments have no meaning in a kernel", span, "write the arguments out")
+        return self.call(callee, args, keywords, span)
+
+    def call(self, callee: object, args: list[object], keywords: dict[str, object], span: Span) -> object:
+        """Call an operation of the language, a method, a dtype or one of Python's own functions."""
+        if isinstance(callee, Intrinsic):
+            return self._call_handler(intrinsics.HANDLERS.get(callee.name), callee.spelling, args, keywords, span)
+        if isinstance(callee, Method):
+            return self._call_method(callee, args, keywords, span)
+        dtype = dtype_of(callee)
+        if dtype is not None:
+            return self._call_handler(intrinsics.cast, dtype.name, [*args, dtype], keywords, span)
+        if callee is ceil_div:
+            return self._ceil_div(args, span)
+        if callable(callee) and callee in HOST_FUNCTIONS:
+            return self._call_handler(HOST_FUNCTIONS[callee], getattr(callee, "__name__", "it"), args, keywords, span)
+        raise NotCallable(
+            f"{describe(callee)} cannot be called in a kernel", span, "call operations of tile, dtypes, min, max, abs"
+        )
+
+    def _call_method(self, method: Method, args: list[object], keywords: dict[str, object], span: Span) -> object:
+        owner = method.owner
+        if isinstance(owner, Intrinsic):  # tshared.alloc[dtype](...)
+            dtype = dtype_of(self.context.lookup(method.name, span))
+            return self._call_handler(intrinsics.alloc_shared, owner.spelling, args, {"dtype": dtype, **keywords}, span)
+        if isinstance(owner, CooperativeGroup):
+            return self._call_handler(intrinsics.group_method, method.name, [owner, method.name, *args], keywords, span)
+        name = "cast" if method.name in ("to", "astype") else method.name
+        return self._call_handler(intrinsics.HANDLERS[name], method.name, [owner, *args], keywords, span)
+
+    def _ceil_div(self, args: list[object], span: Span) -> object:
+        if len(args) != 2:  # noqa: PLR2004 - a and b
+            raise WrongArguments("ceil_div takes two numbers", span, "ceil_div(a, b)")
+        builder = self.context.builder
+        up = builder.binary("sub", builder.binary("add", args[0], args[1], span), 1, span)
+        return builder.binary("floordiv", up, args[1], span)
+
+    def _call_handler(
+        self, handler: intrinsics.Handler | None, spelling: str, args: list[object], keywords: dict[str, object], span: Span
+    ) -> object:
+        if handler is None:
+            raise NotAValue(f"{spelling} is for loops and annotations, not for calls here", span, "see its help")
+        signature = inspect.signature(handler)
+        try:
+            bound = signature.bind(self.context, span, *args, **keywords)
+        except TypeError as error:
+            shown = ", ".join(p for p in list(map(str, signature.parameters.values()))[2:])
+            shown = shown.replace(": object", "").replace(": bool", "").replace(": str", "")
+            raise WrongArguments(f"{spelling}: {error}", span, f"it takes ({shown})") from None
+        return handler(*bound.args, **bound.kwargs)
+
+
+def choose_buffer(context: Context, test: Value, a: object, b: object, span: Span) -> object:
+    """One of two buffers of one type, chosen while the kernel runs."""
+    unified = unify_buffers(context, a, b, span)
+    if isinstance(unified, SharedHole):
+        return unified
+    if not isinstance(a, Value) or not isinstance(b, Value):
+        raise NotAValue("a buffer is needed here", span)
+    condition = context.builder.truth(test, span)
+    if shape_of(condition):
+        raise TypeMismatch("buffers are chosen by one condition, not by a tile", span, "use a scalar condition")
+    return context.builder.value("select", (condition, a, b), a.type, span)
+
+
+def unify_buffers(context: Context, a: object, b: object, span: Span) -> object:
+    """The common type of two buffers: where only one is known, the other one's allocation takes it."""
+    if isinstance(a, SharedHole) and isinstance(b, SharedHole):
+        return SharedHole(a.sites | b.sites)
+    for hole, known in ((a, b), (b, a)):
+        if isinstance(hole, SharedHole) and isinstance(known, Value) and isinstance(known.type, Shared):
+            context.builder.knowledge.resolve(hole, known.type)
+    if isinstance(a, Value) and isinstance(b, Value) and a.type != b.type:
+        raise TypeMismatch(f"{memory_type(a)} and {memory_type(b)} are different buffers", span, "give both one shape")
+    return a
+
+
+def _is_buffer(binding: object) -> bool:
+    return isinstance(binding, SharedHole) or (isinstance(binding, Value) and isinstance(binding.type, Shared))
+
+
+def _name_of(node: ast.AST) -> str:
+    names = {
+        "Lambda": "a lambda", "ListComp": "a comprehension", "DictComp": "a comprehension", "SetComp": "a comprehension",
+        "GeneratorExp": "a comprehension", "Dict": "a dict", "Set": "a set", "JoinedStr": "an f-string",
+        "NamedExpr": "`:=`", "Await": "await", "Yield": "yield", "YieldFrom": "yield", "Starred": "`*`",
+        "Slice": "a slice outside brackets",
+    }  # fmt: skip
+    return names.get(type(node).__name__, type(node).__name__)

@@ -1,0 +1,215 @@
+"""From a cell, a file or a function to the kernels in it: `KernelSource`, and host code ready to compile."""
+
+import ast
+import inspect
+import linecache
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, TypeVar
+
+from tessera.core.mistakes import NoSource, SyntaxMistake
+from tessera.core.source import Source
+from tessera.frontend.normalise import node_span
+from tessera.frontend.parse import guarded, parse, parse_python, shift_columns, unix_line_ends
+from tessera.frontend.surface import KernelSource
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+Node = TypeVar("Node", bound=ast.AST)
+_Place = tuple[int, str]  # first line (the first decorator's) and name, as a code object has them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """A cell or file of Tessera syntax, kernels and host code together.
+
+    tree: the whole text as plain Python for `compile(cell.tree, cell.source.name, "exec")`; annotations of functions
+        are strings, so shape names are never evaluated
+    kernels: every function decorated with `kernel`, `kernel.autotune(...)` ..., in the order of the text
+    """
+
+    source: Source
+    tree: ast.Module
+    kernels: tuple[KernelSource, ...]
+
+
+_cells: dict[str, dict[_Place, KernelSource]] = {}
+"""The functions of each cell that was read, by the name that code objects carry."""
+
+
+def read_cell(text: str, name: str, first_line: int = 1, label: str = "") -> Cell:
+    """Read Tessera syntax that stands at line `first_line` of a file or cell called `name`.
+
+    `name` becomes the file name of the compiled code: tracebacks show the user's own lines, and `source_for` finds
+    the kernels of functions that the code defines.  Raises SyntaxMistake, and nothing else, for any text.
+    """
+    source = Source(name, unix_line_ends(text), first_line, label)
+    written = parse(source)
+    runnable = parse(source, fold_units=True)
+    guarded(source, lambda: _make_runnable(runnable, source))
+    functions = _functions(written, source)
+    kernels = tuple(functions[_place(node)] for node in _definitions(written) if is_kernel(node))
+    _cells[name] = functions
+    # What `linecache` does for files; None keeps it from looking for a file and dropping the entry.
+    lines = ["\n"] * (first_line - 1) + [line + "\n" for line in source.text.split("\n")]
+    linecache.cache[name] = (len(source.text), None, lines, name)
+    return Cell(source, runnable, kernels)
+
+
+def read_file(path: str | Path) -> Cell:
+    """Read a `.tsr` file (UTF-8).  Raises SyntaxMistake, or OSError where the file cannot be read."""
+    path = Path(path)
+    return read_cell(path.read_text(encoding="utf-8-sig"), str(path), label=path.name)
+
+
+def from_function(function: Callable[..., Any]) -> KernelSource:
+    """Return the definition of a Python function, found through its code object's file and line.
+
+    Raises NoSource for what no `def` made, and for functions whose text is not to be had (typed into `python -c`,
+    built by `exec`) or was edited since they were defined.
+    """
+    function = inspect.unwrap(function)
+    if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
+        raise NoSource(f"{function!r} is not a function made by def", hint="define the kernel with def")
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not lines:
+        raise NoSource(
+            f"the text of {function.__qualname__} is not to be had",
+            hint="define it in a file or a notebook cell, or give its text to tessera.compile_source",
+        )
+    found = _plain_functions(code.co_filename, "".join(lines), _label(code)).get((code.co_firstlineno, code.co_name))
+    if found is None:
+        raise NoSource(
+            f"{code.co_filename} has no def {code.co_name} at line {code.co_firstlineno} any more",
+            hint="the file was edited since it was imported: import it again",
+        )
+    return found
+
+
+def source_for(function: Callable[..., Any]) -> KernelSource:
+    """Return the definition behind `function`, whether a cell that `read_cell` read defined it or plain Python."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if isinstance(code, CodeType):
+        found = _cells.get(code.co_filename, {}).get((code.co_firstlineno, code.co_name))
+        if found is not None:
+            return found
+    return from_function(function)
+
+
+def to_plain_python(text: str) -> str:
+    """Tessera syntax spelled as plain Python, without comments.  Raises SyntaxMistake."""
+    source = Source("<text>", text)
+    return guarded(source, lambda: ast.unparse(parse(source)))
+
+
+class AnnotationTransformer(ast.NodeTransformer):
+    """Make strings of the annotations of kernels in ordinary cells, where `f32[n]` would look for a variable n.
+
+    For `get_ipython().ast_transformers`; leaves every other function alone.
+    """
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Quote `node`'s annotations where it is a kernel; look for kernels inside it too."""
+        if is_kernel(node):
+            quote_annotations(node)
+        self.generic_visit(node)
+        return node
+
+
+def is_kernel(node: Definition) -> bool:
+    """Is one of the decorators `kernel`, `kernel.autotune(...)`, `tessera.kernel(...)` or alike?"""
+    return any("kernel" in _dotted(decorator) for decorator in node.decorator_list)
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """The names in `a.b.c(...)`, innermost last."""
+    names: list[str] = []
+    while True:
+        match node:
+            case ast.Call(function):
+                node = function
+            case ast.Attribute(value, name):
+                names.append(name)
+                node = value
+            case ast.Name(name):
+                return [*names, name]
+            case _:
+                return names
+
+
+def quote_annotations(node: Definition) -> None:
+    """Replace the annotations of `node` by strings that hold their text, as `from __future__ import annotations` does."""
+    everything = node.args
+    parameters = [*everything.posonlyargs, *everything.args, *everything.kwonlyargs]
+    parameters += [extra for extra in (everything.vararg, everything.kwarg) if extra is not None]
+    for parameter in parameters:
+        parameter.annotation = _quoted(parameter.annotation)
+    node.returns = _quoted(node.returns)
+
+
+def _quoted(annotation: ast.expr | None) -> ast.expr | None:
+    if annotation is None or (isinstance(annotation, ast.Constant) and isinstance(annotation.value, str)):
+        return annotation
+    return ast.copy_location(ast.Constant(ast.unparse(annotation)), annotation)
+
+
+def _make_runnable(tree: ast.Module, source: Source) -> None:
+    for node in _definitions(tree):
+        quote_annotations(node)
+    # Some mistakes only the compiler sees: `return` outside a function, two parameters of one name.  It goes first,
+    # so that its errors count characters too.
+    compile(tree, source.name, "exec", dont_inherit=True)
+    if not source.text.isascii():
+        shift_columns(tree, source, to_bytes=True)
+
+
+def _definitions(tree: ast.Module) -> list[Definition]:
+    """Every function of `tree`, nested ones included, in the order of the text."""
+    found = [node for node in ast.walk(tree) if isinstance(node, Definition)]
+    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _place(node: Definition) -> _Place:
+    first = node.decorator_list[0] if node.decorator_list else node
+    return first.lineno, node.name
+
+
+def _functions(tree: ast.Module, source: Source) -> dict[_Place, KernelSource]:
+    """The source of each function of `tree`, which is `source` parsed."""
+    found: dict[_Place, KernelSource] = {}
+    for node in _definitions(tree):
+        if isinstance(node, ast.FunctionDef):
+            found[_place(node)] = _kernel_source(node, source)
+        elif is_kernel(node):
+            mistake = SyntaxMistake("a kernel is no coroutine", node_span(source, node), "write def, not async def")
+            raise mistake.with_source(source)
+    return found
+
+
+def _kernel_source(node: ast.FunctionDef, source: Source) -> KernelSource:
+    """Cut `node` out of `source`: its own lines, decorators included, and the definition without decorators."""
+    first, last = _place(node)[0], node.end_lineno or node.lineno
+    lines = source.text.split("\n")[first - source.first_line : last - source.first_line + 1]
+    own = Source(source.name, "\n".join(lines), first, source.label)
+    fields = {name: value for name, value in ast.iter_fields(node) if name != "decorator_list"}
+    function = ast.copy_location(ast.FunctionDef(**fields, decorator_list=[]), node)
+    return KernelSource(node.name, function, own)
+
+
+@lru_cache(maxsize=16)
+def _plain_functions(name: str, text: str, label: str) -> dict[_Place, KernelSource]:
+    """The functions of one file of plain Python, by place."""
+    source = Source(name, unix_line_ends(text), 1, label)
+    return _functions(guarded(source, lambda: parse_python(source.text, source)), source)
+
+
+def _label(code: CodeType) -> str:
+    """What IPython calls the cell that `code` came from ("Cell In[3]"), or an empty string."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = shell.compile.format_code_name(code.co_filename) if shell is not None else None
+    return " ".join(named) if named else ""

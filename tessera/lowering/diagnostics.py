@@ -1,0 +1,25 @@
+"""What MLIR reports, as an error that points into the user's text."""
+
+from typing import Any
+
+from tessera.core.mistakes import CompilerCrash
+from tessera.core.source import NOWHERE, Note
+from tessera.core.tile.location import spans
+
+
+def crash(error: Any, stage: str) -> CompilerCrash:
+    """The `CompilerCrash` for an `ir.MLIRError` raised in `stage`; every diagnostic and note keeps its place."""
+    diagnostics = list(error.error_diagnostics)
+    if not diagnostics:
+        return CompilerCrash(f"{stage}: {error}")
+    first, *rest = diagnostics
+    notes = [_note(d) for d in [*first.notes, *rest]]
+    return CompilerCrash(f"{stage}: {first.message}", _place(first), notes=notes)
+
+
+def _note(diagnostic: Any) -> Note:
+    return Note(str(diagnostic.message), _place(diagnostic))
+
+
+def _place(diagnostic: Any) -> Any:
+    return next(iter(spans(diagnostic.location)), NOWHERE)

@@ -1,0 +1,78 @@
+"""Crash reports: what the compiler was doing when it died, for a person to read and for the worker to replay."""
+
+import pickle
+import platform
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tessera.lowering.key import toolchain
+from tessera.lowering.protocol import Compile
+
+_KEPT: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CrashReport:
+    """One crash: the kernel's name, the cause in a line, what the compiler said last, and the request itself."""
+
+    name: str
+    cause: str
+    details: str
+    request: Compile
+
+
+def write_report(report: CrashReport, folder: Path) -> Path:
+    """Write NAME.pickle (to replay) and NAME.txt (to read) into `folder`, and return the former's path.
+
+    The newest 20 reports are kept.  A report goes to the temporary directory where `folder` cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = _write(report, folder)
+    except OSError:
+        path = _write(report, Path(tempfile.gettempdir()))
+    for old in sorted(folder.glob("*.pickle"), key=_age)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+        old.with_suffix(".txt").unlink(missing_ok=True)
+    return path
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process tidied up first
+        return 0.0
+
+
+def _write(report: CrashReport, folder: Path) -> Path:
+    with tempfile.NamedTemporaryFile(
+        dir=folder, prefix=f"{report.name}-", suffix=".pickle", delete=False
+    ) as file:
+        pickle.dump(report.request, file, protocol=pickle.HIGHEST_PROTOCOL)
+    path = Path(file.name)
+    path.with_suffix(".txt").write_text(_text(report, path))
+    return path
+
+
+def _text(report: CrashReport, path: Path) -> str:
+    program, target = report.request.program, report.request.target
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(toolchain(target.name).items()))
+    parts = [
+        f"kernel:    {report.name} ({program.span})",
+        f"cause:     {report.cause}",
+        f"target:    {target}",
+        f"options:   {dict(program.options)}",
+        f"versions:  {versions}",
+        f"platform:  {platform.platform()}, Python {platform.python_version()}",
+        f"again:     python -m tessera.lowering.worker --replay {path}",
+        "",
+        "what the compiler said last:",
+        report.details.rstrip() or "(nothing)",
+        "",
+        "the kernel:",
+        program.source.text.rstrip(),
+        "",
+    ]
+    return "\n".join(parts)

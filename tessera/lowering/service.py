@@ -1,0 +1,273 @@
+"""The compile service: programs in, compilations out, with all of MLIR and LLVM in worker processes.
+
+A worker that dies, hangs or is interrupted costs one `TesseraError` (or the KeyboardInterrupt); the next compilation
+starts a new one.  Every method may be called from any thread.
+"""
+
+import atexit
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+from tessera.core.compilation import Compilation
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import CompilerCrash, CompileTimeout
+from tessera.core.program.program import Program
+from tessera.core.settings import current
+from tessera.core.targets import Target
+from tessera.lowering.key import toolchain
+from tessera.lowering.protocol import Compile, Reply, Request, Warm
+from tessera.lowering.reports import CrashReport, write_report
+
+_STDERR_BYTES: Final = 8192
+
+
+class WorkerDied(Exception):  # noqa: N818 - carried between two functions of this module
+    """The worker ended without a reply; `status` is its exit status (negative: the signal), `stderr` its last words."""
+
+    def __init__(self, status: int, stderr: str) -> None:
+        super().__init__(status)
+        self.status = status
+        self.stderr = stderr
+
+
+@cache
+def host_target() -> Target:
+    """Return the CPU of this machine as a target: LLVM's name of it and all its features."""
+    # 30 ms; a process that only reads kernels does not need it.
+    from llvmlite import binding  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    return Target("cpu", binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+
+
+class Worker:
+    """One worker process and the pipe to it.  Not thread-safe: the service lends it to one thread at a time."""
+
+    def __init__(self) -> None:
+        ours, theirs = Pipe()
+        self.connection: Connection = ours
+        self.stderr = tempfile.TemporaryFile()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tessera.lowering.worker", "--connect", str(theirs.fileno()),
+                 "--limit", str(current().compile_timeout + 60.0)],  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=self.stderr,
+                stderr=self.stderr,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C in a terminal goes to the notebook alone
+                env=_environment(),
+            )
+
+    def request(self, request: Request, seconds: float) -> Reply:
+        """Send `request` and return the reply; TimeoutError after `seconds`, WorkerDied when the worker ends."""
+        started = self.stderr.seek(0, os.SEEK_END)
+        try:
+            self.connection.send_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
+            reply = self.connection.recv_bytes() if self.connection.poll(seconds) else None
+        except (EOFError, OSError):
+            raise self._death(started) from None
+        if reply is None:
+            raise TimeoutError
+        return pickle.loads(reply)
+
+    def _death(self, started: int) -> WorkerDied:
+        try:
+            status = self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:  # it closed the pipe and lives on
+            self.process.kill()
+            status = self.process.wait()
+        size = self.stderr.seek(0, os.SEEK_END)
+        self.stderr.seek(max(started, size - _STDERR_BYTES))
+        return WorkerDied(status, self.stderr.read().decode(errors="replace"))
+
+    def kill(self) -> None:
+        """End the worker and what it started (`ptxas`), at once; harmless when it is gone already."""
+        if self.process.poll() is None:
+            # The worker leads a session of its own, so its process group is exactly itself and its children.
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.connection.close()
+        self.stderr.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
+
+def _environment() -> dict[str, str]:
+    """The worker imports this very Tessera, also where it is not installed but on `sys.path`."""
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        return dict(os.environ)
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path}
+
+
+class CompileService:
+    """Compiles in at most `workers` processes, started when needed; `workers` None: the setting of that name."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._limit = workers
+        self._changed = threading.Condition()
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._warming: threading.Thread | None = None
+        self._process = os.getpid()
+        atexit.register(self.close)
+
+    def compile(self, program: Program, target: Target, observe: bool = False) -> Compilation:
+        """Compile `program` for `target`; with `observe`, every level and pass is recorded.
+
+        Raises the TesseraError of a mistake in the kernel, CompilerCrash when the compiler dies or fails (a report to
+        replay it lies in the cache directory), CompileTimeout.  KeyboardInterrupt ends the worker.
+        """
+        request = Compile(program, target, observe)
+        try:
+            value = self.call(request)
+        except TesseraError as error:
+            raise error.with_source(program.source) from None
+        if not isinstance(value, Compilation):
+            raise TypeError(f"the worker sent {type(value).__name__}, not a Compilation")
+        return value
+
+    def call(self, request: Request) -> object:
+        """Have a worker answer `request` and return its value; see `compile` for what is raised."""
+        with self._lease() as worker:
+            try:
+                reply = worker.request(request, current().compile_timeout)
+            except WorkerDied as death:
+                raise _crash(request, _cause(death.status), death.stderr) from None
+            except TimeoutError:
+                raise _timeout(request) from None
+            if reply.peak_bytes > current().worker_bytes:
+                worker.kill()
+        if reply.outcome == "mistake" and isinstance(reply.value, TesseraError):
+            raise reply.value
+        if reply.outcome == "failure":
+            text = str(reply.value)
+            raise _crash(request, text.strip().splitlines()[-1], text)
+        return reply.value
+
+    def warm(self, target: Target | None = None) -> None:
+        """Start a worker in the background and let it practise; does nothing when one is there already."""
+        with self._changed:
+            self._after_fork()
+            if self._idle or self._busy or self._warming is not None:
+                return
+            self._warming = threading.Thread(target=self._warm, args=(target,), name="tessera-warm", daemon=True)
+            self._warming.start()
+
+    def close(self) -> None:
+        """End all workers; the service can be used again afterwards."""
+        with self._changed:
+            self._after_fork()
+            workers = [*self._idle, *self._busy]
+            self._idle.clear()
+            self._busy.clear()
+        for worker in workers:
+            worker.kill()
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """Process ids of the workers, busy ones last."""
+        with self._changed:
+            return tuple(worker.process.pid for worker in [*self._idle, *self._busy])
+
+    def _warm(self, target: Target | None) -> None:
+        worker = Worker()
+        with self._changed:
+            self._busy.add(worker)
+        try:
+            target = target or host_target()
+            toolchain(target.name)  # a part of every key, and slow to find out
+            worker.request(Warm(target), current().compile_timeout)
+        except (WorkerDied, TimeoutError):
+            # Not reported here: whatever is wrong with the compiler, the user's own compilation will say it.
+            worker.kill()
+        with self._changed:
+            self._warming = None
+        self._give_back(worker)
+
+    @contextmanager
+    def _lease(self) -> Generator[Worker]:
+        """Lend a worker; one that did not come to the end of its request in good order is ended."""
+        worker = self._acquire()
+        try:
+            yield worker
+        except BaseException:
+            worker.kill()
+            raise
+        finally:
+            self._give_back(worker)
+
+    def _acquire(self) -> Worker:
+        with self._changed:
+            self._after_fork()
+            while True:
+                while self._idle:
+                    worker = self._idle.pop()
+                    if worker.alive:
+                        self._busy.add(worker)
+                        return worker
+                    worker.kill()
+                # While one worker warms up, waiting for it is faster than starting another.
+                if self._warming is None and len(self._busy) < (self._limit or current().workers):
+                    worker = Worker()
+                    self._busy.add(worker)
+                    return worker
+                self._changed.wait(timeout=0.5)
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._changed:
+            known = worker in self._busy
+            self._busy.discard(worker)
+            if known and worker.alive:
+                self._idle.append(worker)
+            self._changed.notify()
+
+    def _after_fork(self) -> None:
+        """A forked child must not talk through its parent's pipes: forget the workers without ending them."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._idle, self._busy, self._warming = [], set(), None
+
+
+def _cause(status: int) -> str:
+    return f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+
+
+def _crash(request: Request, cause: str, details: str) -> CompilerCrash:
+    if not isinstance(request, Compile):
+        return CompilerCrash(f"{cause} on {type(request).__name__}")
+    program = request.program
+    report = write_report(CrashReport(program.name, cause, details, request), current().cache_dir / "crashes")
+    return CompilerCrash(
+        f"{cause} while compiling kernel {program.name!r}; a report lies in {report}",
+        span=program.span,
+        hint=f"this is our mistake, not yours; to see it again: python -m tessera.lowering.worker --replay {report}",
+    )
+
+
+def _timeout(request: Request) -> CompileTimeout:
+    seconds = current().compile_timeout
+    hint = "use smaller constant tile extents, or raise TESSERA_COMPILE_TIMEOUT"
+    if not isinstance(request, Compile):
+        return CompileTimeout(f"no answer within {seconds:g} s", hint=hint)
+    program = request.program
+    return CompileTimeout(f"kernel {program.name!r} took more than {seconds:g} s", span=program.span, hint=hint)
+
+

@@ -1,0 +1,151 @@
+"""exp, exp2, log and log2 of f32 and f64: range reduction to one octave, a polynomial, and exponent arithmetic.
+
+The coefficients are minimax in relative error on the reduced range (Remez exchange in 50 digits).
+"""
+
+import math
+from typing import Any, Final
+
+from tessera.lowering.target.cpu.algebra import Algebra
+
+# e^r = 1 + r + r^2 * p(r) on |r| <= ln(2) / 2.
+_EXP: Final = {
+    32: (0.4999999344855332775, 0.16666520288323847635, 0.04166838277967123357, 0.0083687586035372333852,
+         0.0013815229982987134446),
+    64: (0.5000000000000000043914773, 0.1666666666666668351833631, 0.04166666666666609535625362,
+         0.00833333333331695745403209, 0.001388888888911463406673525, 0.0001984126989657904656814199,
+         0.0000248015869293075142966468, 0.000002755723466237676146869161, 2.755757097e-07,
+         2.511210780322908835086093e-8, 2.082764659074723940622558e-9),
+}  # fmt: skip
+# 2^r = 1 + r * p(r) on |r| <= 1 / 2.
+_EXP2: Final = {
+    32: (0.69314718070530913562, 0.24022651069202492176, 0.055504103652595828174, 0.0096180376992783109697,
+         0.001333393394985972884, 0.00015466906827668843129, 0.000015196818381030012992),
+    64: (0.6931471805599453094140521, 0.2402265069591007121989626, 0.05550410866482158036301399,
+         0.009618129107628487694192393, 0.00133335581464283067558919, 0.0001540353039335420727378018,
+         0.00001525273380424762644331816, 0.000001321548682287982938235224, 1.017808858881233466e-07,
+         7.05489187138334389597574e-9, 4.445573291797965506660055e-10, 2.573698952994416611872275e-11,
+         1.366375491172292511899906e-12),
+}  # fmt: skip
+# log(1 + f) = f - f^2 / 2 + f^3 * p(f) on sqrt(1/2) <= 1 + f <= sqrt(2).
+_LOG32: Final = (
+    0.33333312604290550285, -0.25000009597562700032, 0.20002118641001426425, -0.16667995925876420234,
+    0.14219552745897587737, -0.12405588114432378932, 0.11888159038863626874, -0.11675654553892556513,
+    0.067466497883637591889,
+)  # fmt: skip
+# ln(2) in two parts; the first has so few bits that its product with an exponent is exact.
+_LN2: Final = {32: (0.693359375, -2.12194440054690583e-4), 64: (6.93147180369123816490e-01, 1.90821492927058770002e-10)}
+
+
+def exp(k: Algebra, x: Any) -> Any:
+    """e^x, within 1 ulp; 0 and inf outside the range, denormals exact to half a unit."""
+    low, high = (-105.0, 89.0) if k.bits == 32 else (-746.0, 710.0)
+    x = _clamp(k, x, low, high)
+    biased, n = _nearest(k, x, math.log2(math.e))
+    ln2_high, ln2_low = _LN2[k.bits]
+    r = k.fma(n, k.constant(-ln2_high), x)
+    r = k.fma(n, k.constant(-ln2_low), r)
+    p = k.polynomial(r, (1.0, 1.0, *_EXP[k.bits]))
+    return _scale(k, p, biased)
+
+
+def exp2(k: Algebra, x: Any) -> Any:
+    """2^x, within 1 ulp; exact for integers."""
+    low, high = (-151.0, 129.0) if k.bits == 32 else (-1076.0, 1025.0)
+    x = _clamp(k, x, low, high)
+    biased, n = _nearest(k, x, 1.0)
+    p = k.polynomial(k.sub(x, n), (1.0, *_EXP2[k.bits]))
+    return _scale(k, p, biased)
+
+
+def log(k: Algebra, x: Any) -> Any:
+    """The natural logarithm, within 1 ulp: NaN below zero, -inf at zero."""
+    e, f = _split(k, x)
+    tail = _log1p_tail(k, f)
+    high, low = _LN2[k.bits]
+    tail = k.fma(e, k.constant(low), tail)
+    return _log_edges(k, x, k.fma(e, k.constant(high), k.add(f, tail)))
+
+
+def log2(k: Algebra, x: Any) -> Any:
+    """The logarithm to base 2, within 1 ulp; exact for powers of two."""
+    e, f = _split(k, x)
+    tail = _log1p_tail(k, f)
+    # log2(e) = 1 + c: the products with c are small, so their rounding is too.
+    c = k.constant(math.log2(math.e) - 1.0)
+    r = k.fma(tail, c, k.mul(f, c))
+    return _log_edges(k, x, k.add(k.add(k.add(r, tail), f), e))
+
+
+def _clamp(k: Algebra, x: Any, low: float, high: float) -> Any:
+    """`x` within [low, high]; NaN stays."""
+    bottom, top = k.constant(low), k.constant(high)
+    x = k.select(k.compare(4, x, bottom), bottom, x)
+    return k.select(k.compare(2, x, top), top, x)
+
+
+def _nearest(k: Algebra, x: Any, factor: float) -> tuple[Any, Any]:
+    """The integer n nearest to x * factor: (an integer whose low bits are n + 2 * bias, n as a float).
+
+    Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.
+    """
+    bias = 127 if k.bits == 32 else 1023
+    magic = 1.5 * 2.0 ** (23 if k.bits == 32 else 52) + 2 * bias
+    shifted = k.fma(x, k.constant(factor), k.constant(magic)) if factor != 1.0 else k.add(x, k.constant(magic))
+    return k.bits_of(shifted), k.sub(shifted, k.constant(magic))
+
+
+def _scale(k: Algebra, p: Any, biased: Any) -> Any:
+    """p * 2^n in two exact steps and one rounding, so that denormals round once and overflow gives inf.
+
+    `biased` is n + 2 * bias in its low bits: its halves are the exponent fields of the two factors.
+    """
+    mantissa = 23 if k.bits == 32 else 52
+    half = k.shift_right(biased, 1)
+    rest = k.sub_integers(biased, half)
+    first = k.float_of(k.shift_left(half, mantissa))
+    second = k.float_of(k.shift_left(rest, mantissa))
+    return k.mul(k.mul(p, first), second)
+
+
+def _split(k: Algebra, x: Any) -> tuple[Any, Any]:
+    """x = 2^e * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2): (e as a float, f); x is positive and finite."""
+    mantissa, smallest, root = (23, 2.0**-126, 0x3F3504F3) if k.bits == 32 else (52, 2.0**-1022, 0x3FE6A09E667F3BCD)
+    tiny = k.less(x, k.constant(smallest))
+    normal = k.select(tiny, k.mul(x, k.constant(2.0**mantissa)), x)
+    offset = k.sub_integers(k.bits_of(normal), k.integer(root))
+    e = _exponent(k, offset, mantissa)
+    e = k.select(tiny, k.sub(e, k.constant(float(mantissa))), e)
+    inside = k.both(offset, k.integer((1 << mantissa) - 1))
+    m = k.float_of(k.add_integers(inside, k.integer(root)))
+    return e, k.sub(m, k.constant(1.0))
+
+
+def _exponent(k: Algebra, offset: Any, mantissa: int) -> Any:
+    """The signed bits above the mantissa, as a float."""
+    if k.bits == 32:
+        return k.from_integer(k.op("arith.shrsi", offset, k.integer(mantissa)))
+    # 64 bits: no vector conversion before AVX-512.  Put (e + 1024) below a mantissa of 1.5 * 2^52, subtract both.
+    up = k.add_integers(offset, k.integer(1024 << mantissa))
+    field = k.shift_right(up, mantissa)
+    magic = 2.0**52
+    wide = k.either(field, k.integer(0x4330000000000000))
+    return k.sub(k.float_of(wide), k.constant(magic + 1024.0))
+
+
+def _log1p_tail(k: Algebra, f: Any) -> Any:
+    """log(1 + f) - f."""
+    square = k.mul(f, f)
+    if k.bits == 32:
+        p = k.polynomial(f, _LOG32)
+        return k.fma(k.constant(-0.5), square, k.mul(k.mul(p, f), square))
+    raise NotImplementedError
+
+
+def _log_edges(k: Algebra, x: Any, result: Any) -> Any:
+    """The result where x is finite and positive; log's limits elsewhere."""
+    infinity = k.constant(math.inf)
+    zero = k.constant(0.0)
+    result = k.select(k.less(x, infinity), result, x)  # inf and NaN
+    result = k.select(k.equal(x, zero), k.constant(-math.inf), result)
+    return k.select(k.less(x, zero), k.constant(math.nan), result)

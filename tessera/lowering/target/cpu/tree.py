@@ -1,0 +1,75 @@
+"""Tile IR read once into plain Python: walking the bindings again and again would cost more than the lowering itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tessera.core.mlir import ir
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operation: `op` is the MLIR operation, `operands` and `results` its values, `blocks` one block a region."""
+
+    op: Any
+    name: str
+    operands: tuple[Any, ...]
+    results: tuple[Any, ...]
+    blocks: tuple["Tree", ...]
+    location: Any
+
+    def walk(self) -> Iterator["Node"]:
+        """This operation and everything inside it, outer before inner."""
+        yield self
+        for block in self.blocks:
+            for node in block.nodes:
+                yield from node.walk()
+
+    def text(self, attribute: str, default: str = "") -> str:
+        """A string attribute."""
+        attributes = self.op.attributes
+        return str(attributes[attribute].value) if attribute in attributes else default
+
+    def number(self, attribute: str) -> int | None:
+        """An integer attribute, or None where it is absent."""
+        attributes = self.op.attributes
+        return int(attributes[attribute].value) if attribute in attributes else None
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether an operand or a result is a tile."""
+        return any(is_tile(v) for v in (*self.operands, *self.results))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """One block: its arguments and operations, without the terminator, which is `end`."""
+
+    arguments: tuple[Any, ...]
+    nodes: tuple[Node, ...]
+    end: Node
+
+
+def is_tile(value: Any) -> bool:
+    """Whether a Tile IR value is a tile."""
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def is_memory(value: Any) -> bool:
+    """Whether a Tile IR value is an array or a shared buffer."""
+    return isinstance(value.type, ir.MemRefType)
+
+
+def read_function(function: Any) -> Tree:
+    """The tree of a `func.func`'s only block."""
+    return _block(function.regions[0].blocks[0])
+
+
+def _block(block: Any) -> Tree:
+    nodes = [_node(op.operation) for op in block.operations]
+    return Tree(tuple(block.arguments), tuple(nodes[:-1]), nodes[-1])
+
+
+def _node(op: Any) -> Node:
+    blocks = tuple(_block(region.blocks[0]) for region in op.regions if len(region.blocks))
+    return Node(op, op.name, tuple(op.operands), tuple(op.results), blocks, op.location)

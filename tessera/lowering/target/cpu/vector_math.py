@@ -1,0 +1,55 @@
+"""Mathematical functions on scalars and vectors of any length, without a single call of a library.
+
+`emit_math` is the door: f64 and f32 have code of their own, f16 and bf16 go through f32 and round once at the end.
+The results depend on the operand alone (never on the lane, the length or the machine).  Errors in units in the last
+place (ulp), measured by `tests/lowering/target/cpu/test_vector_math.py`:
+
+    exp, exp2, log, log2    1 (f32), 1 (f64)
+    sqrt, floor, ceil, abs  0: rounded once
+    rsqrt                   1 / sqrt(x), each rounded once
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tessera.core.mlir import ir
+from tessera.lowering.emit import Emitter
+from tessera.lowering.target.cpu.algebra import Algebra, shaped
+from tessera.lowering.target.cpu.exponential import exp, exp2, log, log2
+from tessera.lowering.target.cpu.half import narrow, widen
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "exp": exp,
+    "exp2": exp2,
+    "log": log,
+    "log2": log2,
+    "sqrt": lambda k, x: k.op("math.sqrt", x),
+    "rsqrt": lambda k, x: k.div(k.constant(1.0), k.op("math.sqrt", x)),
+    "floor": lambda k, x: k.op("math.floor", x),
+    "ceil": lambda k, x: k.op("math.ceil", x),
+    "abs": lambda k, x: k.abs(x),
+    "fma": lambda k, x, y, z: k.fma(x, y, z),
+}
+
+NAMES: Final = frozenset(_FUNCTIONS)
+"""The functions `emit_math` knows."""
+
+
+def emit_math(emitter: Emitter, name: str, operands: Sequence[Any], type_text: Any) -> Any:
+    """Emit function `name` (of `NAMES`) of `operands`, all of the float type `type_text`; return its value.
+
+    `type_text` is a scalar or vector type of f64, f32, f16 or bf16, as text or MLIR type.
+    """
+    kind = emitter.type(type_text)
+    lanes, element = lanes_and_element(kind)
+    if element in ("f16", "bf16"):
+        wide = [widen(emitter, value) for value in operands]
+        return narrow(emitter, emit_math(emitter, name, wide, shaped(lanes, "f32")), element)
+    return _FUNCTIONS[name](Algebra(emitter, lanes, int(element[1:])), *operands)
+
+
+def lanes_and_element(kind: Any) -> tuple[int, str]:
+    """Lanes (0 for a scalar) and the element's name of a scalar or rank-1 vector type."""
+    if isinstance(kind, ir.VectorType):
+        return int(kind.shape[0]), str(kind.element_type)
+    return 0, str(kind)

@@ -1,0 +1,48 @@
+"""The GPUs Tessera compiles for, and their limits.
+
+Sources: CUDA C++ Programming Guide, table of compute capabilities; LLVM's NVPTX back end for the PTX versions (the
+oldest that knows the chip, so that the PTX also loads with older drivers; a lower one kills the process).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tessera.core.mistakes import UnknownArchitecture
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One chip: `name` as LLVM and ptxas say it; `ptx` is the LLVM feature that sets the PTX version.
+
+    shared_bytes: the most shared memory one group may have; lanes: the most lanes of a group.
+    """
+
+    name: str
+    ptx: str
+    shared_bytes: int
+    lanes: int = 1024
+
+
+_KIB: Final = 1024
+ARCHITECTURES: Final = {
+    a.name: a
+    for a in (
+        Architecture("sm_80", "+ptx78", 163 * _KIB),
+        Architecture("sm_89", "+ptx78", 99 * _KIB),
+        Architecture("sm_90a", "+ptx80", 227 * _KIB),
+        Architecture("sm_100a", "+ptx86", 227 * _KIB),
+    )
+}
+
+
+def architecture(name: str) -> Architecture:
+    """The architecture called `name`.
+
+    Raises:
+        UnknownArchitecture: Tessera has none of that name.
+    """
+    found = ARCHITECTURES.get(name)
+    if found is None:
+        message = f"there is no GPU architecture '{name}'"
+        raise UnknownArchitecture(message, hint=f"use one of {', '.join(ARCHITECTURES)}")
+    return found

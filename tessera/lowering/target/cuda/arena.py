@@ -1,0 +1,48 @@
+"""Addresses inside one block of memory, given out and taken back while code is generated."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+ALIGNMENT: Final = 128
+"""Bytes: every piece starts on a line of shared memory's 32 banks of 4 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes [start, start + size) of an arena."""
+
+    start: int
+    size: int
+
+
+@dataclass
+class Arena:
+    """First fit, lowest address first; `limit` in bytes, or None for no limit; `peak` is what was ever in use."""
+
+    limit: int | None = None
+    peak: int = 0
+    _taken: list[Piece] = field(default_factory=list[Piece])
+
+    def take(self, size: int, alignment: int = ALIGNMENT) -> Piece | None:
+        """Reserve `size` bytes, or give None where they do not fit under the limit."""
+        size = max(1, size)
+        start = 0
+        for piece in self._taken:
+            if piece.start - start >= size:
+                break
+            start = -(-(piece.start + piece.size) // alignment) * alignment
+        if self.limit is not None and start + size > self.limit:
+            return None
+        result = Piece(start, size)
+        self._taken.append(result)
+        self._taken.sort(key=lambda p: p.start)
+        self.peak = max(self.peak, start + size)
+        return result
+
+    def give_back(self, piece: Piece) -> None:
+        """Allow these bytes to be reserved again."""
+        self._taken.remove(piece)
+
+    def overlaps(self, a: Piece, b: Piece) -> bool:
+        """Whether two pieces share a byte."""
+        return a.start < b.start + b.size and b.start < a.start + a.size

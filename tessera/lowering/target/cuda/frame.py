@@ -1,0 +1,215 @@
+"""The GPU function around a kernel's code: its parameters, its ids, its shared memory, and how it is launched.
+
+A group is a block of lanes along x.  Groups are numbered along x too, axis 0 fastest, so that a launch of any shape
+is one row of blocks; a kernel that needs private global memory (`spill`) runs as many blocks as fit the machine, each
+of which takes one group after the other.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tessera.core.artifact import LaunchRule, Slot
+from tessera.core.mistakes import NotOnCuda
+from tessera.core.mlir import ir
+from tessera.core.program.program import Program
+from tessera.core.program.types import Array, Scalar
+from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.lowering.target.cuda.arena import Arena
+from tessera.lowering.target.cuda.build import GLOBAL, INDEX, SHARED, Build
+
+DEFAULT_LANES: Final = 256
+WARP: Final = 32
+SHARED_SYMBOL: Final = "shared_memory"
+STATIC_LIMIT: Final = 48 * 1024
+"""Bytes of shared memory a kernel may declare; more has to be asked for at launch (CUDA C++ Programming Guide)."""
+
+
+@dataclass
+class Frame:
+    """One kernel function under construction.
+
+    block_lanes: lanes of a hardware block (a multiple of nothing: what the kernel says)
+    symbols: extents by name, as i64 values
+    arguments: what each parameter of the kernel is: a pointer, or a scalar value
+    """
+
+    program: Program
+    chip: Architecture
+    rule: LaunchRule
+    build: Build
+    entry: Any
+    block_lanes: int
+    spill: bool
+    slots: list[Slot] = field(default_factory=list[Slot])
+    symbols: dict[str, Any] = field(default_factory=dict[str, Any])
+    arguments: list[Any] = field(default_factory=list[Any])
+    strides: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    shared: Arena = field(default_factory=Arena)
+    scratch: Arena = field(default_factory=Arena)
+    tid: Any = None
+    lane: Any = None
+    block: Any = None
+    group: Any = None
+    lanes_in_launch: Any = None
+    scratch_base: Any = None
+    shared_base: Any = None
+    _grid: tuple[Any, ...] = ()
+    _keep: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def whole_launch(self) -> bool:
+        """Whether the kernel's one group is the whole launch, which no barrier can hold together."""
+        return self.rule.kind == "lanes"
+
+    @property
+    def warps_are_full(self) -> bool:
+        """Whether every warp of a block has all of its lanes."""
+        return self.block_lanes % WARP == 0
+
+    # -- the beginning -----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Declare parameters and emit what every kernel starts with."""
+        build = self.build
+        if self.block_lanes > self.chip.lanes:
+            message = f"a group of {self.block_lanes} lanes; a GPU block holds {self.chip.lanes}"
+            raise NotOnCuda(message, self.program.span, hint="give fewer lanes in `tile[...]`")
+        self.shared.limit = self.chip.shared_bytes
+        self.shared_base = build.value(
+            "llvm.mlir.addressof", [], SHARED, {"global_name": f"@{SHARED_SYMBOL}"}
+        )
+        for number, parameter in enumerate(self.program.parameters):
+            self._declare(number, parameter.value.type)
+        for symbol in self.program.symbols:
+            if symbol.name not in self.symbols:
+                self.symbols[symbol.name] = self.slot(Slot("symbol", symbol=symbol.name), INDEX)
+        tid = build.value("nvvm.read.ptx.sreg.tid.x", [], "i32", {"range": f"#llvm.constant_range<i32, 0, {self.block_lanes}>"})
+        self.tid = build.to_index(tid)
+        self.block = build.to_index(build.value("nvvm.read.ptx.sreg.ctaid.x", [], "i32"))
+        if self.whole_launch:
+            self.lanes_in_launch = self.slot(Slot("lanes"), INDEX)
+            self.lane = build.add(build.mul(self.block, self.block_lanes), self.tid)
+            self.group = 0
+        else:
+            self.lane, self.group = self.tid, self.block
+        if self.spill:
+            base = self.slot(Slot("scratch"), GLOBAL)
+            self.scratch_base = (base, self.block)
+
+    def _declare(self, number: int, kind: Any) -> None:
+        match kind:
+            case Array(shape=shape, contiguous=contiguous):
+                self.arguments.append(self.slot(Slot("pointer", number), GLOBAL))
+                axes = () if contiguous else range(len(shape))
+                self.strides.append(tuple(self.slot(Slot("stride", number, axis), INDEX) for axis in axes))
+            case Scalar(dtype):
+                boolean = dtype.kind == "bool"
+                element = "i8" if boolean else (f"i{dtype.bits}" if dtype.is_integer else dtype.name)
+                value = self.slot(Slot("scalar", number), element)
+                if boolean:
+                    zero = self.build.constant(0, "i8")
+                    value = self.build.compare("ne", value, zero)
+                self.arguments.append(value)
+                self.strides.append(())
+            case _:
+                message = f"a parameter cannot be {kind}"
+                raise NotOnCuda(message, self.program.span)
+
+    def slot(self, slot: Slot, kind: str) -> Any:
+        """Add a kernel parameter of the MLIR type `kind`; give its value."""
+        self.slots.append(slot)
+        return self.entry.add_argument(self.build.type(kind), self.build.location)
+
+    # -- ids ---------------------------------------------------------------------------------------------------
+
+    def grid(self, axis: int | None) -> Any:
+        """Groups of the launch along an axis, or in all."""
+        if self.whole_launch or self.rule.kind == "single":
+            return 1
+        if not self._grid:
+            self._grid = tuple(self.slot(Slot("grid", axis=a), INDEX) for a in range(3))
+        if axis is not None:
+            return self._grid[axis]
+        return self.build.mul(self.build.mul(self._grid[0], self._grid[1]), self._grid[2])
+
+    def group_at(self, axis: int | None) -> Any:
+        """The group's index along an axis of the grid, or its linear index."""
+        if axis is None or self.rule.kind in ("lanes", "single"):
+            return self.group if axis in (None, 0) else 0
+        below: Any = 1
+        for lower in range(axis):
+            below = self.build.mul(below, self.grid(lower))
+        return self.build.remainder(self.build.divide(self.group, below), self.grid(axis))
+
+    def lane_at(self, axis: int | None) -> Any:
+        """The lane's index within its group along an axis, or its linear index; axis 0 is the fastest."""
+        if axis is None:
+            return self.lane
+        if self.whole_launch:
+            return self.lane if axis == 0 else 0
+        shape = self.shape
+        below = math.prod(shape[:axis])
+        if shape[axis] == 1:
+            return 0
+        along = self.build.divide(self.lane, below)
+        return along if below * shape[axis] == self.block_lanes else self.build.remainder(along, shape[axis])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Lanes of a group along each axis."""
+        x, y, z = (*(self.program.group or (self.block_lanes,)), 1, 1)[:3]
+        return x, y, z
+
+    def identify(self, of: str, axis: int | None) -> Any:
+        """The value of `id`: an index."""
+        build = self.build
+        lanes = self.lanes_in_launch if self.whole_launch and axis in (None, 0) else None
+        choices: dict[str, Callable[[], Any]] = {
+            "lane": lambda: self.lane_at(axis),
+            "group": lambda: self.group_at(axis),
+            "grid_groups": lambda: self.grid(axis),
+            "lane_in_warp": lambda: build.bits(self.tid, WARP - 1),
+            "warp": lambda: build.divide(self.lane, WARP),
+            "thread": lambda: self._thread(axis),
+            "group_lanes": lambda: lanes if lanes is not None else self._extent(axis),
+        }
+        return choices[of]()
+
+    def _thread(self, axis: int | None) -> Any:
+        if self.whole_launch:
+            return self.lane_at(axis)
+        base = self.build.mul(self.group_at(axis), self._extent(axis))
+        return self.build.add(base, self.lane_at(axis))
+
+    def _extent(self, axis: int | None) -> int:
+        if self.whole_launch:
+            return 1
+        return self.block_lanes if axis is None else self.shape[axis]
+
+    def leader(self) -> Any:
+        """An i1: this is the group's lane 0."""
+        return self.build.compare("eq", self.lane, 0)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def finish(self, module_block: Any, function: Any) -> None:
+        """Give the function its type and the module its shared memory; call once, after all code."""
+        build = self.build
+        kinds = ", ".join(str(argument.type) for argument in self.entry.arguments)
+        function.attributes["function_type"] = ir.Attribute.parse(f"!llvm.func<void ({kinds})>")
+        size = self.shared.peak
+        dynamic = size > STATIC_LIMIT
+        attributes = {
+            "sym_name": ir.StringAttr.get(SHARED_SYMBOL),
+            "global_type": f"!llvm.array<{0 if dynamic else max(1, size)} x i8>",
+            "linkage": f"#llvm.linkage<{'external' if dynamic else 'internal'}>",
+            "addr_space": "3 : i32",
+            "alignment": "1024 : i64",
+        }
+        if not dynamic:
+            attributes["value"] = ir.Attribute.parse("unit")
+        before, build.point = build.point, ir.InsertionPoint.at_block_begin(module_block)
+        build.create("llvm.mlir.global", attributes=attributes, regions=1)
+        build.point = before

@@ -1,0 +1,68 @@
+"""LLVM IR text to PTX, through llvmlite's NVPTX back end.
+
+The back end ends the process on what it cannot select, so everything it cannot do is refused before it runs.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+
+from tessera.core.mistakes import CompilerCrash
+from tessera.lowering.target.cuda.architectures import Architecture
+
+_TRIPLE: Final = "nvptx64-nvidia-cuda"
+_SPEED: Final = 3
+# LLVM's names for maths that NVPTX has no instruction for: they would kill the process ("Cannot select").
+_UNSELECTABLE: Final = re.compile(
+    r"@(llvm\.(?:exp|exp2|exp10|log|log2|log10|pow|powi|sin|cos|tan|tanh|sinh|cosh|atan|atan2|acos|asin)\.\w+)"
+)
+_EXTERNAL: Final = re.compile(r"^\.extern \.func.*?([\w.$]+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ptx:
+    """PTX text, and the optimised LLVM IR it was made from (empty unless asked for)."""
+
+    text: str
+    optimised: str
+
+
+def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False) -> Ptx:
+    """Optimise LLVM IR text and translate it to PTX.
+
+    Raises:
+        CompilerCrash: the text is not valid LLVM IR, or holds something NVPTX cannot do.
+    """
+    refused = sorted(set(_UNSELECTABLE.findall(text)))
+    if refused:
+        message = f"LLVM has no PTX for {', '.join(refused)}"
+        raise CompilerCrash(message)
+    machine = _machine(chip.name, chip.ptx)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        message = f"LLVM refuses the code generated for the GPU: {error}"
+        raise CompilerCrash(message) from error
+    module.triple = _TRIPLE
+    module.data_layout = str(machine.target_data)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_SPEED))
+    builder.getModulePassManager().run(module, builder)
+    optimised = str(module) if keep_optimised else ""
+    ptx = machine.emit_assembly(module)
+    unresolved = _EXTERNAL.findall(ptx)
+    if unresolved:
+        message = f"the GPU code calls functions that do not exist: {', '.join(unresolved)}"
+        raise CompilerCrash(message)
+    return Ptx(ptx, optimised)
+
+
+@cache
+def _machine(name: str, features: str) -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(_TRIPLE)
+    return target.create_target_machine(cpu=name, features=features, opt=_SPEED, reloc="default", codemodel="default")

@@ -1,0 +1,136 @@
+"""One `arith` or `math` operation on scalars, as the GPU computes it: rounded once, nothing contracted.
+
+16-bit floats compute in f32 and round back.  Mathematical functions are those of the CPU target (`vector_math`), made
+of the same operations in the same order, so both targets give the same bits.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tessera.core.mistakes import NotOnCuda
+from tessera.lowering.target.cpu.vector_math import NAMES, emit_math
+from tessera.lowering.target.cuda.build import Build
+
+_HALVES: Final = ("f16", "bf16")
+# Operations on floats that are not arithmetic: they move bits, and need no wider type.
+_MOVES: Final = frozenset(("arith.select", "arith.constant", "arith.bitcast", "arith.extf", "arith.truncf"))
+_PLAIN_MATH: Final = frozenset(
+    ("math.absf", "math.absi", "math.fma", "math.sqrt", "math.floor", "math.ceil", "math.copysign", "math.roundeven",
+     "math.ctlz", "math.trunc")
+)  # fmt: skip
+
+
+def scalar_operation(
+    build: Build, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any]
+) -> Any:
+    """The value of operation `name` (`arith.addf`) on scalar values; `result` is the text of its type.
+
+    Raises:
+        NotOnCuda: a function the GPU has no code for.
+    """
+    floats = [str(v.type) for v in operands if str(v.type) in _HALVES]
+    if name == "arith.truncf" and str(operands[0].type) == "f64" and result in _HALVES:
+        return _narrow_double(build, operands[0], result)
+    if floats and name not in _MOVES:
+        return _wide(build, name, operands, result, attributes)
+    if name in _PLAIN_MATH or name.startswith("arith."):
+        return _remainder(build, operands) if name == "arith.remf" else build.value(name, operands, result, attributes)
+    function = name.partition(".")[2]
+    if function in NAMES:
+        return emit_math(build, function, operands, result)
+    message = f"the CUDA target has no code for {function} of {result}"
+    raise NotOnCuda(message)
+
+
+def _wide(build: Build, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any]) -> Any:
+    """The operation on f32 copies of its 16-bit operands."""
+    values = [build.value("arith.extf", [v], "f32") if str(v.type) in _HALVES else v for v in operands]
+    narrow = result in _HALVES
+    value = scalar_operation(build, name, values, "f32" if narrow else result, attributes)
+    return build.value("arith.truncf", [value], result) if narrow else value
+
+
+def _narrow_double(build: Build, value: Any, result: str) -> Any:
+    """f64 to a 16-bit float, rounded once: f32 by rounding to odd, which the second rounding cannot notice."""
+    near = build.value("arith.truncf", [value], "f32")
+    back = build.value("arith.extf", [near], "f64")
+    bits = build.value("arith.bitcast", [near], "i32")
+    # Where f32 was inexact, set the last bit of the neighbour towards zero; where it is odd already, keep it.
+    beyond = _compare_floats(build, "ogt", _magnitude(build, back), _magnitude(build, value))
+    step = build.value("arith.extui", [beyond], "i32")
+    inward = build.value("arith.subi", [bits, step], "i32")
+    odd = build.value("arith.ori", [inward, build.word(1)], "i32")
+    inexact = _compare_floats(build, "one", back, value)
+    chosen = build.select(inexact, odd, bits)
+    return build.value("arith.truncf", [build.value("arith.bitcast", [chosen], "f32")], result)
+
+
+def _remainder(build: Build, operands: Sequence[Any]) -> Any:
+    """The remainder of a division of floats that truncates: exact, as C's `fmod`.
+
+    f32 divides in f64 by repeated steps of at most 2^24 quotients, f64 by halving and subtracting; NaN for an infinite
+    dividend or a zero divisor.  Loops as often as the quotient has bits, at most.
+    """
+    a, b = operands
+    kind = str(a.type)
+    wide = [build.value("arith.extf", [v], "f64") for v in operands] if kind == "f32" else [a, b]
+    x, y = (_magnitude(build, v) for v in wide)
+    r = _reduce(build, x, y)
+    # What no subtraction defines: an infinite or NaN operand, a divisor of zero.
+    infinity, zero, nan = (build.constant(v, "f64") for v in (float("inf"), 0.0, float("nan")))
+    usable = build.all_of([_compare_floats(build, "olt", x, infinity), _compare_floats(build, "ogt", y, zero)])
+    r = build.select(usable, r, nan)
+    signed = build.value("math.copysign", [r, wide[0]], "f64")
+    return build.value("arith.truncf", [signed], "f32") if kind == "f32" else signed
+
+
+def _reduce(build: Build, x: Any, y: Any) -> Any:
+    """x modulo y for finite x >= 0 and y > 0 (any x and y end): subtract y * 2^k, exactly, while x >= y."""
+    huge = build.constant(float("inf"), "f64")
+    op = build.create("scf.while", [x], ["f64"], regions=2)
+    before = op.regions[0].blocks.append(build.type("f64"), arg_locs=[build.location])
+    with build.at(before):
+        rest = before.arguments[0]
+        more = build.all_of(
+            [
+                _compare_floats(build, "oge", rest, y),
+                _compare_floats(build, "ogt", y, build.constant(0.0, "f64")),
+                _compare_floats(build, "olt", rest, huge),
+            ]
+        )
+        build.create("scf.condition", [more, rest])
+    after = op.regions[1].blocks.append(build.type("f64"), arg_locs=[build.location])
+    with build.at(after):
+        rest = after.arguments[0]
+        build.create("scf.yield", [build.value("arith.subf", [rest, _largest_multiple(build, rest, y)], "f64")])
+    return op.results[0]
+
+
+def _largest_multiple(build: Build, x: Any, y: Any) -> Any:
+    """y * 2^k <= x with k as large as the exponents allow (x >= y > 0): exact."""
+    exponents = [
+        build.value("arith.shrui", [build.value("arith.bitcast", [v], "i64"), build.index(52)], "i64") for v in (x, y)
+    ]
+    tiny = build.constant(1, "i64")
+    ex, ey = (build.value("arith.maxsi", [e, tiny], "i64") for e in exponents)
+    distance = build.sub(ex, ey)
+    # 2^distance in two factors, so that neither overflows; a denormal y is scaled exactly as well.
+    half = build.value("arith.shrui", [distance, build.index(1)], "i64")
+    scaled = y
+    for part in (half, build.sub(distance, half)):
+        power = build.value("arith.shli", [build.add(part, 1023), build.index(52)], "i64")
+        scaled = build.value("arith.mulf", [scaled, build.value("arith.bitcast", [power], "f64")], "f64")
+    lower = build.value("arith.mulf", [scaled, build.constant(0.5, "f64")], "f64")
+    fits = _compare_floats(build, "ole", scaled, x)
+    return build.select(fits, scaled, lower)
+
+
+_FLOAT_PREDICATES: Final = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6}
+
+
+def _compare_floats(build: Build, predicate: str, a: Any, b: Any) -> Any:
+    return build.value("arith.cmpf", [a, b], "i1", {"predicate": f"{_FLOAT_PREDICATES[predicate]} : i64"})
+
+
+def _magnitude(build: Build, value: Any) -> Any:
+    return build.value("math.absf", [value], value.type)

@@ -1,0 +1,136 @@
+"""The two programs of the CUDA toolkit: `ptxas` (PTX to machine code) and `nvdisasm` (machine code to SASS text).
+
+They come from the packages nvidia-cuda-nvcc and nvidia-cuda-nvdisasm, which put them under
+`site-packages/nvidia/*/bin`; a toolkit on PATH or in CUDA_HOME serves as well.  Neither needs a GPU.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tessera.core.mistakes import CompilerCrash, ToolMissing
+
+PACKAGES: Final = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+
+# Contraction is off twice: LLVM writes `mul.rn` and `add.rn`, which ptxas may not fuse, and `-fmad=false` forbids it.
+_PTXAS_OPTIONS: Final = ("-v", "-O3", "-lineinfo", "-fmad=false")
+
+_REGISTERS: Final = re.compile(r"Used (\d+) registers")
+_SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_SHARED: Final = re.compile(r"(\d+) bytes smem")
+_STACK: Final = re.compile(r"(\d+) bytes stack frame")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What `ptxas -v` reports of one kernel: registers a lane, and bytes a lane (shared: a group)."""
+
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    stack_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A cubin and what it uses; `log` is all that `ptxas` printed."""
+
+    cubin: bytes
+    usage: Usage
+    log: str
+
+
+@cache
+def find_tool(name: str) -> Path | None:
+    """Where `name` ("ptxas" or "nvdisasm") is: in the environment's packages, then CUDA_HOME, then PATH; or None."""
+    candidates: list[Path] = []
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec is not None else []:
+        candidates += sorted(Path(root).glob(f"*/bin/{name}"), reverse=True)
+    home = os.environ.get("CUDA_HOME")
+    if home:
+        candidates.append(Path(home) / "bin" / name)
+    on_path = shutil.which(name)
+    if on_path:
+        candidates.append(Path(on_path))
+    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+
+
+def tool(name: str) -> Path:
+    """Where `name` is.
+
+    Raises:
+        ToolMissing: it is nowhere.
+    """
+    path = find_tool(name)
+    if path is None:
+        message = f"{name} is neither in this Python environment, nor in CUDA_HOME, nor on PATH"
+        raise ToolMissing(message, hint=f"pip install {PACKAGES[name]}, or put a CUDA toolkit's bin folder on PATH")
+    return path
+
+
+@cache
+def version(name: str) -> str:
+    """The tool's version, such as "13.0.88", or "" where it is missing."""
+    path = find_tool(name)
+    if path is None:
+        return ""
+    found = re.search(r"V(\d+\.\d+\.\d+)", _run([str(path), "--version"]).stdout)
+    return found[1] if found else "unknown"
+
+
+def assemble(ptx: str, arch: str) -> Assembled:
+    """Compile PTX text for `arch` ("sm_90a") to a cubin.
+
+    Raises:
+        ToolMissing: no ptxas.
+        CompilerCrash: ptxas refuses the text; the message is what it says.
+    """
+    with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
+        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        done = _run([str(tool("ptxas")), *_PTXAS_OPTIONS, f"-arch={arch}", str(source), "-o", str(target)])
+        log = (done.stdout + done.stderr).strip()
+        if done.returncode or not target.is_file():
+            message = f"ptxas refuses its input: {log.replace(str(source), 'kernel.ptx')}"
+            raise CompilerCrash(message)
+        return Assembled(target.read_bytes(), read_usage(log), log)
+
+
+def read_usage(log: str) -> Usage:
+    """Read what `ptxas -v` printed for a file with one kernel."""
+    registers, spills, shared, stack = (p.search(log) for p in (_REGISTERS, _SPILLS, _SHARED, _STACK))
+    return Usage(
+        registers=int(registers[1]) if registers else 0,
+        spill_bytes=int(spills[1]) + int(spills[2]) if spills else 0,
+        shared_bytes=int(shared[1]) if shared else 0,
+        stack_bytes=int(stack[1]) if stack else 0,
+    )
+
+
+def disassemble(cubin: bytes) -> str:
+    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each source line.
+
+    Raises:
+        ToolMissing: no nvdisasm.
+        CompilerCrash: nvdisasm refuses the cubin.
+    """
+    with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
+        source = Path(folder, "kernel.cubin")
+        source.write_bytes(cubin)
+        done = _run([str(tool("nvdisasm")), "-g", "-c", str(source)])
+        if done.returncode:
+            message = f"nvdisasm refuses its input: {done.stderr.strip()}"
+            raise CompilerCrash(message)
+        return done.stdout
+
+
+def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

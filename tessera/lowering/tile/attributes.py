@@ -1,0 +1,65 @@
+"""Plain values to MLIR attributes and back: how a kernel's facts travel with its function."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tessera.core.mlir import ir
+from tessera.core.program.program import Attribute
+
+
+def integers(values: Sequence[int]) -> Any:
+    """`array<i64: ...>`."""
+    return ir.DenseI64ArrayAttr.get([int(v) for v in values])
+
+
+def flags(values: Sequence[bool]) -> Any:
+    """`array<i1: ...>`."""
+    return ir.DenseBoolArrayAttr.get([bool(v) for v in values])
+
+
+def integer(value: int) -> Any:
+    """`value : i64`."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+
+
+def text(value: str) -> Any:
+    """A string."""
+    return ir.StringAttr.get(value)
+
+
+def to_attribute(value: Attribute) -> Any:
+    """The attribute for a number, bool, string, None or tuple of them."""
+    match value:
+        case None:
+            return ir.UnitAttr.get()
+        case bool():
+            return ir.BoolAttr.get(value)
+        case int():
+            return integer(value)
+        case float():
+            return ir.FloatAttr.get(ir.F64Type.get(), value)
+        case str():
+            return text(value)
+        case tuple():
+            return ir.ArrayAttr.get([to_attribute(v) for v in value])
+
+
+def dictionary(values: Mapping[str, Attribute]) -> Any:
+    """A dictionary attribute."""
+    return ir.DictAttr.get({name: to_attribute(value) for name, value in values.items()})
+
+
+def from_attribute(attribute: Any) -> Attribute:
+    """The value `to_attribute` was given; dense arrays come back as tuples too."""
+    match attribute:
+        case ir.BoolAttr() | ir.StringAttr() | ir.FloatAttr() | ir.IntegerAttr():
+            return attribute.value
+        case ir.ArrayAttr():
+            return tuple(from_attribute(v) for v in attribute)
+        case ir.DenseI64ArrayAttr() | ir.DenseBoolArrayAttr():
+            return tuple(attribute)
+        case ir.UnitAttr():
+            return None
+        case _:
+            msg = f"no plain value for the attribute {attribute}"
+            raise ValueError(msg)

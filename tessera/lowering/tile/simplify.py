@@ -1,0 +1,22 @@
+"""Fold constants, drop what is unused, and compute nothing twice."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tessera.lowering.passes import Pass, run_upstream
+
+
+@dataclass(frozen=True, slots=True)
+class Simplify(Pass):
+    """Upstream's canonicalization and common subexpression elimination.
+
+    before: `%a = arith.constant 64 : i64` in each of three loops, `%b = "tessera.dim"() {symbol = "n"}` twice
+    after:  one of each, at the top
+    keeps:  barriers, and accesses of memory that something may have written in between
+    """
+
+    name: ClassVar[str] = "tile-simplify"
+
+    def run(self, module: Any) -> None:
+        """Simplify every function of `module`."""
+        run_upstream("builtin.module(canonicalize,cse)", module)

@@ -1,0 +1,277 @@
+"""A Program as Tile IR: one operation after the other, each with its identity and place in the user's text.
+
+before: `Op("load", (X, i), attributes={"extents": (128,), "dropped": ()})`, the 7th operation of the kernel
+after:  `%t = "tessera.load"(%X, %i) {extents = array<i64: 128>, ...} : (memref<?xf32>, i64) -> tensor<128xf32>
+         loc("op7"("cell.py":3:5 to 3:15))`
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tessera.core.dtypes import i64
+from tessera.core.mistakes import CompilerCrash
+from tessera.core.mlir import ir
+from tessera.core.program.program import Block, Op, Parameter, Program, Value
+from tessera.core.program.types import Array, Scalar, Tile
+from tessera.core.tile.location import named, origin, place
+from tessera.core.tile.types import mlir_type
+from tessera.lowering.emit import Emitter
+from tessera.lowering.tile.arithmetic import Arithmetic, wrapped
+from tessera.lowering.tile.attributes import dictionary, flags, integer, integers, text, to_attribute
+
+_NOT_IN_A_SYMBOL: Final = re.compile(r"\W", re.ASCII)
+
+
+def to_tile(program: Program) -> Any:
+    """Build the module of `program` in the current MLIR context (the dialect must be loaded)."""
+    module = ir.Module.create(loc=place(program.span))
+    _Builder(program, module).build()
+    return module
+
+
+def function_name(program: Program) -> str:
+    """The function's symbol: the kernel's name with only letters, digits and underscores."""
+    return _NOT_IN_A_SYMBOL.sub("_", program.name) or "kernel"
+
+
+class _Builder:
+    """Builds one module.  `values` maps the Program's values, `known` holds the integer constants among them."""
+
+    def __init__(self, program: Program, module: Any) -> None:
+        self.program = program
+        self.emit = Emitter(module.body, place(program.span))
+        self.arithmetic = Arithmetic(self.emit)
+        self.values: dict[Value, Any] = {}
+        self.known: dict[Value, int] = {}
+        self.identity = {op: number for number, op in enumerate(program.body.walk())}
+
+    def build(self) -> None:
+        """Create the function and everything in it."""
+        program, emit = self.program, self.emit
+        kinds = [emit.type(mlir_type(p.value.type)) for p in program.parameters]
+        attributes = {
+            "sym_name": text(function_name(program)),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, [])),
+            "arg_attrs": ir.ArrayAttr.get([_facts(p) for p in program.parameters]),
+            "tessera.domain": dictionary({"kind": program.domain.kind, "extents": program.domain.extents}),
+            "tessera.options": dictionary(program.options),
+        }
+        if program.group is not None:
+            attributes["tessera.group"] = integers(program.group)
+        function = emit.create("func.func", attributes=attributes, regions=1)
+        places = [named(p.name, p.span) for p in program.parameters]
+        entry = function.regions[0].blocks.append(*kinds, arg_locs=places)
+        self._bind([p.value for p in program.parameters], entry.arguments)
+        with emit.at(entry):
+            for op in program.body.ops:
+                if op.opcode != "yield":
+                    self._emit(op)
+            with emit.located(place(program.span)):
+                emit.create("func.return")
+
+    # -- one operation -----------------------------------------------------------------------------------------
+
+    def _emit(self, op: Op) -> None:
+        """Emit `op` and, through it, its regions."""
+        with self.emit.located(origin(self.identity[op], op.span)):
+            special = _SPECIAL.get(op.opcode)
+            if special is not None:
+                special(self, op)
+            else:
+                self._arithmetic(op)
+
+    def _arithmetic(self, op: Op) -> None:
+        kind = op.operands[0].type
+        if not isinstance(kind, Scalar | Tile):
+            raise _unknown(op)
+        values = [self.values[v] for v in op.operands]
+        constant = self.known.get(op.operands[1]) if len(op.operands) > 1 else None
+        result = self.arithmetic.operation(op.opcode, kind, values, constant)
+        if result is None:
+            raise _unknown(op)
+        self.values[op.result] = result
+
+    def _const(self, op: Op) -> None:
+        kind, value = op.result.type, op.attributes["value"]
+        if not isinstance(kind, Scalar | Tile) or not isinstance(value, int | float):
+            raise _unknown(op)
+        self.values[op.result] = self.emit.constant(wrapped(value, kind.dtype), mlir_type(kind))
+        if kind.dtype.is_integer:
+            self.known[op.result] = int(value)
+
+    def _full(self, op: Op) -> None:
+        self._value(op, "tensor.splat")
+
+    def _compare(self, op: Op) -> None:
+        left, right = op.operands
+        if not isinstance(left.type, Scalar | Tile):
+            raise _unknown(op)
+        a, b = self.values[left], self.values[right]
+        self.values[op.result] = self.arithmetic.compare(str(op.attributes["predicate"]), left.type, a, b)
+
+    def _select(self, op: Op) -> None:
+        self._value(op, "arith.select")
+
+    def _cast(self, op: Op) -> None:
+        source, target = op.operands[0].type, op.result.type
+        if not isinstance(source, Scalar | Tile) or not isinstance(target, Scalar | Tile):
+            raise _unknown(op)
+        self.values[op.result] = self.arithmetic.cast(self.values[op.operands[0]], source, target.dtype)
+
+    def _same_name(self, op: Op) -> None:
+        """An operation of the dialect that takes the Program's attributes as they are."""
+        attributes = {name: to_attribute(value) for name, value in op.attributes.items() if value is not None}
+        self._value(op, f"tessera.{op.opcode}", attributes)
+
+    def _access(self, op: Op) -> None:
+        memory = op.operands[1 if op.opcode == "copy" else 0].type
+        if isinstance(memory, Scalar | Tile):
+            raise _unknown(op)
+        attributes = {"in_bounds": flags([False] * len(memory.shape))}
+        if op.opcode != "copy":
+            attributes["cache"] = text(str(op.attributes.get("cache") or ""))
+        for name in ("extents", "dropped") if op.opcode in ("load", "store", "copy") else ():
+            attributes[name] = integers(_numbers(op, name))
+        self._value(op, f"tessera.{op.opcode}", attributes)
+
+    def _axis(self, op: Op) -> None:
+        """`reduce` and `softmax`: an axis counted from the end is counted from the front."""
+        kind, axis = op.operands[0].type, op.attributes.get("axis")
+        if not isinstance(kind, Tile):
+            raise _unknown(op)
+        attributes = {} if axis is None else {"axis": integer(_number(op, "axis") % len(kind.shape))}
+        if op.opcode == "reduce":
+            attributes["kind"] = text(str(op.attributes["kind"]))
+        self._value(op, f"tessera.{op.opcode}", attributes)
+
+    def _transpose(self, op: Op) -> None:
+        self._value(op, "tessera.transpose", {"permutation": integers(_numbers(op, "permutation"))})
+
+    def _dot(self, op: Op) -> None:
+        self._value(op, "tessera.dot", {"exact": to_attribute(bool(op.attributes.get("exact", False)))})
+
+    def _value(self, op: Op, name: str, attributes: dict[str, Any] | None = None) -> None:
+        results = [mlir_type(v.type) for v in op.results]
+        made = self.emit.create(name, [self.values[v] for v in op.operands], results, attributes)
+        self._bind(op.results, made.results)
+
+    # -- control flow ------------------------------------------------------------------------------------------
+
+    def _for(self, op: Op) -> None:
+        lower, upper, step = (self.values[v] for v in op.operands[:3])
+        initial = [self.values[v] for v in op.operands[3:]]
+        upward = self.known.get(op.operands[2], 0) > 0
+        bounds = [lower, upper, step] if upward else self._count(lower, upper, step)
+        attributes = {"tessera.kind": text(str(op.attributes.get("kind", "range")))}
+        if op.attributes.get("prefetch"):
+            attributes["tessera.prefetch"] = integer(_number(op, "prefetch"))
+        loop = self.emit.create("scf.for", [*bounds, *initial], [v.type for v in initial], attributes, regions=1)
+        body = op.regions[0]
+        block = self._block(loop.regions[0], body.arguments)
+        with self.emit.at(block):
+            if not upward:  # scf.for only counts up: count iterations and compute the index
+                scaled = self.emit.value("arith.muli", [block.arguments[0], step], "i64")
+                self.values[body.arguments[0]] = self.emit.value("arith.addi", [lower, scaled], "i64")
+            self._body(body, "scf.yield")
+        self._bind(op.results, loop.results)
+
+    def _count(self, lower: Any, upper: Any, step: Any) -> list[Any]:
+        """Bounds 0, n, 1 of a loop whose step may be negative (or 0: no iteration)."""
+        kind, emit = Scalar(i64), self.emit
+        zero, one = emit.constant(0, "i64"), emit.constant(1, "i64")
+        up = self.arithmetic.compare("gt", kind, step, zero)
+        distance = self.arithmetic.select(
+            up, emit.value("arith.subi", [upper, lower], "i64"), emit.value("arith.subi", [lower, upper], "i64")
+        )
+        size = emit.value("math.absi", [step], "i64")
+        size = emit.value("arith.maxsi", [size, one], "i64")
+        whole = emit.value("arith.addi", [distance, emit.value("arith.subi", [size, one], "i64")], "i64")
+        count = emit.value("arith.divsi", [emit.value("arith.maxsi", [whole, zero], "i64"), size], "i64")
+        still = self.arithmetic.compare("eq", kind, step, zero)
+        return [zero, self.arithmetic.select(still, zero, count), one]
+
+    def _if(self, op: Op) -> None:
+        results = [mlir_type(v.type) for v in op.results]
+        made = self.emit.create("scf.if", [self.values[op.operands[0]]], results, regions=2)
+        for branch, block in enumerate(op.regions):
+            if branch == 0 or results or len(block.ops) > 1:  # an else that does nothing stays empty
+                with self.emit.at(made.regions[branch].blocks.append()):
+                    self._body(block, "scf.yield")
+        self._bind(op.results, made.results)
+
+    def _while(self, op: Op) -> None:
+        initial = [self.values[v] for v in op.operands]
+        loop = self.emit.create("scf.while", initial, [v.type for v in initial], regions=2)
+        for region, block, terminator in zip(loop.regions, op.regions, ("scf.condition", "scf.yield"), strict=True):
+            with self.emit.at(self._block(region, block.arguments)):
+                self._body(block, terminator)
+        self._bind(op.results, loop.results)
+
+    def _block(self, region: Any, arguments: Sequence[Value]) -> Any:
+        """Append a block whose arguments carry the user's names."""
+        kinds = [self.emit.type(mlir_type(v.type)) for v in arguments]
+        block = region.blocks.append(*kinds, arg_locs=[named(v.name, v.span) for v in arguments])
+        self._bind(arguments, block.arguments)
+        return block
+
+    def _body(self, block: Block, terminator: str) -> None:
+        for op in block.ops:
+            if op.opcode == "yield":
+                with self.emit.located(origin(self.identity[op], op.span)):
+                    self.emit.create(terminator, [self.values[v] for v in op.operands])
+            else:
+                self._emit(op)
+
+    def _bind(self, values: Sequence[Value], made: Sequence[Any]) -> None:
+        self.values.update(zip(values, list(made), strict=True))
+
+
+def _facts(parameter: Parameter) -> Any:
+    """The argument attributes of one parameter: its name and dtype, and of an array also extents and mutability."""
+    kind = parameter.value.type
+    facts: dict[str, Any] = {"tessera.name": parameter.name}
+    if isinstance(kind, Scalar | Array):
+        facts["tessera.dtype"] = kind.dtype.name
+    if isinstance(kind, Array):
+        facts |= {"tessera.shape": kind.shape, "tessera.mutable": parameter.mutable}
+    return dictionary(facts)
+
+
+def _numbers(op: Op, name: str) -> list[int]:
+    value = op.attributes[name]
+    if not isinstance(value, tuple):
+        raise _unknown(op)
+    return [v for v in value if isinstance(v, int)]
+
+
+def _number(op: Op, name: str) -> int:
+    value = op.attributes[name]
+    if not isinstance(value, int):
+        raise _unknown(op)
+    return value
+
+
+def _unknown(op: Op) -> CompilerCrash:
+    kinds = ", ".join(str(v.type) for v in op.operands)
+    return CompilerCrash(f"no Tile IR for '{op.opcode}' of ({kinds}) with {dict(op.attributes)}", op.span)
+
+
+_SPECIAL: Final[dict[str, Callable[[_Builder, Op], None]]] = {
+    "const": _Builder._const,
+    "full": _Builder._full,
+    "cmp": _Builder._compare,
+    "select": _Builder._select,
+    "cast": _Builder._cast,
+    **dict.fromkeys(("read", "write", "load", "store", "copy"), _Builder._access),
+    **dict.fromkeys(("reduce", "softmax"), _Builder._axis),
+    **dict.fromkeys(
+        ("id", "dim", "alloc", "barrier", "group_sync", "shuffle", "arange", "broadcast", "reshape"),
+        _Builder._same_name,
+    ),
+    "transpose": _Builder._transpose,
+    "dot": _Builder._dot,
+    "for": _Builder._for,
+    "if": _Builder._if,
+    "while": _Builder._while,
+}

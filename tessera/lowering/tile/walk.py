@@ -1,0 +1,70 @@
+"""Find operations, and ask what a value is: the questions passes on Tile IR have in common."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tessera.core.mlir import ir
+
+
+def operations(root: Any, *names: str) -> list[Any]:
+    """Every operation inside `root` with one of `names` (any, without names), outer before inner."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if not names or op.name in names:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def find(root: Any, wanted: Callable[[Any], bool]) -> Any | None:
+    """The first operation inside `root` for which `wanted` holds."""
+    return next((op for op in operations(root) if wanted(op)), None)
+
+
+def kernel(module: Any) -> Any:
+    """The kernel's function: the only `func.func` of a Tile IR module."""
+    return next(op.operation for op in module.body.operations if op.operation.name == "func.func")
+
+
+def body(op: Any) -> Any:
+    """The only block of an operation's first region."""
+    return op.regions[0].blocks[0]
+
+
+def defining(value: Any) -> Any | None:
+    """The operation that makes `value`, or None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def constant(value: Any) -> int | None:
+    """The integer that `value` is known to be, or None."""
+    op = defining(value)
+    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.IntegerAttr):
+        return None
+    return int(ir.IntegerAttr(op.attributes["value"]).value)
+
+
+def symbol(value: Any) -> str | None:
+    """The shape symbol whose extent `value` is, or None."""
+    op = defining(value)
+    if op is None or op.name != "tessera.dim":
+        return None
+    return str(ir.StringAttr(op.attributes["symbol"]).value)
+
+
+def extent(value: Any) -> int | str | None:
+    """The number or the symbol that `value` is known to be, or None."""
+    number = constant(value)
+    return symbol(value) if number is None else number
+
+
+def ancestors(op: Any) -> Iterator[Any]:
+    """The operations around `op`, inner before outer."""
+    parent = op.parent
+    while parent is not None:
+        yield parent.operation
+        parent = parent.operation.parent

@@ -1,0 +1,99 @@
+"""The worker process: everything from Tile IR to machine code happens here, because LLVM and MLIR may abort.
+
+`python -m tessera.lowering.worker --connect FD` serves requests until the pipe closes;
+`python -m tessera.lowering.worker --replay FILE` repeats the compilation that a crash report holds.
+"""
+
+import argparse
+import faulthandler
+import os
+import pickle
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tessera.core.errors import TesseraError
+from tessera.lowering.protocol import Abort, Compile, Reply, Request, Sleep, Warm
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status is 0, or 1 when a replayed compilation fails."""
+    parser = argparse.ArgumentParser(prog="python -m tessera.lowering.worker", description=__doc__)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--connect", type=int, metavar="FD", help="serve requests from this file descriptor")
+    what.add_argument("--replay", type=Path, metavar="FILE", help="compile the kernel of a crash report again")
+    parser.add_argument("--limit", type=float, default=600.0, metavar="SECONDS", help="a request's longest time")
+    options = parser.parse_args(arguments)
+    # A Python traceback on stderr when MLIR or LLVM takes the process down: it goes into the crash report.
+    faulthandler.enable()
+    return _replay(options.replay) if options.replay else serve(Connection(options.connect), options.limit)
+
+
+def serve(connection: Connection, limit: float) -> int:
+    """Answer requests until the other end closes, which it does when the notebook's process ends.
+
+    The service ends a worker that takes too long; `limit` (seconds) is for one whose notebook is gone.
+    """
+    while True:
+        try:
+            request: Request = pickle.loads(connection.recv_bytes())
+        except (EOFError, ConnectionResetError):
+            return 0
+        faulthandler.dump_traceback_later(limit, exit=True)
+        reply = pickle.dumps(_answer(request), protocol=pickle.HIGHEST_PROTOCOL)
+        faulthandler.cancel_dump_traceback_later()
+        try:
+            connection.send_bytes(reply)
+        except (BrokenPipeError, ConnectionResetError):
+            return 0
+
+
+def _answer(request: Request) -> Reply:
+    try:
+        return _reply("done", _perform(request))
+    except TesseraError as mistake:
+        if isinstance(request, Compile):
+            mistake.with_source(request.program.source)
+        return _reply("mistake", mistake)
+    except Exception:  # noqa: BLE001 - an unforeseen failure of ours: the notebook gets its traceback
+        return _reply("failure", traceback.format_exc())
+
+
+def _reply(outcome: str, value: object) -> Reply:
+    return Reply(outcome, value, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def _perform(request: Request) -> object:
+    match request:
+        case Compile():
+            from tessera.lowering.compile import compile_program  # noqa: PLC0415 - loads MLIR
+
+            return compile_program(request.program, request.target, request.observe)
+        case Warm():
+            from tessera.lowering.compile import compile_program  # noqa: PLC0415 - loads MLIR
+            from tessera.lowering.warm import trivial_program  # noqa: PLC0415
+
+            compile_program(trivial_program(), request.target, False)
+            return None
+        case Sleep():
+            time.sleep(request.seconds)
+            return None
+        case Abort():
+            sys.stderr.write(request.message + "\n")
+            sys.stderr.flush()
+            os.abort()
+
+
+def _replay(path: Path) -> int:
+    request: Request = pickle.loads(path.read_bytes())
+    reply = _answer(request)
+    sys.stdout.write(f"{reply.outcome}\n" if reply.outcome == "done" else f"{reply.outcome}: {reply.value}\n")
+    return 0 if reply.outcome == "done" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Whatever holds numbers in this machine's memory, as a NumPy view of the same bytes.
+
+NumPy arrays pass through; DLPack, `__array_interface__` and the buffer protocol are viewed without copying, so what a
+kernel writes is in the caller's own memory.
+"""
+
+import ctypes
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessera.core.dtypes import bf16
+from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
+from tessera.core.source import NOWHERE, Span
+
+AnyArray = NDArray[Any]
+
+_HOST_DEVICES: Final = (1, 3)  # kDLCPU and kDLCUDAHost (pinned memory)
+_DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda managed memory", 14: "oneapi"}
+_BFLOAT: Final = 4
+
+
+def is_array(value: object) -> bool:
+    """Is `value` something that `as_array` can view (or refuse because of its device), rather than a number?"""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0  # pyright: ignore[reportUnknownMemberType]
+    if isinstance(value, bool | int | float | complex | str | np.generic):
+        return False
+    return any(
+        hasattr(value, name)
+        for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__", "__array__", "__buffer__")
+    ) or _has_buffer(value)
+
+
+def as_array(value: object, name: str, *, mutable: bool = False, span: Span = NOWHERE) -> AnyArray:
+    """Return a NumPy view of `value`, the argument for parameter `name` that stands at `span`.
+
+    Raises NotAnArray, WrongDevice, and, for a `mutable` parameter, ReadOnlyArray when writes would not reach the
+    caller's memory.
+    """
+    array = cast("AnyArray", value) if isinstance(value, np.ndarray) else _view(value, name, mutable, span)
+    if not array.dtype.isnative:
+        raise NotAnArray(
+            f"{name} holds numbers in the other byte order ({array.dtype})", span,
+            hint=f"convert it: {name}.astype({name}.dtype.newbyteorder('='))",
+        )  # fmt: skip
+    if not array.flags.aligned:
+        raise NotAnArray(f"the elements of {name} are not aligned in memory", span, hint=f"pass {name}.copy()")
+    if mutable and not array.flags.writeable:
+        raise ReadOnlyArray(f"{name} is written by the kernel, but the array given is read only", span,
+                            hint="pass a writeable array, e.g. a copy")  # fmt: skip
+    return array
+
+
+def _view(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(value, name, span)
+    if hasattr(value, "__cuda_array_interface__"):
+        raise _elsewhere(name, "cuda", span)
+    if hasattr(value, "__array_interface__") or _has_buffer(value):
+        return np.asarray(value)
+    if hasattr(value, "__array__"):
+        if mutable:  # `__array__` may copy, and then nobody would see what the kernel wrote
+            raise NotAnArray(f"{name} is written, and a {type(value).__name__} gives no view of its memory", span,
+                             hint="pass a NumPy array")  # fmt: skip
+        return np.asarray(value)
+    raise NotAnArray(
+        f"{name} needs an array, got {_describe(value)}", span,
+        hint=f"pass np.asarray({name})" if isinstance(value, list | tuple | range) else "pass a NumPy array",
+    )  # fmt: skip
+
+
+def _describe(value: object) -> str:
+    kind = type(value).__name__
+    return f"{value!r}" if isinstance(value, bool | int | float | np.generic) or value is None else f"a {kind}"
+
+
+def _has_buffer(value: object) -> bool:
+    if isinstance(value, str):
+        return False
+    try:
+        memoryview(value)  # pyright: ignore[reportArgumentType] - that is the question
+    except (TypeError, BufferError):
+        return False
+    return True
+
+
+def _elsewhere(name: str, device: str, span: Span) -> WrongDevice:
+    return WrongDevice(f"{name} lies in the memory of {device}, and this kernel runs on the CPU", span,
+                       hint="copy it to the host first")  # fmt: skip
+
+
+def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
+    kind, number = value.__dlpack_device__()
+    if int(kind) not in _HOST_DEVICES:
+        raise _elsewhere(name, f"{_DEVICE_NAMES.get(int(kind), f'device type {int(kind)}')}:{number}", span)
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, TypeError, RuntimeError) as error:
+        view = _bfloat_view(value)  # NumPy's own reader knows no bfloat16
+        if view is None:
+            raise NotAnArray(f"{name} cannot be viewed: {error}", span, hint="pass a NumPy array") from None
+        return view
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor, as dlpack.h lays it out."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+def _bfloat_view(value: Any) -> AnyArray | None:
+    """View a bfloat16 tensor through its DLPack capsule; None for any other type.
+
+    The capsule is not consumed: the view keeps it, and its own destructor frees the tensor.
+    """
+    capsule = value.__dlpack__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _Tensor.from_address(get_pointer(capsule, b"dltensor"))
+    if (tensor.code, tensor.bits, tensor.lanes) != (_BFLOAT, 16, 1):
+        return None
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    contiguous = _row_major(shape)
+    strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else contiguous
+    span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    if 0 in shape or any(stride < 0 for stride in strides):
+        return np.empty(shape, bf16.numpy) if 0 in shape else None
+    memory = (ctypes.c_uint16 * span).from_address(tensor.data + tensor.byte_offset)
+    memory.owner = capsule  # pyright: ignore[reportAttributeAccessIssue] - keeps the tensor's memory alive
+    return np.ndarray(shape, bf16.numpy, memory, 0, [2 * stride for stride in strides])  # pyright: ignore[reportArgumentType]
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))

@@ -1,0 +1,169 @@
+"""What the sanitizer says: one function a mistake, each naming the user's lines, lanes and elements, and a remedy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessera.core import mistakes
+from tessera.core.errors import TesseraError
+from tessera.core.program.program import Op
+from tessera.core.source import Note
+from tessera.runtime.interpret.memory import Memory
+
+GROUP: Final = -1
+"""Stands for the whole group, which executes uniform statements once and in order."""
+COPY: Final = -2
+"""Stands for an asynchronous copy that the group has started."""
+NOBODY: Final = -3
+
+_BARRIER_HINT: Final = "put tbarrier() between the two, where every lane of the group reaches it"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read or write of one element: by whom (a lane, GROUP or COPY), in which group, at which operation."""
+
+    op: Op
+    writes: bool
+    agent: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What messages need to know of the launch; `grouped` tells whether the kernel says `tile[...]`."""
+
+    groups: int
+    lanes: int
+    grouped: bool
+
+
+def element(memory: Memory, number: int) -> str:
+    """Name element `number` (row-major): `smem[3]`, `A[2, 5]`."""
+    place = np.unravel_index(number, memory.data.shape)
+    return f"{memory.name}[{', '.join(str(int(i)) for i in place)}]"
+
+
+def lane_list(active: NDArray[np.bool_]) -> str:
+    """Name lanes in ranges: "lane 3", "lanes 0 to 15", "lanes 0, 2 to 4, ..."."""
+    lanes = np.flatnonzero(active)
+    runs = np.split(lanes, np.flatnonzero(np.diff(lanes) != 1) + 1)
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs[:3]]
+    return f"lane{'s' if len(lanes) > 1 else ''} {', '.join(parts)}{', ...' if len(runs) > 3 else ''}"
+
+
+def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: Access) -> TesseraError:
+    """Two accesses to one element that nothing orders."""
+    name = element(memory, number)
+    if COPY in (before.agent, now.agent) and before.group == now.group and not _lane_then_copy(before, now):
+        return _in_flight(launch, name, now, before)
+    if before.group != now.group:
+        kind: type[TesseraError] = mistakes.Race
+        between = "; groups run in any order"
+        hint = f"let each group write its own elements of {memory.name}, or write from one group only"
+    elif memory.shared and now.op is not before.op:
+        kind, between, hint = mistakes.MissingBarrier, ", with no tbarrier() between", _BARRIER_HINT
+    elif memory.shared:
+        kind, between = mistakes.MissingBarrier, ", with no tbarrier() between"
+        hint = "put tbarrier() into the loop, where every lane of the group reaches it"
+    else:
+        kind, between = mistakes.Race, ", and nothing orders the two"
+        hint = _BARRIER_HINT if launch.grouped else "give each lane its own element, or say tile[...] and use tbarrier()"
+    message = f"{_who(launch, now)} {_verb(now)} {name} here, which {_who(launch, before)} {_verb(before)}{between}"
+    return kind(message, now.op.span, hint, [_note(launch, name, now, before)])
+
+
+def same_statement(launch: Launch, memory: Memory, number: int, now: Access, other: int) -> TesseraError:
+    """Two lanes write one element in the same execution of one statement."""
+    name = element(memory, number)
+    first, second = sorted((now.agent, other))
+    return mistakes.Race(
+        f"lane {first} and lane {second} both write {name} here{_of_group(launch, now)}",
+        now.op.span,
+        "give each lane its own element, or let one lane write: `if tile.linear_id() == 0:`",
+        [Note(f"lane {lane} writes {name} here", now.op.span) for lane in (first, second)],
+    )
+
+
+def uninitialised(launch: Launch, memory: Memory, number: int, now: Access) -> TesseraError:
+    """A read of shared memory that nothing has written."""
+    name = element(memory, number)
+    return mistakes.UninitialisedRead(
+        f"{_who(launch, now)} reads {name} here, which nothing has written{_of_group(launch, now)}",
+        now.op.span,
+        f"write all of {memory.name} first (shared memory does not start at 0), then tbarrier()",
+    )
+
+
+def out_of_bounds(launch: Launch, memory: Memory, index: Sequence[int], now: Access) -> TesseraError:
+    """An index outside its array."""
+    shape = memory.data.shape
+    place = ", ".join(str(i) for i in index)
+    size = f"{shape[0]} elements" if len(shape) == 1 else f"shape ({', '.join(map(str, shape))})"
+    axis = next((k for k, (i, n) in enumerate(zip(index, shape, strict=True)) if not 0 <= i < n), 0)
+    instead = "the write does nothing" if now.writes else "the read gives 0"
+    return mistakes.OutOfBounds(
+        f"{_who(launch, now)} {_verb(now)} {memory.name}[{place}], but {memory.name} has {size}{_of_group(launch, now)}",
+        now.op.span,
+        f"guard it: `if {'index' if len(shape) == 1 else f'index {axis}'} < {shape[axis]}:` "
+        f"(without the sanitizer {instead})",
+    )
+
+
+def divergent(op: Op, active: NDArray[np.bool_], branch: Op | None, what: str) -> TesseraError:
+    """A barrier that only the lanes in `active` reach; `branch` is the statement that parted them."""
+    notes: list[Note] = []
+    if branch is not None:
+        turn = "do not take this branch" if branch.opcode == "if" else "are no longer in this loop"
+        apart = lane_list(~active)
+        notes.append(Note(f"{apart} {turn if apart.startswith('lanes') else _singular(turn)}", branch.span))
+    return mistakes.DivergentBarrier(
+        f"only {lane_list(active)} of {len(active)} reach{'es' if active.sum() == 1 else ''} this {what}",
+        op.span,
+        f"move {what} to where every lane of the group comes by, e.g. after the `if`",
+        notes,
+    )
+
+
+def _singular(turn: str) -> str:
+    return turn.replace("do not take", "does not take").replace("are no longer", "is no longer")
+
+
+def _lane_then_copy(before: Access, now: Access) -> bool:
+    return now.agent == COPY and before.agent != COPY
+
+
+def _in_flight(launch: Launch, name: str, now: Access, before: Access) -> TesseraError:
+    does = "filling" if before.writes else "reading"
+    who = "another copy" if now.agent == COPY else _who(launch, now)
+    return mistakes.CopyInFlight(
+        f"{who} {_verb(now)} {name} here, while the copy may still be {does} it",
+        now.op.span,
+        "wait for the copy with tbarrier() first",
+        [Note(f"the copy of {name} starts here", before.op.span)],
+    )
+
+
+def _note(launch: Launch, name: str, now: Access, before: Access) -> Note:
+    when = " on an earlier trip of the loop" if now.op is before.op and now.group == before.group else ""
+    return Note(f"{_who(launch, before)} {_verb(before)} {name} here{when}", before.op.span)
+
+
+def _verb(access: Access) -> str:
+    return "writes" if access.writes else "reads"
+
+
+def _who(launch: Launch, access: Access) -> str:
+    across = f" of group {access.group}" if launch.groups > 1 else ""
+    if access.agent == COPY:
+        return f"the copy{across}"
+    if access.agent == GROUP:
+        return f"group {access.group}" if across else "the group"
+    return f"lane {access.agent}{across}"
+
+
+def _of_group(launch: Launch, access: Access) -> str:
+    return f" (group {access.group})" if launch.groups > 1 and access.agent != GROUP else ""

@@ -1,0 +1,111 @@
+"""How many groups and lanes a launch has, and which ids each lane sees.
+
+Axis 0 is the fastest: lane (x, y, z) of a group of (gx, gy, gz) has the linear index x + gx * (y + gy * z).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessera.core.program.program import Program
+
+WARP: Final = 32
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Groups along each axis of the grid, lanes along each axis of a group."""
+
+    grid: Shape
+    group: Shape
+
+    @property
+    def groups(self) -> int:
+        """Groups of the launch; none when a group would have no lane."""
+        return prod(self.grid) if self.lanes else 0
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of one group."""
+        return prod(self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The lanes `first` to `past` (exclusive, linear) of group `number`, which run in lock-step."""
+
+    geometry: Geometry
+    number: int
+    first: int
+    past: int
+
+    @property
+    def lanes(self) -> NDArray[np.int64]:
+        """Linear index of each lane within its group."""
+        return np.arange(self.first, self.past, dtype=np.int64)
+
+    def identity(self, of: str, axis: int | None) -> NDArray[np.int64] | np.int64:
+        """Return the id named `of` (a key of ID_KINDS): one a lane, or one number when it is uniform."""
+        geometry = self.geometry
+        if of == "lane":
+            return _along(self.lanes, geometry.group, axis)
+        if of == "thread":
+            base = np.int64(self.number * geometry.lanes if axis is None else self._group(axis) * geometry.group[axis])
+            return _along(self.lanes, geometry.group, axis) + base
+        if of == "lane_in_warp":
+            return self.lanes % WARP
+        if of == "warp":
+            return self.lanes // WARP
+        if of == "group":
+            return self._group(axis)
+        shape = geometry.group if of == "group_lanes" else geometry.grid
+        return np.int64(prod(shape) if axis is None else shape[axis])
+
+    def _group(self, axis: int | None) -> np.int64:
+        return np.int64(_along(np.asarray(self.number), self.geometry.grid, axis))
+
+
+def _along(linear: NDArray[np.int64], shape: Shape, axis: int | None) -> NDArray[np.int64]:
+    if axis is None:
+        return linear
+    return linear // prod(shape[:axis]) % max(1, shape[axis])
+
+
+def launch_geometry(
+    program: Program, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, symbols: Mapping[str, int]
+) -> Geometry:
+    """Return the geometry of one launch; `grid` and `group` are what the user asked for, if anything.
+
+    * domain "single": one group; the lanes of its group are those of `tile[...]`, else one
+    * `tile[...]`: groups of that many lanes, as many as `grid` says, or as the symbol `grid_groups` is bound to, or
+      enough to cover the domain
+    * otherwise: one group of the whole domain, which is grid x group, or the largest extent
+    """
+    if program.domain.kind == "single":
+        return Geometry((1, 1, 1), _padded(program.group or (1,)))
+    if program.group is None and grid is None and group is None:
+        return Geometry((1, 1, 1), (_domain(program, symbols), 1, 1))
+    if program.group is None:
+        whole = zip(_padded(grid or (1,)), _padded(group or (1,)), strict=True)
+        return Geometry((1, 1, 1), _padded(tuple(blocks * lanes for blocks, lanes in whole)))
+    lanes = _padded(group or program.group)
+    if grid is None:
+        count = symbols.get("grid_groups", -(-_domain(program, symbols) // prod(lanes)))
+        return Geometry((count, 1, 1), lanes)
+    return Geometry(_padded(grid), lanes)
+
+
+def _domain(program: Program, symbols: Mapping[str, int]) -> int:
+    extents = program.domain.extents
+    return max((symbols[extent] if isinstance(extent, str) else extent for extent in extents), default=1)
+
+
+def _padded(shape: tuple[int, ...]) -> Shape:
+    x, y, z = (*shape, 1, 1, 1)[:3]
+    return (x, y, z)

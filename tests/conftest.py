@@ -1,0 +1,53 @@
+"""What every test shares: a cache of its own, and skips that say what is missing."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Compiled kernels go to a directory of this test run, never to the user's own.  It is set before any test module is
+# imported, since settings are read once; `_cache` removes it at exit.
+_cache = tempfile.TemporaryDirectory(prefix="tessera-tests-")
+os.environ["TESSERA_CACHE_DIR"] = _cache.name
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def _missing_gpu() -> str:
+    """Why tests that need a GPU cannot run, or an empty string."""
+    smi = shutil.which("nvidia-smi")
+    if smi is None or subprocess.run([smi, "-L"], capture_output=True, check=False).returncode != 0:
+        return "no NVIDIA GPU"
+    return "" if importlib.util.find_spec("cupy") else "no cupy: pip install tessera[cuda13]"
+
+
+def _missing_browser() -> str:
+    """Why tests that need a browser cannot run, or an empty string."""
+    return "" if any(map(shutil.which, CHROMIUM)) else "no Chromium: apt-get install chromium"
+
+
+MISSING = {"gpu": _missing_gpu, "browser": _missing_browser}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests whose hardware or browser is not here, each saying what it lacks."""
+    for marker, missing in MISSING.items():
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        reason = missing() if marked else ""
+        if reason:
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of Chromium; tests that use it carry the marker `browser`."""
+    return next(path for path in map(shutil.which, CHROMIUM) if path)
