@@ -37,6 +37,11 @@ def _missing_browser() -> str:
 MISSING = {"gpu": _missing_gpu, "browser": _missing_browser}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--accept` rewrites the golden texts beside the tests with what the code makes now."""
+    parser.addoption("--accept", action="store_true", help="accept what the code makes as the new golden texts")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests whose hardware or browser is not here, each saying what it lacks."""
     for marker, missing in MISSING.items():

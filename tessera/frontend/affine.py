@@ -19,12 +19,12 @@ _LANES = ("thread", "lane")
 class Affine:
     """Linear forms of i64 scalars, and the uses of lane and group ids that tell a launch domain."""
 
-    forms: dict[Value, tuple[Terms, int]] = field(default_factory=dict)
-    symbols: dict[Value, str] = field(default_factory=dict)
-    ids: dict[Value, str] = field(default_factory=dict)
-    compared: list[int | str] = field(default_factory=list)
-    indexed: list[int | str] = field(default_factory=list)
-    group_indexed: list[int | str] = field(default_factory=list)
+    forms: dict[Value, tuple[Terms, int]] = field(default_factory=dict[Value, tuple[Terms, int]])
+    symbols: dict[Value, str] = field(default_factory=dict[Value, str])
+    ids: dict[Value, str] = field(default_factory=dict[Value, str])
+    compared: list[int | str] = field(default_factory=list[int | str])
+    indexed: list[int | str] = field(default_factory=list[int | str])
+    group_indexed: list[int | str] = field(default_factory=list[int | str])
     group_lanes: int | None = None
 
     def form(self, value: Value) -> tuple[Terms, int]:
@@ -119,4 +119,8 @@ class Affine:
 
     def _is_single(self, value: Value, prefix: str) -> bool:
         terms, rest = self.form(value)
-        return rest == 0 and len(terms) == 1 and all(c == 1 and self.ids.get(v, "").startswith(prefix) for v, c in terms.items())
+        return (
+            rest == 0
+            and len(terms) == 1
+            and all(c == 1 and self.ids.get(v, "").startswith(prefix) for v, c in terms.items())
+        )

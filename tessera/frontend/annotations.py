@@ -47,6 +47,8 @@ def parse_annotation(node: ast.expr | None, lookup: Lookup, span: Callable[[ast.
         raise BadAnnotation(f"{ast.unparse(node)} is not a type", span(node), "write f32, f32[n] or mut f32[n]")
     head = _name(node.value)
     inside = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if not inside or (head in ("mut", "tensor") and len(inside) != 1):
+        raise BadAnnotation(f"{ast.unparse(node)} is not a type", span(node), "write f32[n], mut[f32[n]] or tensor[f32]")
     if head == "mut":
         inner = parse_annotation(inside[0], lookup, span)
         return Declared(inner.dtype, inner.array, inner.extents, mutable=True, named=True)
@@ -91,7 +93,9 @@ def _dtype(node: ast.expr, lookup: Lookup, span: Callable[[ast.AST], Span]) -> D
         return dtypes.BY_NAME[name]
     found = dtype_of(lookup(name)) if name else None
     if found is None:
-        hint = suggestion(name, [*dtypes.BY_NAME, "tensor", "mut"]) or "dtypes: " + ", ".join(d.name for d in dtypes.ALL)
+        hint = suggestion(name, [*dtypes.BY_NAME, "tensor", "mut"]) or "dtypes: " + ", ".join(
+            d.name for d in dtypes.ALL
+        )
         raise BadAnnotation(f"{ast.unparse(node)} is not a dtype", span(node), hint)
     return found
 
@@ -102,7 +106,9 @@ def array_type(
 ) -> Array:  # fmt: skip
     """The type of an array parameter, and in `symbols` every name that its extents bind."""
     if declared.array is False:
-        raise ArgumentType(f"{name} is declared {declared.dtype}, and an array was given", where, f"declare {name}: f32[n]")
+        raise ArgumentType(
+            f"{name} is declared {declared.dtype}, and an array was given", where, f"declare {name}: f32[n]"
+        )
     if declared.dtype is not None and declared.dtype != argument.dtype:
         raise ArgumentType(
             f"{name} holds {declared.dtype}, and the array given holds {argument.dtype}",
@@ -140,10 +146,12 @@ def _extent(
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv) and isinstance(node.left, ast.Name):
         scale = _divisor(node, lookup, span)
         symbols.setdefault(node.left.id, []).append(Symbol(node.left.id, position, axis, scale))
-        label = ast.unparse(node)
+        label = f"{node.left.id}/{ast.unparse(node.right)}"
         symbols.setdefault(label, []).append(Symbol(label, position, axis))
         return label
-    raise BadAnnotation(f"{ast.unparse(node)} is not an extent", span(node), "write a number, a name, or a name divided: K/tp")
+    raise BadAnnotation(
+        f"{ast.unparse(node)} is not an extent", span(node), "write a number, a name, or a name divided: K/tp"
+    )
 
 
 def _divisor(node: ast.BinOp, lookup: Lookup, span: Callable[[ast.AST], Span]) -> int:
@@ -166,5 +174,3 @@ def scalar_type(name: str, declared: Declared, argument: ScalarArgument, where: 
     if argument.dtype.is_float and not wanted.is_float:
         raise ArgumentType(f"{name} holds {wanted}, and a float was given", where, "give an integer")
     return Scalar(wanted)
-
-

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from tessera.core.program.program import Value
 from tessera.core.program.types import Shared
@@ -64,11 +65,11 @@ class Method:
     name: str
 
 
-class Rebuild(Exception):  # noqa: N818 - a control signal, not an error
+class Rebuild(Exception):
     """The builder learnt a fact (a shape of shared memory, an extent to fix) and must start again with it."""
 
 
-class HoleUsed(Exception):  # noqa: N818 - a control signal, not an error
+class HoleUsed(Exception):
     """A statement needs the type of shared memory that is not known yet; later statements may tell."""
 
     def __init__(self, hole: SharedHole, span: Span) -> None:
@@ -99,3 +100,8 @@ class Knowledge:
         for site in hole.sites:
             self.shared[site] = type_
         raise Rebuild
+
+
+def items_of(binding: object) -> list[object] | None:
+    """The items of a tuple or list, None for anything else."""
+    return list(cast("tuple[object, ...]", binding)) if isinstance(binding, tuple | list) else None

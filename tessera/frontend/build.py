@@ -70,7 +70,7 @@ def specialise(
 
 def _check_options(kernel: KernelSource, group: tuple[int, ...] | None, shared_limit: int | None) -> None:
     span = _head(kernel)
-    if group is not None and (not 1 <= len(group) <= 3 or min(group) < 1 or math.prod(group) > _MAX_GROUP):  # noqa: PLR2004
+    if group is not None and (not 1 <= len(group) <= 3 or min(group) < 1 or math.prod(group) > _MAX_GROUP):
         raise BadKernelOption(
             f"a group of {group} lanes", span, f"1 to 3 axes, each at least 1, together at most {_MAX_GROUP}"
         )
@@ -129,7 +129,9 @@ class _Build:
         for a, b in self.context.equal:
             self.symbols[a] += [Symbol(a, s.parameter, s.axis, s.scale) for s in self.symbols[b]]
         parameters = tuple(
-            replace(p, mutable=p.mutable and p.name in self.context.written) if p.name not in self.context.read_only else p
+            replace(p, mutable=p.mutable and p.name in self.context.written)
+            if p.name not in self.context.read_only
+            else p
             for p in parameters
         )
         used = prune(self.builder.finish())
@@ -180,8 +182,17 @@ class _Build:
         return evaluator_dim(self.builder, name, _head(self.kernel))
 
     def _refuse_declaration(self, body: list[ast.stmt]) -> None:
-        rest = [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) and isinstance(s.value.value, str))]
-        if len(rest) == 1 and isinstance(rest[0], ast.Expr) and isinstance(rest[0].value, ast.Constant) and rest[0].value.value is ...:
+        rest = [
+            s
+            for s in body
+            if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) and isinstance(s.value.value, str))
+        ]
+        if (
+            len(rest) == 1
+            and isinstance(rest[0], ast.Expr)
+            and isinstance(rest[0].value, ast.Constant)
+            and rest[0].value.value is ...
+        ):
             raise NoImplementation(
                 f"{self.kernel.name} is only declared: its body is `...`", self.context.span(rest[0]), "write its body"
             )

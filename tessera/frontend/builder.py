@@ -2,9 +2,9 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from tessera.core import dtypes
 from tessera.core.dtypes import DType, promote
@@ -24,10 +24,11 @@ from tessera.frontend.affine import Affine
 from tessera.frontend.bindings import HoleUsed, Knowledge, Number, Region, SharedHole, Undefined
 from tessera.frontend.describe import describe
 
-_FOLD: Final[dict[str, Callable[[Number, Number], Number]]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "min": min, "max": max,
-    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "shl": operator.lshift, "shr": operator.rshift,
+_FOLD: Final[dict[str, Callable[[Any, Any], Number]]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "pow": lambda a, b: a**b, "min": min, "max": max,
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
 }  # fmt: skip
 _COMPARE: Final[dict[str, Callable[[Number, Number], bool]]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
@@ -52,7 +53,7 @@ class Builder:
     # Blocks and operations
 
     @contextmanager
-    def block(self) -> Iterator[list[Op]]:
+    def block(self) -> Generator[list[Op]]:
         """Collect what is emitted inside the `with` in a list of its own."""
         self._blocks.append([])
         try:
@@ -230,8 +231,7 @@ class Builder:
         """Convert to `dtype`; nothing to do when it is already."""
         if dtype_of_value(value) == dtype:
             return value
-        result = self.value("cast", (value,), with_dtype(value.type, dtype), span)
-        return result
+        return self.value("cast", (value,), with_dtype(value.type, dtype), span)
 
     def like(self, number: Number, model: Value, span: Span) -> Value:
         """`number` with the dtype and shape of `model`."""

@@ -3,7 +3,7 @@
 import ast
 import builtins
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tessera.core.mistakes import DotShape, UndefinedName
@@ -39,18 +39,22 @@ class Context:
     constants: Mapping[str, Attribute]
     group: tuple[int, ...] | None
     shared_limit: int | None
-    scope: dict[str, object] = field(default_factory=dict)
-    parameters: dict[str, Value] = field(default_factory=dict)
-    read_only: dict[str, Span] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
-    mma: list[MmaLoop] = field(default_factory=list)
+    scope: dict[str, object] = field(default_factory=dict[str, object])
+    parameters: dict[str, Value] = field(default_factory=dict[str, Value])
+    read_only: dict[str, Span] = field(default_factory=dict[str, Span])
+    written: set[str] = field(default_factory=set[str])
+    mma: list[MmaLoop] = field(default_factory=list[MmaLoop])
     shared_bytes: int = 0
-    group_sizes: list[int] = field(default_factory=list)
+    group_sizes: list[int] = field(default_factory=list[int])
     lane_ids: bool = False
     group_ids: bool = False
     sync_span: Span | None = None
     loops: int = 0
-    equal: list[tuple[str, str]] = field(default_factory=list)
+    equal: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    inlined: list[str] = field(default_factory=list[str])
+    # Set by `Statements`: what builds statements and expressions, for functions that are expanded in place.
+    run: Callable[[Sequence[ast.stmt]], None] = field(init=False)
+    evaluate: Callable[[ast.expr], object] = field(init=False)
 
     def require_equal(self, a: Extent, b: Extent, span: Span) -> None:
         """Refuse a launch in which two extents differ; checked now for this one, by the launcher for later ones."""
@@ -79,11 +83,14 @@ class Context:
                 return names[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        known = [*self.scope, *self.constants, *LANGUAGE, *(n for n in self.namespace if not n.startswith("_"))]
-        raise UndefinedName(f"nothing is named {name!r}", span, suggestion(name, known) or "define it before the kernel")
+        # The kernel's own names are the likelier meaning, however near a name of the language lies.
+        others = [*self.constants, *LANGUAGE, *(n for n in self.namespace if not n.startswith("_"))]
+        hint = suggestion(name, list(self.scope)) or suggestion(name, others) or "define it before the kernel"
+        raise UndefinedName(f"nothing is named {name!r}", span, hint)
+
 
 
 def suggestion(name: str, known: list[str]) -> str:
-    """ "did you mean ...?" for the closest known name, or an empty string."""
+    """The question `did you mean ...?` for the closest known name, or an empty string."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else ""

@@ -15,7 +15,7 @@ from tessera.core.mistakes import (
 from tessera.core.program.program import Block, Op, Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile, Type
 from tessera.core.source import Span
-from tessera.frontend.bindings import SharedHole, Undefined
+from tessera.frontend.bindings import SharedHole, Undefined, items_of
 from tessera.frontend.builder import default_dtype, dtype_of_value, shape_of, with_dtype
 from tessera.frontend.context import Context
 from tessera.frontend.describe import describe
@@ -34,6 +34,7 @@ class Control:
         self.context = context
         self.evaluator = evaluator
         self.run = run
+        self._condition: list[Value] = []  # what the condition of the innermost `while` being built yields first
 
     # Branches
 
@@ -41,14 +42,17 @@ class Control:
         """`if`: a constant condition chooses now; otherwise both sides are built and what they set is merged."""
         test, span = self.evaluator.evaluate(node.test), self.context.span(node.test)
         if not isinstance(test, Value):
-            operand = test if isinstance(test, str | None | tuple | list) else self.context.builder.operand(test, span)
+            plain = isinstance(test, str | None) or items_of(test) is not None
+            operand = None if plain else self.context.builder.operand(test, span)
             if not isinstance(operand, Value):
-                self.run(body if operand else orelse)
+                self.run(body if (test if plain else operand) else orelse)
                 return
             test = operand
         condition = self.context.builder.truth(test, span)
         if shape_of(condition):
-            raise UnsupportedSyntax(f"a condition of {describe(test)}", span, "choose element by element with tile.where")
+            raise UnsupportedSyntax(
+                f"a condition of {describe(test)}", span, "choose element by element with tile.where"
+            )
         scopes: list[dict[str, object]] = []
         sides: list[list[Op]] = []
         before = dict(self.context.scope)
@@ -83,7 +87,12 @@ class Control:
 
     def _common(self, name: str, then: dict[str, object], other: dict[str, object], span: Span) -> Type | None:
         """The type of `name` after the branch, or None where it is left to its user to complain (or unchanged)."""
-        if name not in then or name not in other or isinstance(then[name], Undefined) or isinstance(other[name], Undefined):
+        if (
+            name not in then
+            or name not in other
+            or isinstance(then[name], Undefined)
+            or isinstance(other[name], Undefined)
+        ):
             self.context.scope[name] = Undefined(f"{name} is set on one path only", span)
             return None
         a, b = then[name], other[name]
@@ -103,7 +112,7 @@ class Control:
     def _as(self, binding: object, kind: Type, span: Span) -> Value:
         """`binding` as a value of type `kind`, which `join` found for it."""
         if isinstance(kind, Shared | Array):
-            assert isinstance(binding, Value)  # noqa: S101 - join gives a buffer type to buffers only
+            assert isinstance(binding, Value)
             return binding
         made = self.context.builder.as_value(binding, span, kind.dtype)
         return self.context.builder.broadcast_to(made, kind.shape, span) if isinstance(kind, Tile) else made
@@ -184,7 +193,7 @@ class Control:
 
         def inside() -> None:
             index = self.context.scope[counter]
-            assert isinstance(index, Value)  # noqa: S101 - set above, carried as i64
+            assert isinstance(index, Value)
             body(index)
             self.context.scope[counter] = builder.binary("add", index, step, span)
 
@@ -214,7 +223,7 @@ class Control:
                 return condition
             return builder.as_value(builder.binary("and", self.context.scope[_ALIVE], condition, span), span)
 
-        names = assigned_names(node.body) | ({_ALIVE} if has_break else set())
+        names = assigned_names(node.body) | ({_ALIVE} if has_break else set[str]())
         self._conditional(names, test, lambda: self.run(node.body), self.context.span(node))
         if has_break:
             self.context.scope.pop(_ALIVE, None)
@@ -223,7 +232,7 @@ class Control:
 
     def _conditional(self, names: set[str], test: Callable[[], Value], body: Callable[[], None], span: Span) -> None:
         def condition(carried: dict[str, Value]) -> tuple[Value, ...]:
-            self._condition = test()
+            self._condition = [test()]
             return tuple(carried.values())
 
         def run(carried: dict[str, Value]) -> tuple[Value, ...]:
@@ -242,7 +251,7 @@ class Control:
         The first region of two is a `while`'s condition: its yield starts with `self._condition`.
         """
         before = dict(self.context.scope)
-        types = self._first_guess(names, before, span)
+        types = self._first_guess(names, before)
         for _ in range(_ATTEMPTS):
             blocks, after = self._attempt(types, regions, before, span)
             joined = self._join_trip(types, before, after, span)
@@ -255,7 +264,7 @@ class Control:
             types = joined
         raise UnstableLoopType("a variable's type changes from trip to trip", span, "give it a dtype before the loop")
 
-    def _first_guess(self, names: set[str], before: dict[str, object], span: Span) -> dict[str, tuple[Type, bool]]:
+    def _first_guess(self, names: set[str], before: dict[str, object]) -> dict[str, tuple[Type, bool]]:
         guess: dict[str, tuple[Type, bool]] = {}
         for name in sorted(names):
             binding = before.get(name)
@@ -283,7 +292,7 @@ class Control:
                 arguments = region(carried)
                 is_condition = len(regions) > 1 and number == 0
                 yielded = [self._carry_out(name, kind, span) for name, (kind, _) in types.items()]
-                builder.emit("yield", ([self._condition] if is_condition else []) + yielded, (), span)
+                builder.emit("yield", (self._condition if is_condition else []) + yielded, (), span)
             self.context.loops -= 1
             blocks.append(Block(arguments, tuple(ops)))
         return blocks, self.context.scope
@@ -312,7 +321,7 @@ class Control:
             if weak:
                 self.context.builder.weak.add(model)
             common = join(self.context, model, binding)
-            if common is None or (isinstance(kind, Tile) != isinstance(common, Tile) and isinstance(kind, Tile)):
+            if common is None or (isinstance(kind, Tile) and not _is_tile(binding)):
                 raise UnstableLoopType(
                     f"{name} is {describe(model)} at the start of a trip and {describe(binding)} at its end",
                     span,
@@ -347,11 +356,14 @@ class Control:
         if isinstance(target, ast.Name):
             self.context.scope[target.id] = value
             return
-        if isinstance(target, ast.Tuple) and isinstance(value, tuple | list) and len(target.elts) == len(value):
-            for item, part in zip(target.elts, value, strict=True):
+        parts = items_of(value)
+        if isinstance(target, ast.Tuple) and parts is not None and len(target.elts) == len(parts):
+            for item, part in zip(target.elts, parts, strict=True):
                 self._set_targets(item, part)
             return
-        raise UnsupportedLoop("the loop's variables do not fit what it gives", self.context.span(target), "use one name")
+        raise UnsupportedLoop(
+            "the loop's variables do not fit what it gives", self.context.span(target), "use one name"
+        )
 
 
 def join(context: Context, a: object, b: object) -> Type | None:
@@ -378,6 +390,10 @@ def _join_dtype(context: Context, a: object, b: object) -> dtypes.DType:
         return promote(*types)
     literal, strong = (types[0], types[1]) if loose[0] else (types[1], types[0])
     return strong if strong.is_float or not literal.is_float else literal
+
+
+def _is_tile(binding: object) -> bool:
+    return isinstance(binding, Value) and isinstance(binding.type, Tile)
 
 
 def _number_type(binding: object) -> Type | None:

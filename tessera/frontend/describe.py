@@ -1,7 +1,7 @@
 """Name what a binding is, in the user's terms, for messages."""
 
 from tessera.core.program.program import Value
-from tessera.core.program.types import Array, Scalar, Shared, Tile
+from tessera.core.program.types import Array, Scalar, Tile
 from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, Region, SharedHole
 from tessera.frontend.namespace import Intrinsic, Namespace
 
@@ -37,6 +37,4 @@ def _describe_type(value: Value) -> str:
         return f"a {kind.shape} tile of {kind.dtype}"
     if isinstance(kind, Array):
         return f"the array {value.name}"
-    if isinstance(kind, Shared):
-        return f"a shared buffer of {kind.dtype}"
-    return str(kind)
+    return f"a shared buffer of {kind.dtype}"

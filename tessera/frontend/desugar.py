@@ -168,9 +168,7 @@ def _decorator_edits(source: Source, line: list[Token]) -> Iterator[_Edit]:
         elif before.ends_atom and token.is_word:
             gap = re.search(r"[ \t\f]", source.text[before.end : token.start])
             if gap is None:
-                _refuse(
-                    source, token, f"{token.text} touches what stands before it", f"put a space before {token.text}"
-                )
+                _refuse(source, token, f"{token.text} has no space before it", f"put a space before {token.text}")
             yield _Edit("clause", token, before.end + gap.start(), "|")
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from types import FunctionType
 from typing import Final
 
 from tessera.core.mistakes import (
@@ -16,19 +17,27 @@ from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile
 from tessera.core.source import Span
 from tessera.frontend import intrinsics
-from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, SharedHole, Undefined
+from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, SharedHole, Undefined, items_of
 from tessera.frontend.builder import binding_error, dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context, suggestion
 from tessera.frontend.describe import describe
 from tessera.frontend.host import HOST_FUNCTIONS, host_attribute
+from tessera.frontend.inline import inline
 from tessera.frontend.memory import extent_value, index_nodes, index_tile, region_of
 from tessera.frontend.namespace import Intrinsic, Namespace, ceil_div, dtype_of
 
-_BINARY: Final = {
+_BINARY: Final[dict[type[ast.operator], str]] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
 }  # fmt: skip
-_COMPARE: Final = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+_COMPARE: Final[dict[type[ast.cmpop], str]] = {
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+}
 _GROUP_METHODS: Final = ("sync", "thread_rank", "size", "shuffle_down", "shuffle_up", "shuffle_xor", "shuffle_idx")
 _TILE_METHODS: Final = ("sum", "max", "min", "reshape", "transpose", "softmax")
 
@@ -83,9 +92,9 @@ class Evaluator:
 
     def _power(self, a: object, exponent: float, span: Span) -> object:
         builder = self.context.builder
-        if exponent == 0.5:  # noqa: PLR2004 - the square root
+        if exponent == 0.5:
             return builder.unary("sqrt", a, span)
-        if not isinstance(exponent, int) or not 1 <= exponent <= 4:  # noqa: PLR2004 - a few products beat pow
+        if not isinstance(exponent, int) or not 1 <= exponent <= 4:
             return builder.binary("pow", a, exponent, span)
         result = base = builder.operand(a, span)
         for _ in range(exponent - 1):
@@ -99,7 +108,11 @@ class Evaluator:
         if isinstance(node.op, ast.Invert):
             ones = -1
             is_bool = isinstance(value, Value) and dtype_of_value(value).kind == "bool"
-            return self.context.builder.unary("not", value, span) if is_bool else self.context.builder.binary("xor", value, ones, span)
+            return (
+                self.context.builder.unary("not", value, span)
+                if is_bool
+                else self.context.builder.binary("xor", value, ones, span)
+            )
         return self.context.builder.unary("neg" if isinstance(node.op, ast.USub) else "not", value, span)
 
     def _boolop(self, node: ast.BoolOp) -> object:
@@ -113,7 +126,11 @@ class Evaluator:
                     return stops_at
                 continue
             test = builder.truth(value, self.context.span(part))
-            result = test if not isinstance(result, Value) else builder.binary("or" if stops_at else "and", result, test, span)
+            result = (
+                test
+                if not isinstance(result, Value)
+                else builder.binary("or" if stops_at else "and", result, test, span)
+            )
         return result
 
     def _compare(self, node: ast.Compare) -> object:
@@ -164,7 +181,9 @@ class Evaluator:
         if isinstance(owner, CooperativeGroup):
             if node.attr in _GROUP_METHODS:
                 return Method(owner, node.attr)
-            raise UnknownAttribute(f"a cooperative group has no {node.attr!r}", span, suggestion(node.attr, list(_GROUP_METHODS)))
+            raise UnknownAttribute(
+                f"a cooperative group has no {node.attr!r}", span, suggestion(node.attr, list(_GROUP_METHODS))
+            )
         return host_attribute(owner, node.attr, span)
 
     def _value_attribute(self, owner: Value, name: str, span: Span) -> object:
@@ -201,17 +220,20 @@ class Evaluator:
             return index_tile(self, owner, index_nodes(node.slice), span)
         if isinstance(owner, Intrinsic) and owner.name == "alloc_shared":
             return Method(owner, self._dtype_name(node.slice))
-        if isinstance(owner, tuple | list):
-            return self._element(owner, node.slice, span)
+        items = items_of(owner)
+        if items is not None:
+            return self._element(items, node.slice, span)
         raise TypeMismatch(f"{describe(owner)} cannot be indexed", span, "index an array, a buffer or a tuple")
 
     def _dtype_name(self, node: ast.expr) -> str:
         dtype = dtype_of(self.evaluate(node))
         if dtype is None:
-            raise WrongArguments("shared memory needs a dtype in the brackets", self.context.span(node), "tshared.alloc[f32](128)")
+            raise WrongArguments(
+                "shared memory needs a dtype in the brackets", self.context.span(node), "tshared.alloc[f32](128)"
+            )
         return dtype.name
 
-    def _element(self, items: tuple[object, ...] | list[object], node: ast.expr, span: Span) -> object:
+    def _element(self, items: list[object], node: ast.expr, span: Span) -> object:
         index = self.evaluate(node)
         if not isinstance(index, int) or not -len(items) <= index < len(items):
             raise WrongArguments(f"index {describe(index)} of {len(items)} items", span, "use a constant in range")
@@ -241,6 +263,8 @@ class Evaluator:
             return self._ceil_div(args, span)
         if callable(callee) and callee in HOST_FUNCTIONS:
             return self._call_handler(HOST_FUNCTIONS[callee], getattr(callee, "__name__", "it"), args, keywords, span)
+        if isinstance(callee, FunctionType):
+            return inline(self.context, callee, args, keywords, span)
         raise NotCallable(
             f"{describe(callee)} cannot be called in a kernel", span, "call operations of tile, dtypes, min, max, abs"
         )
@@ -256,14 +280,19 @@ class Evaluator:
         return self._call_handler(intrinsics.HANDLERS[name], method.name, [owner, *args], keywords, span)
 
     def _ceil_div(self, args: list[object], span: Span) -> object:
-        if len(args) != 2:  # noqa: PLR2004 - a and b
+        if len(args) != 2:
             raise WrongArguments("ceil_div takes two numbers", span, "ceil_div(a, b)")
         builder = self.context.builder
         up = builder.binary("sub", builder.binary("add", args[0], args[1], span), 1, span)
         return builder.binary("floordiv", up, args[1], span)
 
     def _call_handler(
-        self, handler: intrinsics.Handler | None, spelling: str, args: list[object], keywords: dict[str, object], span: Span
+        self,
+        handler: intrinsics.Handler | None,
+        spelling: str,
+        args: list[object],
+        keywords: dict[str, object],
+        span: Span,
     ) -> object:
         if handler is None:
             raise NotAValue(f"{spelling} is for loops and annotations, not for calls here", span, "see its help")

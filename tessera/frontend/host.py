@@ -8,13 +8,14 @@ from typing import Final
 from tessera.core.mistakes import TypeMismatch, UnknownAttribute, WrongArguments
 from tessera.core.source import Span
 from tessera.frontend import intrinsics
+from tessera.frontend.bindings import items_of
 from tessera.frontend.context import Context, suggestion
 from tessera.frontend.describe import describe
 
 
 def _fold(opcode: str) -> Callable[..., object]:
     def apply(context: Context, span: Span, *values: object) -> object:
-        if len(values) < 2:  # noqa: PLR2004 - min and max compare at least two
+        if len(values) < 2:
             raise WrongArguments(f"{opcode} takes two values or more", span, f"{opcode}(a, b)")
         result = values[0]
         for value in values[1:]:
@@ -24,9 +25,10 @@ def _fold(opcode: str) -> Callable[..., object]:
     return apply
 
 
-def _length(context: Context, span: Span, value: object) -> object:
-    if isinstance(value, tuple | list | str):
-        return len(value)
+def _length(_context: Context, span: Span, value: object) -> object:
+    items = items_of(value)
+    if items is not None:
+        return len(items)
     raise TypeMismatch(f"len() of {describe(value)}", span, "use .shape[0]")
 
 

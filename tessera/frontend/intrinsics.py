@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tessera.core import dtypes
+from tessera.core.dtypes import DType, promote
 from tessera.core.mistakes import (
     BadAxis,
     BadCopy,
@@ -20,11 +21,10 @@ from tessera.core.mistakes import (
     WrongArguments,
     WrongRank,
 )
-from tessera.core.dtypes import DType, promote
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile
 from tessera.core.source import Span
-from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Region, SharedHole
+from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Region, SharedHole, items_of
 from tessera.frontend.builder import dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context
 from tessera.frontend.describe import describe
@@ -98,7 +98,9 @@ def load(context: Context, span: Span, array: object, index: object = None, cach
     return context.builder.load(_indexed(context, array, index, span), span, cache)
 
 
-def store_(context: Context, span: Span, array: object, index: object = None, value: object = None, cache: str = "") -> None:
+def store_(
+    context: Context, span: Span, array: object, index: object = None, value: object = None, cache: str = ""
+) -> None:
     """`tile.store(Y, index=i, value=v)`, or `tile.store(Y[a:b], value=t)`."""
     if value is None:
         raise WrongArguments("tile.store needs a value", span, "tile.store(Y, index=i, value=v)")
@@ -110,7 +112,7 @@ def _indexed(context: Context, array: object, index: object, span: Span) -> Regi
     memory = _memory(array, span)
     if index is None:
         return context.builder.whole(memory)
-    indices = index if isinstance(index, tuple) else (index,)
+    indices = items_of(index) or [index]
     shape = memory_type(memory).shape
     blocks = [i for i in indices if isinstance(i, BlockIndex)]
     if len(blocks) == 1 and len(indices) == 1:
@@ -163,8 +165,7 @@ def alloc_shared(
     element = dtype_of(dtype) if dtype is not None else dtypes.f32
     if element is None:
         raise WrongArguments(f"{describe(dtype)} is not a dtype", span, "tshared.alloc[f32](128)")
-    flat = [e for item in shape for e in (item if isinstance(item, tuple | list) else (item,))]
-    extents = tuple(context.builder.fixed(e, "the shape of shared memory", span) for e in flat)
+    extents = tuple(context.builder.fixed(e, "the shape of shared memory", span) for e in _flatten(shape))
     if any(e <= 0 for e in extents):
         raise WrongArguments(f"shared memory of shape {extents}", span, "every extent must be at least 1")
     return _allocate(context, Shared(element, extents, "xor" if swizzle else None), span)
@@ -235,7 +236,9 @@ def dot(context: Context, span: Span, a: object, b: object, acc: object = None, 
     x, y = _tile(context, a, span, "tile.dot"), _tile(context, b, span, "tile.dot")
     (m, k), (k2, n) = _matrix(x, span), _matrix(y, span)
     if k != k2:
-        raise DotShape(f"({m}, {k}) times ({k2}, {n})", span, "the first's columns must equal the second's rows; .T transposes")
+        raise DotShape(
+            f"({m}, {k}) times ({k2}, {n})", span, "the first's columns must equal the second's rows; .T transposes"
+        )
     dtype = promote(dtype_of_value(x), dtype_of_value(y))
     x, y = context.builder.cast(x, dtype, span), context.builder.cast(y, dtype, span)
     total = accumulator_dtype(dtype)
@@ -270,7 +273,9 @@ def mma(context: Context, span: Span, a: object, b: object, accum: object = None
 def mma_sync(context: Context, span: Span, m: object, n: object, k: object) -> None:
     """`tile.mma_sync(m, n, k)`: accumulate A[m, k] times B[k, n]."""
     if not context.mma:
-        raise MmaOutsideRange("tile.mma_sync has no blocks here", span, "use it in: for m, n, k in tile.mma(A, B, C, ...)")
+        raise MmaOutsideRange(
+            "tile.mma_sync has no blocks here", span, "use it in: for m, n, k in tile.mma(A, B, C, ...)"
+        )
     loop = context.mma[-1]
     if not (isinstance(m, BlockIndex) and isinstance(n, BlockIndex) and isinstance(k, BlockIndex)):
         raise WrongArguments("tile.mma_sync takes the blocks of its loop", span, "tile.mma_sync(m, n, k)")
@@ -373,7 +378,9 @@ def arange(context: Context, span: Span, start: object, stop: object = None) -> 
     if symbols:
         builder.knowledge.fix(symbols[0])
     if symbols is None or count < 1:
-        raise WrongArguments("the number of elements must be a positive constant", span, "tile.arange(start, start + 128)")
+        raise WrongArguments(
+            "the number of elements must be a positive constant", span, "tile.arange(start, start + 128)"
+        )
     return builder.value("arange", (low,), Tile(dtypes.i64, (count,)), span)
 
 
@@ -401,7 +408,7 @@ def cast(context: Context, span: Span, x: object, dtype: object) -> Value:
 
 
 def _flatten(items: tuple[object, ...]) -> list[object]:
-    return [e for item in items for e in (item if isinstance(item, tuple | list) else (item,))]
+    return [e for item in items for e in (items_of(item) or [item])]
 
 
 # Lanes together
@@ -417,7 +424,9 @@ def _shuffle(mode: str) -> Handler:
         if not isinstance(operand.type, Scalar):
             raise TypeMismatch(f"shuffles exchange scalars, and this is {describe(operand)}", span)
         context.lane_ids = True
-        return builder.value("shuffle", (operand, builder.index(amount, span)), operand.type, span, mode=mode, width=lanes)
+        return builder.value(
+            "shuffle", (operand, builder.index(amount, span)), operand.type, span, mode=mode, width=lanes
+        )
 
     shuffle.__doc__ = f"`tile.warp_shuffle_{mode}(value, amount)`."
     return shuffle

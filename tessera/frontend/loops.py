@@ -11,7 +11,7 @@ from tessera.core.program.program import Value
 from tessera.core.program.types import Array
 from tessera.core.source import Span
 from tessera.frontend import intrinsics, memory
-from tessera.frontend.bindings import BlockIndex, Region
+from tessera.frontend.bindings import BlockIndex, Region, items_of
 from tessera.frontend.builder import memory_type
 from tessera.frontend.context import Context, MmaLoop
 from tessera.frontend.describe import describe
@@ -34,7 +34,7 @@ class Trip:
     bind: Callable[[Value], object]
     kind: str = "range"
     prefetch: int = 0
-    hidden: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set[str])
     before_inner: Callable[[], None] | None = None
     after_inner: Callable[[], None] | None = None
 
@@ -54,7 +54,9 @@ def iteration(evaluator: Evaluator, node: ast.For) -> Iteration | list[object]:
         callee = evaluator.evaluate(node.iter.func)
         args = [evaluator.evaluate(a) for a in node.iter.args]
         keywords = {k.arg or "**": evaluator.evaluate(k.value) for k in node.iter.keywords}
-        keywords |= {k: v for k, v in context.constants.items() if k in keywords or k in _DEFAULT_BLOCKS and _is(callee, "mma")}
+        keywords |= {
+            k: v for k, v in context.constants.items() if k in keywords or (k in _DEFAULT_BLOCKS and _is(callee, "mma"))
+        }
         if callee is range:
             return Iteration([_python_range(context, node, args, span)])
         if _is(callee, "range"):
@@ -64,8 +66,9 @@ def iteration(evaluator: Evaluator, node: ast.For) -> Iteration | list[object]:
         items = evaluator.call(callee, args, keywords, span)
     else:
         items = evaluator.evaluate(node.iter)
-    if isinstance(items, tuple | list):
-        return list(items)
+    found = items_of(items)
+    if found is not None:
+        return found
     raise UnsupportedLoop(
         f"a loop runs over a range or a tuple, and this is {describe(items)}", span, "for i in range(n):"
     )
@@ -88,10 +91,10 @@ def _call(
 
 
 def _python_range(context: Context, node: ast.For, args: list[object], span: Span) -> Trip:
-    if not 1 <= len(args) <= 3:  # noqa: PLR2004 - stop; start, stop; start, stop, step
+    if not 1 <= len(args) <= 3:
         raise WrongArguments(f"range takes 1 to 3 numbers, not {len(args)}", span, "range(start, stop, step)")
     lower, upper = (0, args[0]) if len(args) == 1 else (args[0], args[1])
-    step = args[2] if len(args) > 2 else 1  # noqa: PLR2004 - the third is the step
+    step = args[2] if len(args) > 2 else 1
     name = node.target.id if isinstance(node.target, ast.Name) else "i"
     if isinstance(step, int) and step < 0:
         return _downwards(context, node, name, lower, upper, step, span)
@@ -143,7 +146,7 @@ def _tile_range(
     )  # fmt: skip
 
 
-def _mma(
+def _mma(  # noqa: PLR0913 - these are the documents' own parameters
     context: Context, node: ast.For, span: Span, a: object, b: object, c: object, *,
     BM: object = 128, BN: object = 128, BK: object = 32,
 ) -> Iteration:  # fmt: skip
@@ -151,8 +154,10 @@ def _mma(
     builder = context.builder
     arrays: list[Value] = []
     for array, name in ((a, "A"), (b, "B"), (c, "C")):
-        if not (isinstance(array, Value) and isinstance(array.type, Array) and len(array.type.shape) == 2):  # noqa: PLR2004
-            raise DotShape(f"tile.mma needs matrices, and {name} is {describe(array)}", span, "give three rank-2 arrays")
+        if not (isinstance(array, Value) and isinstance(array.type, Array) and len(array.type.shape) == 2):
+            raise DotShape(
+                f"tile.mma needs matrices, and {name} is {describe(array)}", span, "give three rank-2 arrays"
+            )
         arrays.append(array)
     left, right, out = arrays
     memory.check_writable(context, out, span)
@@ -160,7 +165,7 @@ def _mma(
     for size in blocks:
         _check_step(size, span)
     targets = node.target.elts if isinstance(node.target, ast.Tuple) else []
-    if len(targets) != 3:  # noqa: PLR2004 - m, n, k
+    if len(targets) != 3:
         raise UnsupportedLoop("tile.mma gives three blocks", context.span(node.target), "for m, n, k in tile.mma(...)")
     return _mma_trips(context, span, left, right, out, blocks, targets)
 
@@ -199,7 +204,7 @@ def _mma_trips(
         upper = memory.extent_value(builder, extent, span)  # type: ignore[arg-type]
         return Trip(
             "mnk"[number], 0, upper, blocks[number], targets[number], block(number, blocks[number]),
-            "tile" if number < 2 else "range", **more,  # type: ignore[arg-type]  # noqa: PLR2004
+            "tile" if number < 2 else "range", **more,  # type: ignore[arg-type]
         )  # fmt: skip
 
     return Iteration(

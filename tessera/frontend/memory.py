@@ -78,7 +78,9 @@ def _axis(
         raise TypeMismatch(f"an index must be an integer, and this is {describe(index)}", where, "use a slice a:a+128")
     if isinstance(index, int) and index < 0:
         if isinstance(extent, str):
-            return builder.index(builder.binary("add", evaluator_dim(builder, extent, where), index, where), where), None
+            return builder.index(
+                builder.binary("add", evaluator_dim(builder, extent, where), index, where), where
+            ), None
         return index + extent, None
     if isinstance(index, int):
         return index, None

@@ -107,7 +107,9 @@ def _intrinsics(prefix: str, names: Mapping[str, str]) -> dict[str, object]:
     return {name: Intrinsic(name, f"{prefix}{name}", summary) for name, summary in names.items()}
 
 
-tile: Final = Namespace("tile", {**_intrinsics("tile.", _TILE), **_intrinsics("tile.", dict.fromkeys(MATH, "element-wise"))})
+tile: Final = Namespace(
+    "tile", {**_intrinsics("tile.", _TILE), **_intrinsics("tile.", dict.fromkeys(MATH, "element-wise"))}
+)
 tshared: Final = Namespace("tshared", {"alloc": Intrinsic("alloc_shared", "tshared.alloc", "allocate shared memory")})
 tbarrier: Final = Intrinsic("barrier", "tbarrier", "wait for every lane of the group, and for its copies")
 _COPY: Final = Intrinsic("copy_shared", "cp_async.shared.global", "copy asynchronously from global to shared memory")

@@ -3,7 +3,7 @@
 import ast
 import difflib
 from collections.abc import Iterator
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar, cast
 
 from tessera.core.mistakes import SyntaxMistake
 from tessera.core.source import Source, Span
@@ -58,7 +58,8 @@ class _Rewriter:
             if isinstance(value, ast.expr):
                 setattr(node, name, self._expression(value))
             elif isinstance(value, list):
-                value[:] = [self._expression(item) if isinstance(item, ast.expr) else item for item in value]
+                items = cast(list[object], value)
+                items[:] = [self._expression(item) if isinstance(item, ast.expr) else item for item in items]
 
     def finish(self) -> None:
         """Refuse marks that no node claimed: the addition stands where it means nothing."""

@@ -62,7 +62,11 @@ def read_cell(text: str, name: str, first_line: int = 1, label: str = "") -> Cel
 def read_file(path: str | Path) -> Cell:
     """Read a `.tsr` file (UTF-8).  Raises SyntaxMistake, or OSError where the file cannot be read."""
     path = Path(path)
-    return read_cell(path.read_text(encoding="utf-8-sig"), str(path), label=path.name)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SyntaxMistake(f"{path} is not UTF-8: {error.reason}", hint="save it as UTF-8") from None
+    return read_cell(text, str(path), label=path.name)
 
 
 def from_function(function: Callable[..., Any]) -> KernelSource:
@@ -74,6 +78,8 @@ def from_function(function: Callable[..., Any]) -> KernelSource:
     function = inspect.unwrap(function)
     if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
         raise NoSource(f"{function!r} is not a function made by def", hint="define the kernel with def")
+    if inspect.iscoroutinefunction(function):
+        raise NoSource(f"{function.__qualname__} is a coroutine", hint="write def, not async def")
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:
@@ -142,7 +148,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def quote_annotations(node: Definition) -> None:
-    """Replace the annotations of `node` by strings that hold their text, as `from __future__ import annotations` does."""
+    """Replace the annotations of `node` by strings, as `from __future__ import annotations` does."""
     everything = node.args
     parameters = [*everything.posonlyargs, *everything.args, *everything.kwonlyargs]
     parameters += [extra for extra in (everything.vararg, everything.kwarg) if extra is not None]

@@ -29,8 +29,9 @@ class _Finding:
 def explain(error: SyntaxError, source: Source) -> SyntaxMistake:
     """Return the mistake that `error`, raised by Python for `source` or its rewritten form, amounts to."""
     span = _span(error, source)
+    lines = list(_lines_at(source, span))
     for habit in _HABITS:
-        for line in _lines_at(source, span):
+        for line in lines:
             finding = habit(line)
             if finding is not None:
                 where = LineIndex(source).span(finding.first.start, finding.last.end)
@@ -155,11 +156,11 @@ def _statement(line: list[Token]) -> _Finding | None:
 
 
 def _range(line: list[Token]) -> _Finding | None:
-    """`0..n`."""
+    """`0..10`.  (`0..n` is the attribute `n` of the float `0.`, which Python can parse.)"""
     for token in line:
         ends = token.text.split("..") if token.kind == "number" else []
         if len(ends) == 2:
-            return _Finding(token, token, ".. makes no range", f"write range({ends[0]}, {ends[1] or 'n'})")
+            return _Finding(token, token, ".. makes no range", f"write range({ends[0]}, {ends[1]})")
     return None
 
 
@@ -174,7 +175,7 @@ def _typed_parameter(line: list[Token]) -> _Finding | None:
 
 
 _HABITS: Final[tuple[Callable[[list[Token]], _Finding | None], ...]] = (
-    _mut, _decorator, _operator, _cuda_launch, _statement, _range, _typed_parameter,
+    _mut, _decorator, _statement, _operator, _cuda_launch, _range, _typed_parameter,
 )  # fmt: skip
 _BY_MESSAGE: Final = (
     (r"expected ':'", "end the line with a colon"),

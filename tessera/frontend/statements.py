@@ -15,7 +15,7 @@ from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile
 from tessera.core.source import Span
 from tessera.frontend import memory
-from tessera.frontend.bindings import HoleUsed, Region
+from tessera.frontend.bindings import HoleUsed, Region, items_of
 from tessera.frontend.context import Context
 from tessera.frontend.control import Control
 from tessera.frontend.describe import describe
@@ -39,6 +39,7 @@ class Statements:
         self.context = context
         self.evaluator = Evaluator(context)
         self.control = Control(context, self.evaluator, self.run)
+        context.run, context.evaluate = self.run, self.evaluator.evaluate
 
     def run(self, nodes: Sequence[ast.stmt]) -> None:
         """Build `nodes` in order.
@@ -58,19 +59,25 @@ class Statements:
     def _leave(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> None:
         span = self.context.span(node)
         if rest:
-            raise DeadBreak("nothing after this statement runs", self.context.span(rest[0]), "remove it, or put it before")
+            raise DeadBreak(
+                "nothing after this statement runs", self.context.span(rest[0]), "remove it, or put it before"
+            )
         if isinstance(node, ast.Return):
             if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
                 raise UnsupportedReturn("a kernel returns nothing", span, "write the result into a mut parameter")
             if self.context.loops:
-                raise UnsupportedReturn("return inside a loop", span, "leave the loop with break, or guard its body with if")
+                raise UnsupportedReturn(
+                    "return inside a loop", span, "leave the loop with break, or guard its body with if"
+                )
         if isinstance(node, ast.Break):
             self.control.stop_loop(span)
 
     def _statement(self, node: ast.stmt) -> None:
         name = type(node).__name__
         if name in _REFUSED:
-            raise UnsupportedSyntax(f"{_REFUSED[name]} has no meaning in a kernel", self.context.span(node), "move it outside")
+            raise UnsupportedSyntax(
+                f"{_REFUSED[name]} has no meaning in a kernel", self.context.span(node), "move it outside"
+            )
         try:
             getattr(self, f"_{name.lower()}")(node)
         except HoleUsed as unknown:
@@ -133,7 +140,9 @@ class Statements:
         region = Region(region.memory, starts, region.extents, region.dropped)
         memory.check_writable(self.context, region.memory, self.context.span(node.target))
         old = builder.load(region, span)
-        memory.store(self.context, region, self.evaluator.binary(node.op, old, self.evaluator.evaluate(node.value), span), span)
+        memory.store(
+            self.context, region, self.evaluator.binary(node.op, old, self.evaluator.evaluate(node.value), span), span
+        )
 
     def _bind(self, target: ast.expr, value: object) -> None:
         span = self.context.span(target)
@@ -144,7 +153,9 @@ class Statements:
         elif isinstance(target, ast.Subscript):
             region = self.evaluator.evaluate(target, lazy=True)
             if not isinstance(region, Region):
-                raise TypeMismatch("only arrays and buffers can be assigned to by index", span, "build a new tile instead")
+                raise TypeMismatch(
+                    "only arrays and buffers can be assigned to by index", span, "build a new tile instead"
+                )
             memory.store(self.context, region, value, span)
         else:
             raise UnsupportedSyntax("this cannot be assigned to", span, "assign to a name or an array's element")
@@ -160,9 +171,10 @@ class Statements:
         self.context.scope[target.id] = value
 
     def _unpack(self, target: ast.Tuple | ast.List, value: object, span: Span) -> None:
-        if not isinstance(value, tuple | list) or len(value) != len(target.elts):
+        parts = items_of(value)
+        if parts is None or len(parts) != len(target.elts):
             raise WrongArguments(f"{describe(value)} does not unpack into {len(target.elts)} names", span)
-        for item, part in zip(target.elts, value, strict=True):
+        for item, part in zip(target.elts, parts, strict=True):
             self._bind(item, part)
 
     # Control flow
@@ -202,5 +214,3 @@ def _split(node: ast.If, rest: Sequence[ast.stmt]) -> tuple[Sequence[ast.stmt], 
     if not leaves(orelse):
         orelse += rest
     return body, orelse
-
-

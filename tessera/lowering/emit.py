@@ -4,7 +4,7 @@
 Python module of the dialect (those cost 10 to 25 ms each to import); the dialect itself is registered in C++.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,7 +67,9 @@ class Emitter:
             ip=self.point,
         )
 
-    def value(self, name: str, operands: Sequence[Any], result: Any, attributes: Mapping[str, Any] | None = None) -> Any:
+    def value(
+        self, name: str, operands: Sequence[Any], result: Any, attributes: Mapping[str, Any] | None = None
+    ) -> Any:
         """Create an operation with one result and return that result."""
         return self.create(name, operands, [result], attributes).results[0]
 
@@ -85,7 +87,7 @@ class Emitter:
         return self.value("arith.constant", (), kind, {"value": attribute})
 
     @contextmanager
-    def at(self, block: Any) -> Iterator[None]:
+    def at(self, block: Any) -> Generator[None]:
         """Emit at the end of `block` inside the `with`."""
         before, self.point = self.point, ir.InsertionPoint(block)
         try:
@@ -94,7 +96,7 @@ class Emitter:
             self.point = before
 
     @contextmanager
-    def located(self, location: Any) -> Iterator[None]:
+    def located(self, location: Any) -> Generator[None]:
         """Give what is emitted inside the `with` another location."""
         before, self.location = self.location, location
         try:

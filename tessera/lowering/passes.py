@@ -1,5 +1,6 @@
 """What a pass is, and how a list of them is run, checked and observed."""
 
+import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -57,6 +58,12 @@ def verify(module: Any, stage: str) -> None:
 
 def run_upstream(pipeline: str, module: Any) -> None:
     """Run a textual pipeline of upstream passes on `module`, without verifying between them."""
+    _manager(ir.Context.current, pipeline).run(module.operation)
+
+
+@functools.lru_cache(maxsize=8)
+def _manager(_context: Any, pipeline: str) -> Any:
+    """A pass manager is worth keeping: collecting the patterns of every dialect takes longer than applying them."""
     manager = passmanager.PassManager.parse(pipeline)
     manager.enable_verifier(False)
-    manager.run(module.operation)
+    return manager

@@ -4,9 +4,9 @@
 one: it converts what can be converted and raises the mistake, with the parameter's place, for what cannot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -29,12 +29,6 @@ from tessera.runtime.pointers import address
 Number = int | float | bool
 Facts = list[Number]
 
-# How `struct` writes a scalar into the low bytes of an 8-byte slot; bf16 is handed over as its bits.
-FORMATS: Final = {
-    "f64": "d", "f32": "f4x", "f16": "e6x", "bf16": "H6x", "i64": "q", "i32": "i4x", "i16": "h6x", "i8": "b7x",
-    "u64": "Q", "u32": "I4x", "u16": "H6x", "u8": "B7x", "bool": "?7x",
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class _Spec:
@@ -47,9 +41,29 @@ class _Spec:
     mutable: bool
     fixed: tuple[tuple[int, int], ...]  # (axis, extent)
     scalar: type
-    low: Number
-    high: Number
+    limits: tuple[int, int] | None  # of integers
     base: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two arrays of which at least the first is written; their addresses are facts `base` and `other_base`."""
+
+    written: int
+    other: int
+    base: int
+    other_base: int
+    strided: bool
+    both_written: bool
+
+    def meets(self, arguments: Sequence[Any], facts: Facts) -> bool:
+        """Do they share bytes, other than by being the very same array, read and written in place?"""
+        mine, theirs = arguments[self.written], arguments[self.other]
+        if not self.strided:
+            start, other_start = facts[self.base], facts[self.other_base]
+            if other_start >= start + mine.nbytes or start >= other_start + theirs.nbytes:
+                return False
+        return _conflict(mine, theirs, both_written=self.both_written)
 
 
 class Binder:
@@ -68,41 +82,30 @@ class Binder:
             self._specs.append(spec)
             base += _size(binding)
         self.size = base
+        self._symbols: dict[str, tuple[int, int]] = {}
         self._agreements = self._find_agreements()
-        self._arrays = tuple(i for i, spec in enumerate(self._specs) if spec.is_array)
-        self._written = tuple(i for i in self._arrays if self._specs[i].mutable)
+        self._pairs = tuple(self._find_pairs())
 
     def facts(self, arguments: Sequence[Any]) -> Facts | None:
-        """Return the facts of `arguments`, in the order `index_of...` counts, or None when anything is unusual."""
+        """Return the facts of `arguments` (as many as there are parameters), or None when anything is unusual."""
         found: Facts = []
-        for value, spec in zip(arguments, self._specs, strict=True):
+        # The caller has counted the arguments; `strict` alone would take as long as a whole array.
+        for value, spec in zip(arguments, self._specs):  # noqa: B905
             if spec.is_array:
-                if type(value) is not np.ndarray or value.dtype is not spec.dtype:
+                if not _array_facts(value, spec, found):
                     return None
-                shape, flags = value.shape, value.flags
-                if (
-                    len(shape) != spec.rank
-                    or (spec.contiguous and not flags.c_contiguous)
-                    or (spec.mutable and not flags.writeable)
-                    or not flags.aligned
-                ):
-                    return None
-                for axis, extent in spec.fixed:
-                    if shape[axis] != extent:
-                        return None
-                found.append(address(value))
-                found += shape
-                if not spec.contiguous:
-                    found += _element_strides(value)
-            elif type(value) is not spec.scalar or not spec.low <= value <= spec.high:
+            elif type(value) is not spec.scalar:
+                return None
+            elif spec.limits is not None and not spec.limits[0] <= value <= spec.limits[1]:
                 return None
             else:
                 found.append(value if spec.dtype is not bf16 else _bf16_bits(value))
         for first, first_scale, other, other_scale in self._agreements:
             if found[first] * first_scale != found[other] * other_scale:
                 return None
-        if self._written and self._overlap(found, arguments):
-            return None
+        for pair in self._pairs:
+            if pair.meets(arguments, found):
+                return None
         return found
 
     def check(self, arguments: Sequence[object]) -> tuple[Any, ...]:
@@ -114,6 +117,10 @@ class Binder:
         self._check_symbols(converted)
         self._check_overlap(converted)
         return tuple(converted)
+
+    def symbol(self, name: str) -> tuple[int, int]:
+        """Where the extent that binds `name` is among the facts, and its scale; KeyError for an unknown name."""
+        return self._symbols[name]
 
     def index_of_address(self, parameter: int) -> int:
         """Where the address (or the value) of a parameter is among the facts."""
@@ -130,29 +137,23 @@ class Binder:
 
     def _find_agreements(self) -> tuple[tuple[int, int, int, int], ...]:
         """Pairs of extents that must be equal: every place of a symbol but its first."""
-        first: dict[str, tuple[int, int, int]] = {}
         pairs: list[tuple[int, int, int, int]] = []
         for name, parameter, axis, scale in _places(self.artifact):
-            index = self.index_of_extent(parameter, axis)
-            if name not in first:
-                first[name] = (index, scale, parameter)
-            elif first[name][:2] != (index, scale):
-                pairs.append((*first[name][:2], index, scale))
+            place = (self.index_of_extent(parameter, axis), scale)
+            first = self._symbols.setdefault(name, place)
+            if first != place:
+                pairs.append((*first, *place))
         return tuple(pairs)
 
-    def _overlap(self, found: Facts, arguments: Sequence[Any]) -> bool:
-        """Do the bytes of a written array meet another array's, other than the very same array read in place?"""
-        for written in self._written:
-            mine = arguments[written]
-            start, end = _bounds(mine, found[self._specs[written].base], self._specs[written].contiguous)
-            for other in self._arrays:
-                if other == written:
-                    continue
-                theirs, spec = arguments[other], self._specs[other]
-                low, high = _bounds(theirs, found[spec.base], spec.contiguous)
-                if low < end and start < high and _conflict(mine, theirs, both_written=spec.mutable):
-                    return True
-        return False
+    def _find_pairs(self) -> Iterator["_Pair"]:
+        """Each written array with each other one; two written ones meet once."""
+        for written, mine in enumerate(self._specs):
+            if not mine.mutable:
+                continue
+            for other, theirs in enumerate(self._specs):
+                if theirs.is_array and (not theirs.mutable or written < other):
+                    strided = not (mine.contiguous and theirs.contiguous)
+                    yield _Pair(written, other, mine.base, theirs.base, strided, theirs.mutable)
 
     def _convert(self, value: object, binding: Binding, spec: _Spec) -> object:
         kind = binding.type
@@ -160,7 +161,8 @@ class Binder:
             array = as_array(value, binding.name, mutable=binding.mutable, span=binding.span)
             return self._check_array(array, binding, kind)
         if isinstance(kind, Scalar):
-            return self._check_scalar(value, binding, kind.dtype)
+            number = self._check_scalar(value, binding, kind.dtype)
+            return value if type(value) is spec.scalar else number
         raise TypeError(f"parameter {binding.name!r} has type {kind}")
 
     def _check_array(self, array: AnyArray, binding: Binding, kind: Array) -> AnyArray:
@@ -199,9 +201,11 @@ class Binder:
     def _disagree(self, name: str, first: tuple[int, int, int], other: tuple[int, int, int]) -> NoReturn:
         bindings = self.artifact.bindings
         one, two = bindings[first[1]], bindings[other[1]]
-        if max(first[2], other[2]) > 1 and max(first[0], other[0]) % max(first[2], other[2]):
-            whole, part = (one, two) if other[2] > 1 else (two, one)
-            extent, scale = (first[0], other[2]) if other[2] > 1 else (other[0], first[2])
+        if min(first[2], other[2]) == 1 < max(first[2], other[2]):
+            (extent, whole), (scale, part) = ((first[0], one), (other[2], two)) if first[2] == 1 else ((other[0], two), (first[2], one))
+        else:
+            extent, whole, scale, part = 0, one, 1, two
+        if extent % scale:
             message = f"{name} = {extent} of {whole.name} does not divide by {scale}, as {part.name} needs"
             raise self._error(NotDivisible(message, part.span, notes=[Note(f"{name} is bound here", whole.span)]))
         message = f"{one.name} has {name} = {first[0]} but {two.name} has {name} = {other[0]}"
@@ -209,14 +213,12 @@ class Binder:
         raise self._error(ExtentMismatch(message, two.span, "pass arrays whose shapes fit together", notes))
 
     def _check_overlap(self, values: Sequence[Any]) -> None:
-        for written in self._written:
-            for other in self._arrays:
-                both = self._specs[other].mutable
-                if other != written and _conflict(values[written], values[other], both_written=both):
-                    one, two = self.artifact.bindings[written], self.artifact.bindings[other]
-                    what = "are one memory and both written" if both else "overlap without being the same array"
-                    message = f"{one.name} is written, and {one.name} and {two.name} {what}"
-                    raise self._error(OverlappingArrays(message, one.span, f"pass a copy for {two.name}"))
+        for pair in self._pairs:
+            if _conflict(values[pair.written], values[pair.other], both_written=pair.both_written):
+                one, two = self.artifact.bindings[pair.written], self.artifact.bindings[pair.other]
+                what = "are one memory and both written" if pair.both_written else "overlap without being the same array"
+                message = f"{one.name} is written, and {one.name} and {two.name} {what}"
+                raise self._error(OverlappingArrays(message, one.span, f"pass a copy for {two.name}"))
 
     def _error(self, error: TesseraError) -> TesseraError:
         return error.with_source(self.artifact.source)
@@ -224,8 +226,8 @@ class Binder:
 
 def scalar_value(value: object, dtype: DType, name: str) -> Number:
     """Return the number `value` holds as a Python number that `dtype` can hold, or raise ArgumentType, ScalarRange."""
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):  # pyright: ignore[reportUnknownMemberType]
-        value = cast("object", value.item())  # pyright: ignore[reportUnknownMemberType]
+    if isinstance(value, np.generic):
+        value = cast("object", value.item())
     if dtype.kind == "bool":
         if not isinstance(value, bool):
             raise ArgumentType(f"{name} is a bool, got {_shown(value)}", hint="pass True or False")
@@ -234,7 +236,10 @@ def scalar_value(value: object, dtype: DType, name: str) -> Number:
         value = _number_like(value, dtype, name)
     if dtype.is_integer:
         return _integer(value, dtype, name)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer past the largest f64
+        raise ScalarRange(f"{name} is too large for {dtype}", hint=f"{dtype} reaches {_largest(dtype):.4g}") from None
     if abs(number) > _largest(dtype) and number not in (float("inf"), float("-inf")):
         raise ScalarRange(f"{name} = {value!r} is too large for {dtype}", hint=f"{dtype} reaches {_largest(dtype):.4g}")
     return number
@@ -253,9 +258,8 @@ def _number_like(value: object, dtype: DType, name: str) -> Number:
 
 def _integer(value: Number, dtype: DType, name: str) -> int:
     if isinstance(value, float):
-        if value != int(value) if np.isfinite(value) else True:
-            raise ScalarRange(f"{name} is {dtype}, got {value!r}", hint="pass a whole number, or declare a float")
-        value = int(value)
+        hint = "pass an int, or declare the parameter as a float"
+        raise ScalarRange(f"{name} is {dtype}, got the float {value!r}", hint=hint)
     limits = np.iinfo(dtype.numpy)
     if not limits.min <= value <= limits.max:
         raise ScalarRange(f"{name} = {value} does not fit {dtype}", hint=f"{dtype} holds {limits.min} to {limits.max}")
@@ -269,9 +273,8 @@ def _largest(dtype: DType) -> float:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of shape {cast('AnyArray', value).shape}"
-    return repr(value) if isinstance(value, bool | int | float | str) or value is None else f"a {type(value).__name__}"
+    kind = type(value).__name__
+    return repr(value) if isinstance(value, bool | int | float | str) or value is None else f"a value of type {kind}"
 
 
 def _bf16_bits(value: float) -> int:
@@ -282,20 +285,14 @@ def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:
     kind = binding.type
     if isinstance(kind, Array):
         fixed = tuple((axis, extent) for axis, extent in enumerate(kind.shape) if isinstance(extent, int))
-        return _Spec(True, kind.dtype.numpy, len(kind.shape), kind.contiguous, binding.mutable, fixed, object, 0, 0, base)
+        rank = len(kind.shape)
+        return _Spec(True, kind.dtype.numpy, rank, kind.contiguous, binding.mutable, fixed, object, None, base)
     dtype = kind.dtype
     usual = {"float": float, "bool": bool}.get(dtype.kind, int)
-    low, high = _limits(dtype)
-    return _Spec(False, dtype, 0, False, False, (), scalar or usual, low, high, base)
-
-
-def _limits(dtype: DType) -> tuple[Number, Number]:
-    if dtype.is_float:
-        return float("-inf"), float("inf")  # too large ones fail when they are packed
-    if dtype.kind == "bool":
-        return False, True
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min), int(limits.max)
+    # Floats have no limits here: one that is too large fails when it is packed.
+    info = np.iinfo(dtype.numpy) if dtype.is_integer else None
+    limits = (int(info.min), int(info.max)) if info is not None else None
+    return _Spec(False, dtype, 0, False, False, (), scalar or usual, limits, base)
 
 
 def _size(binding: Binding) -> int:
@@ -317,16 +314,31 @@ def _places(artifact: Artifact) -> list[tuple[str, int, int, int]]:
     return places
 
 
+def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
+    """Append address, extents and strides of `value`; False when it is not exactly what the parameter takes."""
+    if type(value) is not np.ndarray or value.dtype is not spec.dtype:
+        return False
+    shape, flags = value.shape, value.flags
+    if (
+        len(shape) != spec.rank
+        or (spec.contiguous and not flags.c_contiguous)
+        or (spec.mutable and not flags.writeable)
+        or not flags.aligned
+    ):
+        return False
+    for axis, extent in spec.fixed:
+        if shape[axis] != extent:
+            return False
+    found.append(address(value))
+    found += shape
+    if not spec.contiguous:
+        found += _element_strides(value)
+    return True
+
+
 def _element_strides(array: AnyArray) -> list[int]:
     size = array.itemsize
     return [stride // size for stride in array.strides]
-
-
-def _bounds(array: AnyArray, start: Number, contiguous: bool) -> tuple[Number, Number]:
-    """First byte and the one past the last that `array` may touch."""
-    if contiguous:
-        return start, start + array.nbytes
-    return np.lib.array_utils.byte_bounds(array)
 
 
 def _conflict(written: AnyArray, other: AnyArray, *, both_written: bool) -> bool:
@@ -336,7 +348,7 @@ def _conflict(written: AnyArray, other: AnyArray, *, both_written: bool) -> bool
     if same and not both_written:
         return False
     try:
-        return np.shares_memory(written, other, max_work=10_000)
+        return np.shares_memory(written, other, max_work=cast("Any", 10_000))
     except np.exceptions.TooHardError:  # an exact answer would take too long: the user knows best
         return False
 
@@ -344,11 +356,3 @@ def _conflict(written: AnyArray, other: AnyArray, *, both_written: bool) -> bool
 def _count_message(artifact: Artifact, given: int) -> str:
     names = ", ".join(binding.name for binding in artifact.bindings)
     return f"{artifact.name} takes {len(artifact.bindings)} arguments ({names}), got {given}"
-
-
-def pack_format(dtype: DType) -> str:
-    """Return the `struct` format of a scalar slot."""
-    return FORMATS[dtype.name]
-
-
-

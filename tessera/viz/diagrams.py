@@ -54,9 +54,9 @@ def lanes(elements: int, group: int | None = None) -> Picture:
     idle = groups * width - elements
     tail = f", {idle} idle" if idle else ""
     if group is None:
-        return _picture(rows, f"{elements} lanes, one an element", "one lane an element")
+        return _picture(rows, f"{elements} lanes, one an element")
     text = f"{elements} elements over {groups} groups of {width} lanes{tail}"
-    return _picture(rows, text, text)
+    return _picture(rows, text)
 
 
 def tiles(shape: tuple[int, int], tile: tuple[int, int], unit: int = 1) -> Picture:
@@ -65,16 +65,18 @@ def tiles(shape: tuple[int, int], tile: tuple[int, int], unit: int = 1) -> Pictu
     The last tiles of a row and a column may stick out: what is outside is masked.
     """
     down, across = (-(-extent // step) for extent, step in zip(shape, tile, strict=True))
-    rows = [_row([_head(""), *(_head(f"columns {n * tile[1]}..{min(shape[1], (n + 1) * tile[1]) - 1}") for n in range(across))])]
+    columns = (_head(f"columns {n * tile[1]}..{min(shape[1], (n + 1) * tile[1]) - 1}") for n in range(across))
+    rows = [_row([_head(""), *columns])]
     for m in range(down):
         cells = [_head(f"rows {m * tile[0]}..{min(shape[0], (m + 1) * tile[0]) - 1}")]
         for n in range(across):
             inside = (m + 1) * tile[0] <= shape[0] and (n + 1) * tile[1] <= shape[1]
-            label = f"<b>group {m * across + n}</b><br>{tile[0]} &times; {tile[1]}" + ("" if inside else "<br>edge: masked")
+            label = f"<b>group {m * across + n}</b><br>{tile[0]} &times; {tile[1]}"
+            label += "" if inside else "<br>edge: masked"
             cells.append(_cell(label, TINTS[(m * across + n) % len(TINTS)], f"height:{max(28, tile[0] // unit)}px"))
         rows.append(_row(cells))
     text = f"{shape[0]} x {shape[1]} in {down * across} tiles of {tile[0]} x {tile[1]}"
-    return _picture(rows, text, text)
+    return _picture(rows, text)
 
 
 def bank(row: int, column: int, columns: int, itemsize: int = 4, swizzle: str | None = None) -> int:
@@ -109,7 +111,7 @@ def banks(rows: int, columns: int, itemsize: int = 4, swizzle: str | None = None
         drawn.append(_row([_head(f"lane {row}"), *cells]))
     layout = f"swizzle={swizzle}" if swizzle else "row major"
     text = f"{rows} lanes read column {column} of {rows} x {columns} ({layout}): {_turns(worst)}"
-    return _picture(drawn, text, text)
+    return _picture(drawn, text)
 
 
 def _turns(count: int) -> str:
@@ -130,7 +132,7 @@ def shuffle_sum(width: int = 8) -> Picture:
         drawn.append(_row([_head(f"offset {offset}"), *cells]))
         offset //= 2
     text = f"{width} lanes summed in {width.bit_length() - 1} steps; lane 0 holds the sum"
-    return _picture(drawn, text, text)
+    return _picture(drawn, text)
 
 
 def pipeline(blocks: int, stages: int = 2) -> Picture:
@@ -149,7 +151,7 @@ def pipeline(blocks: int, stages: int = 2) -> Picture:
     drawn += [track("copy", 0, "load"), track("compute", stages - 1, "use")]
     alone, together = blocks * 2, blocks + stages - 1
     text = f"{blocks} blocks, {stages} buffers: {together} steps instead of {alone}"
-    return _picture(drawn, text, text)
+    return _picture(drawn, text)
 
 
 def barrier(names: Sequence[str], work: Callable[[int], int]) -> Picture:
@@ -164,7 +166,7 @@ def barrier(names: Sequence[str], work: Callable[[int], int]) -> Picture:
         cells += [_cell("<b>barrier</b>", TINTS[1]), _cell("go on", TINTS[2])]
         drawn.append(_row(cells))
     text = f"{len(names)} lanes wait at the barrier for the slowest: {longest} steps"
-    return _picture(drawn, text, text)
+    return _picture(drawn, text)
 
 
 def _cell(text: str, colour: str, style: str = "") -> str:
@@ -181,6 +183,6 @@ def _row(cells: Iterable[str]) -> str:
     return f'<tr style="background-color:transparent">{"".join(cells)}</tr>'
 
 
-def _picture(rows: Iterable[str], caption: str, text: str) -> Picture:
+def _picture(rows: Iterable[str], text: str) -> Picture:
     html = f'<div style="overflow-x:auto"><table style="{_TABLE}">{"".join(rows)}</table></div>'
-    return Picture(f'{html}<div style="font-size:12px">{escape(caption)}</div>', text)
+    return Picture(f'{html}<div style="font-size:12px">{escape(text)}</div>', text)

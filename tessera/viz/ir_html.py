@@ -1,4 +1,4 @@
-"""The IR viewer as one piece of HTML: no network, no state elsewhere, readable even where scripts and styles are removed.
+"""The IR viewer as one piece of HTML: no network, and readable even where scripts and styles are removed.
 
 Layout of the output: a plain part (`<details>` and `<pre>`, no styles of ours needed), the data as JSON, the style and
 one script that builds the viewer from the data and hides the plain part.

@@ -87,7 +87,7 @@ class Selection:
     sources: frozenset[int] = frozenset()
 
     def holds(self, line: ViewLine) -> bool:
-        """Is `line` a counterpart of what is selected?"""
+        """Return whether `line` is a counterpart of what is selected."""
         if self.ops and line.ops:
             return not self.ops.isdisjoint(line.ops)
         return not self.sources.isdisjoint(line.sources)
@@ -170,7 +170,7 @@ def _kernel_lines(source: Source, span: Span, spans: Iterable[Span]) -> tuple[in
 
     They reach from its decorators to the last place any operation came from, or the end of the indented body.
     """
-    lines = source.text.splitlines()
+    lines = re.split(r"\r\n|\r|\n", source.text)
     here = [s for s in (span, *spans) if s != NOWHERE and s.file == source.name]
     if not here:
         return source.first_line, tuple(lines)
@@ -244,8 +244,11 @@ def _ghosts(
 
 
 def _key(line: ViewLine) -> _Key:
-    """What a line says, without the names of values, its indentation and its location."""
-    return _RENUMBERED.sub("%", line.text).strip(), line.ops
+    """What a line says, without the names of values, its indentation and its location, and its own operation.
+
+    The operations a line has besides (constants written into it) come and go without changing what it says.
+    """
+    return _RENUMBERED.sub("%", line.text).strip(), line.ops[:1]
 
 
 def _says_something(key: _Key) -> bool:

@@ -23,9 +23,7 @@ class Builder:
 
     # -- parameters --------------------------------------------------------------------------------------------
 
-    def array(
-        self, name: str, dtype: DType, *shape: Extent, mutable: bool = False, contiguous: bool = True
-    ) -> Value:
+    def array(self, name: str, dtype: DType, *shape: Extent, mutable: bool = False, contiguous: bool = True) -> Value:
         return self._parameter(name, Array(dtype, tuple(shape), contiguous), mutable)
 
     def scalar(self, name: str, dtype: DType) -> Value:
@@ -85,9 +83,7 @@ class Builder:
     def load(self, memory: Value, starts: Sequence[Value], extents: Sequence[int], dropped=(), name="") -> Value:
         shape = tuple(e for axis, e in enumerate(extents) if axis not in dropped)
         kind = Tile(memory.type.dtype, shape)
-        return self.op(
-            "load", (memory, *starts), kind, name, extents=tuple(extents), dropped=tuple(dropped), cache=""
-        )
+        return self.op("load", (memory, *starts), kind, name, extents=tuple(extents), dropped=tuple(dropped), cache="")
 
     def store(self, memory: Value, tile: Value, starts: Sequence[Value], extents: Sequence[int], dropped=()) -> None:
         self.op("store", (memory, tile, *starts), extents=tuple(extents), dropped=tuple(dropped), cache="")

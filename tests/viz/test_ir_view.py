@@ -73,7 +73,8 @@ def test_stories_tell_birth_end_and_company(view: IrView) -> None:
     gone, fused, made = view.stories[2], view.stories[6], view.stories[12]
     assert (gone.born, gone.last) == (0, 0)
     assert (fused.born, fused.last, fused.mates) == (0, 3, (8,))
-    assert fused.place is not None and (fused.place.line, fused.place.column) == (7, 16)
+    assert fused.place is not None
+    assert (fused.place.line, fused.place.column) == (7, 16)
     assert (made.born, made.place) == (2, None)
 
 

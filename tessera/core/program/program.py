@@ -5,9 +5,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tessera.core.program.types import Type
 from tessera.core.source import NOWHERE, Source, Span
+
+UNKNOWN_SOURCE: Final = Source("<unknown>", "")
 
 Attribute = int | float | bool | str | None | tuple["Attribute", ...]
 
@@ -108,7 +111,7 @@ class Program:
     group: tuple[int, ...] | None = None
     shared_limit: int | None = None
     options: Mapping[str, Attribute] = field(default_factory=dict)
-    source: Source = Source("<unknown>", "")
+    source: Source = UNKNOWN_SOURCE
     span: Span = NOWHERE
 
 

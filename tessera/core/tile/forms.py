@@ -94,7 +94,7 @@ def _copy(op: Any, operands: Sequence[str]) -> str:
 
 
 def _compare(op: Any, operands: Sequence[str]) -> str:
-    predicate = _PREDICATES[op.name][ir.IntegerAttr(op.attributes["predicate"]).value]
+    predicate = _PREDICATES[str(op.name)][int(ir.IntegerAttr(op.attributes["predicate"]).value)]
     return f"{op.name} {predicate} {', '.join(operands)}"
 
 

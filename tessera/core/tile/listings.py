@@ -20,12 +20,12 @@ def listing_of_mlir(module: Any, level: str, stage: str) -> Listing:
 
     The printed text is parsed again: the locations of that copy are the lines.
     """
-    text = module.operation.get_asm(enable_debug_info=False)
+    text = str(module.operation.get_asm(enable_debug_info=False))
     lines = [Line(line) for line in text.rstrip("\n").split("\n")]
     copy = ir.Module.parse(text)
     for op, printed in zip(_walk(module), _walk(copy), strict=True):
         if isinstance(printed.location, ir.FileLineColLoc):
-            number = printed.location.start_line - 1
+            number = int(printed.location.start_line) - 1
             lines[number] = _linked(lines[number], op.location)
     return Listing(level, stage, tuple(lines))
 

@@ -47,7 +47,7 @@ class _Printer:
 
         def visit(op: Any) -> Any:
             found = location.identities(op.location)
-            if len(found) == 1 and op.results:
+            if len(found) == 1 and op.results and not op.name.startswith("scf."):
                 self.last[found[0]] = op.results[0]
             return ir.WalkResult.ADVANCE
 
@@ -115,7 +115,9 @@ class _Printer:
         self._line("}", op)
 
     def _if(self, op: Any) -> None:
-        self._line(f"{self._results(op)}scf.if {self.names[op.operands[0]]} {{", op, self._constants(op))
+        self._line(
+            f"{self._results(op, self._titles(op))}scf.if {self.names[op.operands[0]]} {{", op, self._constants(op)
+        )
         self._block(op.regions[0].blocks[0])
         if len(op.regions[1].blocks):
             self._line("} else {", op)
@@ -152,6 +154,12 @@ class _Printer:
                 return list(names)
         fallback = {"tessera.id": "of", "tessera.dim": "symbol"}.get(op.name)
         return [str(op.attributes[fallback].value) if fallback else ""] * len(op.results)
+
+    def _titles(self, op: Any) -> Sequence[str]:
+        """The user's names for the results of an `scf.if`."""
+        found = location.identities(op.location)
+        names = self.hints.get(found[0], ()) if found else ()
+        return names if len(names) == len(op.results) else ()
 
     def _name(self, value: Any, hint: str) -> str:
         if not hint:
@@ -192,5 +200,3 @@ def _mark(attribute: Any) -> str:
     if isinstance(attribute, ir.DenseI64ArrayAttr):
         return str(list(attribute))
     return str(attribute).replace(" : i64", "")
-
-

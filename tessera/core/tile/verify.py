@@ -137,9 +137,7 @@ def softmax(op: Any) -> str | None:
 
 def dot(op: Any) -> str | None:
     """`dot`: [M, K] x [K, N] (+ [M, N]) -> [M, N]."""
-    (a, a_element), (b, b_element), (c, _) = (
-        tile(v.type) for v in (op.operands[0], op.operands[1], op.results[0])
-    )
+    (a, a_element), (b, b_element), (c, _) = (tile(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
     if len(a) != 2 or len(b) != 2 or a[1] != b[0] or c != [a[0], b[1]]:
         return f"shapes {a} x {b} -> {c} do not agree"
     if a_element != b_element:

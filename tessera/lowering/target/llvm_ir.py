@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
-from llvmlite import binding
+from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir, translate_to_llvm_ir
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import spans
 
+_LLVM: Final[Any] = binding
 _TRANSLATABLE: Final = frozenset(("llvm", "nvvm"))
 _CONTAINERS: Final = frozenset(("builtin.module", "gpu.module"))
 
@@ -51,7 +52,7 @@ def to_llvm_text(operation: Any) -> str:
 def parse(text: str) -> Any:
     """Parse and verify LLVM IR; gives llvmlite's `ModuleRef`.  Raises `CompilerCrash` on text LLVM refuses."""
     try:
-        module: Any = binding.parse_assembly(text)
+        module = _LLVM.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         msg = f"LLVM refused the generated code: {str(error).strip()}"
@@ -71,8 +72,7 @@ def check_translatable(operation: Any) -> None:
 
     operation.walk(visit)
     if foreign:
-        name, location = next(iter(foreign.items()))
-        place = spans(location)
+        place = spans(next(iter(foreign.values())))
         msg = f"no LLVM IR for {', '.join(sorted(foreign))}"
         raise CompilerCrash(msg, place[0] if place else NOWHERE)
 

@@ -4,7 +4,7 @@ Nothing here can trap or give poison: division by zero, the one signed quotient 
 and conversions out of range are all guarded.  Every function works on scalars and on tiles alike.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from tessera.core.program.types import Scalar, Tile
 from tessera.core.tile.types import BOOL, element, like
 from tessera.lowering.emit import Emitter
 from tessera.lowering.tile.attributes import integer
+from tessera.lowering.tile.intervals import Interval
 
 # numbers of MLIR's comparison predicates
 _ORDERED: Final = {"lt": 4, "le": 5, "gt": 2, "ge": 3, "eq": 1, "ne": 13}  # ne: unordered or different
@@ -48,11 +49,14 @@ class Arithmetic:
 
     emit: Emitter
 
-    def operation(self, opcode: str, kind: Scalar | Tile, values: list[Any], constant: int | None = None) -> Any:
+    def operation(
+        self, opcode: str, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None] = ()
+    ) -> Any:
         """The value of `opcode` on `values`, all of type `kind`; None when there is no such operation.
 
-        `constant` is the value of the second operand where it is a known integer: it spares guards.
+        `known` has the interval of each operand where there is one: it spares guards.
         """
+        known = known or [None] * len(values)
         dtype = kind.dtype
         if opcode in _FLOAT_FUNCTIONS and dtype.is_float:
             return self._op(f"math.{opcode}", values, kind)
@@ -61,7 +65,7 @@ class Arithmetic:
             return self._op(direct, values, kind)
         if opcode in _IDENTITY_ON_INTEGERS:
             return values[0]
-        compound: dict[str, Callable[[Scalar | Tile, list[Any], int | None], Any]] = {
+        compound: dict[str, Callable[[Scalar | Tile, list[Any], Sequence[Interval | None]], Any]] = {
             "floordiv": self._floordiv,
             "mod": self._mod,
             "shl": self._shift_left,
@@ -71,7 +75,7 @@ class Arithmetic:
             "not": lambda k, v, _: self._op("arith.xori", [v[0], self._const(-1, k)], k),
             "fma": lambda k, v, _: self._op("arith.addi", [self._op("arith.muli", v[:2], k), v[2]], k),
         }
-        return compound[opcode](kind, values, constant) if opcode in compound else None
+        return compound[opcode](kind, values, known) if opcode in compound else None
 
     def compare(self, predicate: str, kind: Scalar | Tile, left: Any, right: Any) -> Any:
         """Compare two values of type `kind`: booleans of that shape.  NaN differs from everything."""
@@ -146,9 +150,7 @@ class Arithmetic:
         moved = self.select(signs, self._op("arith.addf", [remainder, b], kind), remainder)
         modulus = self.select(exact, self._op("math.copysign", [zero, b], kind), moved)
         lower = self._op("arith.subf", [quotient, one], kind)
-        apart = self.emit.value(
-            "arith.andi", [signs, self.compare("ne", kind, remainder, zero)], like(kind, BOOL)
-        )
+        apart = self.emit.value("arith.andi", [signs, self.compare("ne", kind, remainder, zero)], like(kind, BOOL))
         quotient = self.select(apart, lower, quotient)
         whole = self._op("math.floor", [quotient], kind)
         off = self.compare("gt", kind, self._op("arith.subf", [quotient, whole], kind), self._const(0.5, kind))
@@ -168,63 +170,79 @@ class Arithmetic:
 
     # -- integers ----------------------------------------------------------------------------------------------
 
-    def _floordiv(self, kind: Scalar | Tile, values: list[Any], constant: int | None) -> Any:
+    def _floordiv(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
         if kind.dtype.is_float:
             return self._divmod_of_floats(kind, values, 0)
-        return self._integer_divmod(kind, values, constant)[0]
+        return self._integer_divmod(kind, values, known)[0]
 
-    def _mod(self, kind: Scalar | Tile, values: list[Any], constant: int | None) -> Any:
+    def _mod(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
         if kind.dtype.is_float:
             return self._divmod_of_floats(kind, values, 1)
-        return self._integer_divmod(kind, values, constant)[1]
+        return self._integer_divmod(kind, values, known)[1]
 
-    def _integer_divmod(self, kind: Scalar | Tile, values: list[Any], constant: int | None) -> tuple[Any, Any]:
+    def _integer_divmod(
+        self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]
+    ) -> tuple[Any, Any]:
         """Quotient towards minus infinity and remainder with the divisor's sign; both 0 for a divisor of 0."""
         a, b = values
+        dividend, divisor = known
         signed = kind.dtype.kind == "int"
-        zero = self._const(0, kind)
-        known = constant is not None and constant not in (0, -1)
-        by_zero = None if known else self.compare("eq", kind, b, zero)
-        divisor = b if known else self._safe_divisor(kind, a, b, by_zero)
+        positive = divisor is not None and divisor[0] > 0
+        if positive and dividend is not None and dividend[0] >= 0:
+            signed = False
         names = ("arith.divsi", "arith.remsi") if signed else ("arith.divui", "arith.remui")
-        quotient, remainder = (self._op(name, [a, divisor], kind) for name in names)
+        by_zero = None if positive or (divisor is not None and divisor[1] < 0) else self._is(kind, b, 0)
+        safe = b if positive else self._safe_divisor(kind, a, b, by_zero)
+        quotient, remainder = (self._op(name, [a, safe], kind) for name in names)
         if signed:
-            if known and constant is not None and constant > 0:
-                apart = self.compare("lt", kind, remainder, zero)
-            else:
-                signs = self._op("arith.xori", [remainder, divisor], kind)
-                apart = self.emit.value(
-                    "arith.andi",
-                    [self.compare("ne", kind, remainder, zero), self.compare("lt", kind, signs, zero)],
-                    like(kind, BOOL),
-                )
-            lower = self._op("arith.subi", [quotient, self._const(1, kind)], kind)
-            quotient = self.select(apart, lower, quotient)
-            remainder = self.select(apart, self._op("arith.addi", [remainder, divisor], kind), remainder)
+            quotient, remainder = self._rounded_down(kind, quotient, remainder, safe, positive)
         # The divisor 1 that stands in for 0 leaves remainder 0, but the dividend as quotient.
-        return (quotient if known else self.select(by_zero, zero, quotient)), remainder
+        zeroed = quotient if by_zero is None else self.select(by_zero, self._const(0, kind), quotient)
+        return zeroed, remainder
+
+    def _rounded_down(
+        self, kind: Scalar | Tile, quotient: Any, remainder: Any, divisor: Any, positive: bool
+    ) -> tuple[Any, Any]:
+        """From division that rounds towards zero to the one that rounds down: where signs differ, one less."""
+        zero = self._const(0, kind)
+        if positive:
+            apart = self.compare("lt", kind, remainder, zero)
+        else:
+            signs = self._op("arith.xori", [remainder, divisor], kind)
+            different = self.compare("lt", kind, signs, zero)
+            inexact = self.compare("ne", kind, remainder, zero)
+            apart = self.emit.value("arith.andi", [inexact, different], like(kind, BOOL))
+        lower = self._op("arith.subi", [quotient, self._const(1, kind)], kind)
+        moved = self._op("arith.addi", [remainder, divisor], kind)
+        return self.select(apart, lower, quotient), self.select(apart, moved, remainder)
 
     def _safe_divisor(self, kind: Scalar | Tile, a: Any, b: Any, by_zero: Any) -> Any:
         """`b`, or 1 where dividing by it would trap: zero, and the smallest integer by -1."""
         unsafe = by_zero
         if kind.dtype.kind == "int":
-            smallest = self.compare("eq", kind, a, self._const(-(1 << (kind.dtype.bits - 1)), kind))
-            minus_one = self.compare("eq", kind, b, self._const(-1, kind))
-            overflow = self.emit.value("arith.andi", [smallest, minus_one], like(kind, BOOL))
-            unsafe = self.emit.value("arith.ori", [by_zero, overflow], like(kind, BOOL))
+            overflow = self.emit.value(
+                "arith.andi",
+                [self._is(kind, a, -(1 << (kind.dtype.bits - 1))), self._is(kind, b, -1)],
+                like(kind, BOOL),
+            )
+            unsafe = overflow
+            if by_zero is not None:
+                unsafe = self.emit.value("arith.ori", [by_zero, overflow], like(kind, BOOL))
         return self.select(unsafe, self._const(1, kind), b)
 
-    def _shift_left(self, kind: Scalar | Tile, values: list[Any], constant: int | None) -> Any:
-        width = kind.dtype.bits
-        if constant is not None and 0 <= constant < width:
+    def _is(self, kind: Scalar | Tile, value: Any, number: int) -> Any:
+        return self.compare("eq", kind, value, self._const(number, kind))
+
+    def _shift_left(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
+        if _within(known[1], kind.dtype.bits):
             return self._op("arith.shli", values, kind)
         fits, amount = self._amount(kind, values[1])
         return self.select(fits, self._op("arith.shli", [values[0], amount], kind), self._const(0, kind))
 
-    def _shift_right(self, kind: Scalar | Tile, values: list[Any], constant: int | None) -> Any:
+    def _shift_right(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
         signed, width = kind.dtype.kind == "int", kind.dtype.bits
         name = "arith.shrsi" if signed else "arith.shrui"
-        if constant is not None and 0 <= constant < width:
+        if _within(known[1], width):
             return self._op(name, values, kind)
         if signed:  # by width - 1 or more, only the sign is left
             amount = self._op("arith.minui", [values[1], self._const(width - 1, kind)], kind)
@@ -239,11 +257,11 @@ class Arithmetic:
         fits = self.emit.value("arith.cmpi", [shift, bound], like(kind, BOOL), attributes)
         return fits, self.select(fits, shift, self._const(0, kind))
 
-    def _integer_power(self, kind: Scalar | Tile, values: list[Any], constant: int | None) -> Any:
+    def _integer_power(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
         """`base ** exponent` modulo 2**bits by squaring; a negative exponent gives the whole part of the power."""
         one = self._const(1, kind)
-        if constant is not None and 0 <= constant <= kind.dtype.bits:
-            return self._known_power(kind, values[0], constant)
+        if known[1] is not None and known[1][0] == known[1][1] and _within(known[1], kind.dtype.bits):
+            return self._known_power(kind, values[0], known[1][0])
         steps = [self.emit.constant(n, "i64") for n in (0, kind.dtype.bits, 1)]
         carried = [one, *values]
         loop = self.emit.create("scf.for", [*steps, *carried], [v.type for v in carried], regions=1)
@@ -284,6 +302,10 @@ class Arithmetic:
     def _const(self, value: float, kind: Scalar | Tile) -> Any:
         dtype = kind.dtype
         return self.emit.constant(wrapped(value, dtype), like(kind, element(dtype)))
+
+
+def _within(interval: Interval | None, end: int) -> bool:
+    return interval is not None and interval[0] >= 0 and interval[1] < end
 
 
 def wrapped(value: float, dtype: DType) -> float:

@@ -1,10 +1,13 @@
 """Plain values to MLIR attributes and back: how a kernel's facts travel with its function."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.core.program.program import Attribute
+
+RANGES: Final = "tessera.ranges"
+"""Function attribute: `[[extent (number or symbol name), step], ...]` of what is spread over groups."""
 
 
 def integers(values: Sequence[int]) -> Any:

@@ -19,6 +19,7 @@ from tessera.core.tile.types import mlir_type
 from tessera.lowering.emit import Emitter
 from tessera.lowering.tile.arithmetic import Arithmetic, wrapped
 from tessera.lowering.tile.attributes import dictionary, flags, integer, integers, text, to_attribute
+from tessera.lowering.tile.intervals import Intervals
 
 _NOT_IN_A_SYMBOL: Final = re.compile(r"\W", re.ASCII)
 
@@ -36,14 +37,14 @@ def function_name(program: Program) -> str:
 
 
 class _Builder:
-    """Builds one module.  `values` maps the Program's values, `known` holds the integer constants among them."""
+    """Builds one module.  `values` maps the Program's values; `intervals` says how large they can be."""
 
     def __init__(self, program: Program, module: Any) -> None:
         self.program = program
         self.emit = Emitter(module.body, place(program.span))
         self.arithmetic = Arithmetic(self.emit)
         self.values: dict[Value, Any] = {}
-        self.known: dict[Value, int] = {}
+        self.intervals = Intervals()
         self.identity = {op: number for number, op in enumerate(program.body.walk())}
 
     def build(self) -> None:
@@ -74,57 +75,56 @@ class _Builder:
 
     def _emit(self, op: Op) -> None:
         """Emit `op` and, through it, its regions."""
+        self.intervals.learn(op)
         with self.emit.located(origin(self.identity[op], op.span)):
             special = _SPECIAL.get(op.opcode)
             if special is not None:
                 special(self, op)
             else:
-                self._arithmetic(op)
+                self.element_wise(op)
 
-    def _arithmetic(self, op: Op) -> None:
+    def element_wise(self, op: Op) -> None:
         kind = op.operands[0].type
         if not isinstance(kind, Scalar | Tile):
             raise _unknown(op)
         values = [self.values[v] for v in op.operands]
-        constant = self.known.get(op.operands[1]) if len(op.operands) > 1 else None
-        result = self.arithmetic.operation(op.opcode, kind, values, constant)
+        known = [self.intervals.of(v) for v in op.operands]
+        result = self.arithmetic.operation(op.opcode, kind, values, known)
         if result is None:
             raise _unknown(op)
         self.values[op.result] = result
 
-    def _const(self, op: Op) -> None:
+    def const(self, op: Op) -> None:
         kind, value = op.result.type, op.attributes["value"]
         if not isinstance(kind, Scalar | Tile) or not isinstance(value, int | float):
             raise _unknown(op)
         self.values[op.result] = self.emit.constant(wrapped(value, kind.dtype), mlir_type(kind))
-        if kind.dtype.is_integer:
-            self.known[op.result] = int(value)
 
-    def _full(self, op: Op) -> None:
-        self._value(op, "tensor.splat")
+    def full(self, op: Op) -> None:
+        self.emit_value(op, "tensor.splat")
 
-    def _compare(self, op: Op) -> None:
+    def compare(self, op: Op) -> None:
         left, right = op.operands
         if not isinstance(left.type, Scalar | Tile):
             raise _unknown(op)
         a, b = self.values[left], self.values[right]
         self.values[op.result] = self.arithmetic.compare(str(op.attributes["predicate"]), left.type, a, b)
 
-    def _select(self, op: Op) -> None:
-        self._value(op, "arith.select")
+    def select(self, op: Op) -> None:
+        self.emit_value(op, "arith.select")
 
-    def _cast(self, op: Op) -> None:
+    def cast(self, op: Op) -> None:
         source, target = op.operands[0].type, op.result.type
         if not isinstance(source, Scalar | Tile) or not isinstance(target, Scalar | Tile):
             raise _unknown(op)
         self.values[op.result] = self.arithmetic.cast(self.values[op.operands[0]], source, target.dtype)
 
-    def _same_name(self, op: Op) -> None:
+    def as_named(self, op: Op) -> None:
         """An operation of the dialect that takes the Program's attributes as they are."""
         attributes = {name: to_attribute(value) for name, value in op.attributes.items() if value is not None}
-        self._value(op, f"tessera.{op.opcode}", attributes)
+        self.emit_value(op, f"tessera.{op.opcode}", attributes)
 
-    def _access(self, op: Op) -> None:
+    def access(self, op: Op) -> None:
         memory = op.operands[1 if op.opcode == "copy" else 0].type
         if isinstance(memory, Scalar | Tile):
             raise _unknown(op)
@@ -133,9 +133,9 @@ class _Builder:
             attributes["cache"] = text(str(op.attributes.get("cache") or ""))
         for name in ("extents", "dropped") if op.opcode in ("load", "store", "copy") else ():
             attributes[name] = integers(_numbers(op, name))
-        self._value(op, f"tessera.{op.opcode}", attributes)
+        self.emit_value(op, f"tessera.{op.opcode}", attributes)
 
-    def _axis(self, op: Op) -> None:
+    def axis(self, op: Op) -> None:
         """`reduce` and `softmax`: an axis counted from the end is counted from the front."""
         kind, axis = op.operands[0].type, op.attributes.get("axis")
         if not isinstance(kind, Tile):
@@ -143,25 +143,26 @@ class _Builder:
         attributes = {} if axis is None else {"axis": integer(_number(op, "axis") % len(kind.shape))}
         if op.opcode == "reduce":
             attributes["kind"] = text(str(op.attributes["kind"]))
-        self._value(op, f"tessera.{op.opcode}", attributes)
+        self.emit_value(op, f"tessera.{op.opcode}", attributes)
 
-    def _transpose(self, op: Op) -> None:
-        self._value(op, "tessera.transpose", {"permutation": integers(_numbers(op, "permutation"))})
+    def transpose(self, op: Op) -> None:
+        self.emit_value(op, "tessera.transpose", {"permutation": integers(_numbers(op, "permutation"))})
 
-    def _dot(self, op: Op) -> None:
-        self._value(op, "tessera.dot", {"exact": to_attribute(bool(op.attributes.get("exact", False)))})
+    def dot(self, op: Op) -> None:
+        self.emit_value(op, "tessera.dot", {"exact": to_attribute(bool(op.attributes.get("exact", False)))})
 
-    def _value(self, op: Op, name: str, attributes: dict[str, Any] | None = None) -> None:
+    def emit_value(self, op: Op, name: str, attributes: dict[str, Any] | None = None) -> None:
         results = [mlir_type(v.type) for v in op.results]
         made = self.emit.create(name, [self.values[v] for v in op.operands], results, attributes)
         self._bind(op.results, made.results)
 
     # -- control flow ------------------------------------------------------------------------------------------
 
-    def _for(self, op: Op) -> None:
+    def loop(self, op: Op) -> None:
         lower, upper, step = (self.values[v] for v in op.operands[:3])
         initial = [self.values[v] for v in op.operands[3:]]
-        upward = self.known.get(op.operands[2], 0) > 0
+        stride = self.intervals.of(op.operands[2])
+        upward = stride is not None and stride[0] > 0
         bounds = [lower, upper, step] if upward else self._count(lower, upper, step)
         attributes = {"tessera.kind": text(str(op.attributes.get("kind", "range")))}
         if op.attributes.get("prefetch"):
@@ -191,7 +192,7 @@ class _Builder:
         still = self.arithmetic.compare("eq", kind, step, zero)
         return [zero, self.arithmetic.select(still, zero, count), one]
 
-    def _if(self, op: Op) -> None:
+    def branch(self, op: Op) -> None:
         results = [mlir_type(v.type) for v in op.results]
         made = self.emit.create("scf.if", [self.values[op.operands[0]]], results, regions=2)
         for branch, block in enumerate(op.regions):
@@ -200,7 +201,7 @@ class _Builder:
                     self._body(block, "scf.yield")
         self._bind(op.results, made.results)
 
-    def _while(self, op: Op) -> None:
+    def while_loop(self, op: Op) -> None:
         initial = [self.values[v] for v in op.operands]
         loop = self.emit.create("scf.while", initial, [v.type for v in initial], regions=2)
         for region, block, terminator in zip(loop.regions, op.regions, ("scf.condition", "scf.yield"), strict=True):
@@ -258,20 +259,20 @@ def _unknown(op: Op) -> CompilerCrash:
 
 
 _SPECIAL: Final[dict[str, Callable[[_Builder, Op], None]]] = {
-    "const": _Builder._const,
-    "full": _Builder._full,
-    "cmp": _Builder._compare,
-    "select": _Builder._select,
-    "cast": _Builder._cast,
-    **dict.fromkeys(("read", "write", "load", "store", "copy"), _Builder._access),
-    **dict.fromkeys(("reduce", "softmax"), _Builder._axis),
+    "const": _Builder.const,
+    "full": _Builder.full,
+    "cmp": _Builder.compare,
+    "select": _Builder.select,
+    "cast": _Builder.cast,
+    **dict.fromkeys(("read", "write", "load", "store", "copy"), _Builder.access),
+    **dict.fromkeys(("reduce", "softmax"), _Builder.axis),
     **dict.fromkeys(
         ("id", "dim", "alloc", "barrier", "group_sync", "shuffle", "arange", "broadcast", "reshape"),
-        _Builder._same_name,
+        _Builder.as_named,
     ),
-    "transpose": _Builder._transpose,
-    "dot": _Builder._dot,
-    "for": _Builder._for,
-    "if": _Builder._if,
-    "while": _Builder._while,
+    "transpose": _Builder.transpose,
+    "dot": _Builder.dot,
+    "for": _Builder.loop,
+    "if": _Builder.branch,
+    "while": _Builder.while_loop,
 }

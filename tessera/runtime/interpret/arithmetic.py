@@ -115,6 +115,10 @@ def _shift(left: bool) -> Callable[..., Any]:
     return shift
 
 
+def _reciprocal_root(a: Numbers) -> Numbers:
+    return 1.0 / np.sqrt(a)
+
+
 def _erf(a: Numbers) -> Numbers:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(a)).astype(np.float64)
 
@@ -133,6 +137,6 @@ _EXACT_UNARY: Final[dict[str, Callable[..., Any]]] = {
     "neg": np.negative, "not": np.invert, "abs": np.abs, "floor": np.floor, "ceil": np.ceil,
 }  # fmt: skip
 _REAL_UNARY: Final[dict[str, Callable[..., Any]]] = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "rsqrt": lambda a: 1.0 / np.sqrt(a),
-    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": _erf,
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt,
+    "rsqrt": _reciprocal_root, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": _erf,
 }  # fmt: skip

@@ -20,6 +20,7 @@ COPY: Final = -2
 NOBODY: Final = -3
 
 _BARRIER_HINT: Final = "put tbarrier() between the two, where every lane of the group reaches it"
+_UNGROUPED_HINT: Final = "give each lane its own element, or say tile[...] and use tbarrier()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: A
         hint = "put tbarrier() into the loop, where every lane of the group reaches it"
     else:
         kind, between = mistakes.Race, ", and nothing orders the two"
-        hint = _BARRIER_HINT if launch.grouped else "give each lane its own element, or say tile[...] and use tbarrier()"
+        hint = _BARRIER_HINT if launch.grouped else _UNGROUPED_HINT
     message = f"{_who(launch, now)} {_verb(now)} {name} here, which {_who(launch, before)} {_verb(before)}{between}"
     return kind(message, now.op.span, hint, [_note(launch, name, now, before)])
 
@@ -92,7 +93,7 @@ def uninitialised(launch: Launch, memory: Memory, number: int, now: Access) -> T
     """A read of shared memory that nothing has written."""
     name = element(memory, number)
     return mistakes.UninitialisedRead(
-        f"{_who(launch, now)} reads {name} here, which nothing has written{_of_group(launch, now)}",
+        f"{_who(launch, now)} reads {name} here, which nothing has written",
         now.op.span,
         f"write all of {memory.name} first (shared memory does not start at 0), then tbarrier()",
     )
@@ -106,7 +107,7 @@ def out_of_bounds(launch: Launch, memory: Memory, index: Sequence[int], now: Acc
     axis = next((k for k, (i, n) in enumerate(zip(index, shape, strict=True)) if not 0 <= i < n), 0)
     instead = "the write does nothing" if now.writes else "the read gives 0"
     return mistakes.OutOfBounds(
-        f"{_who(launch, now)} {_verb(now)} {memory.name}[{place}], but {memory.name} has {size}{_of_group(launch, now)}",
+        f"{_who(launch, now)} {_verb(now)} {memory.name}[{place}], but {memory.name} has {size}",
         now.op.span,
         f"guard it: `if {'index' if len(shape) == 1 else f'index {axis}'} < {shape[axis]}:` "
         f"(without the sanitizer {instead})",

@@ -91,7 +91,7 @@ def clip(shape: tuple[int, ...], starts: Sequence[int], extents: Sequence[int]) 
         first, past = min(max(start, 0), size), min(max(start + extent, 0), size)
         inner.append(slice(first, past))
         outer.append(slice(first - start, past - start) if past > first else slice(0, 0))
-    whole = all(0 <= s and s + e <= n for n, s, e in zip(shape, starts, extents, strict=True))
+    whole = all(s >= 0 and s + e <= n for n, s, e in zip(shape, starts, extents, strict=True))
     return Box(tuple(extents), tuple(inner), tuple(outer), whole)
 
 
@@ -109,10 +109,10 @@ def store(data: NDArray[Any], box: Box, tile: Numbers) -> None:
 
 def inside(shape: tuple[int, ...], indices: Sequence[Numbers]) -> NDArray[np.bool_]:
     """Return where an index, given axis by axis, lies inside an array of `shape`."""
-    result = np.asarray(True)
+    result: Any = np.True_
     for size, index in zip(shape, indices, strict=True):
-        result = result & (index >= 0) & (index < size)
-    return np.asarray(result)
+        result = (index >= 0) & (index < size) & result
+    return result
 
 
 def flat(shape: tuple[int, ...], indices: Sequence[Numbers]) -> NDArray[np.int64]:
@@ -125,13 +125,15 @@ def flat(shape: tuple[int, ...], indices: Sequence[Numbers]) -> NDArray[np.int64
 
 def flat_box(shape: tuple[int, ...], box: Box) -> NDArray[np.int64]:
     """Return the row-major numbers of the elements in the box, in order."""
-    axes = np.meshgrid(*[np.arange(part.start, part.stop) for part in box.memory], indexing="ij", sparse=True)
-    return flat(shape, axes).ravel()
+    inner = tuple(part.stop - part.start for part in box.memory)
+    offsets = np.indices(inner, np.int64, sparse=True)
+    return flat(shape, [offset + part.start for offset, part in zip(offsets, box.memory, strict=True)]).ravel()
 
 
-def flat_outside(shape: tuple[int, ...], starts: Sequence[int], extents: Sequence[int]) -> tuple[int, ...]:
-    """Return the first index, axis by axis, of a window that is outside an array of `shape` somewhere."""
-    return tuple(
-        start if not 0 <= start < size else min(start + extent - 1, size) if start + extent > size else start
-        for size, start, extent in zip(shape, starts, extents, strict=True)
-    )
+def first_outside(shape: tuple[int, ...], starts: Sequence[int], extents: Sequence[int]) -> list[int]:
+    """Return an index of the window that lies outside an array of `shape`: its first one along each axis that is."""
+    result: list[int] = []
+    for size, start, extent in zip(shape, starts, extents, strict=True):
+        beyond = size if start < size < start + extent else start
+        result.append(beyond)
+    return result

@@ -22,9 +22,9 @@
     mlir: [
       ["x", "//.*"],
       ["s", "\"(?:[^\"\\\\]|\\\\.)*\""],
-      ["t", "\\b(?:vector|tensor|memref|tuple)<(?:[^<>]|<[^<>]*>)*>|!\\w[\\w.<>]*|\\b(?:[fi]\\d+|bf16|index)\\b"],
+      ["t", "\\b(?:vector|tensor|memref|tile|array|shared)<(?:[^<>]|<[^<>]*>)*>|!\\w[\\w.<>]*|\\b(?:[fi]\\d+|bf16|index)\\b"],
       ["v", "[%@^#][\\w$.#-]+"],
-      ["k", "\\b[a-z_]\\w*\\.[\\w.]+|\\b(?:func|return|to|step|iter_args|else|do|module|attributes)\\b"],
+      ["k", "\\b[a-z_]\\w*\\.[\\w.]+|\\b(?:func|return|mut|kind|to|step|iter_args|else|do|module|attributes)\\b"],
       ["0", "-?\\b\\d[\\w.+]*"],
     ],
     llvm: [
@@ -318,7 +318,7 @@
         const chosen = index === this.chosen[pane.level];
         const told = at === 0 ? "as built from the kernel" : quiet ? "changed nothing" : `${fresh} new, ${changed} changed or moved, ${gone} gone`;
         bar.append(make("button", { type: "button", role: "radio", class: "tsr-stage" + (quiet ? " tsr-same" : ""), "aria-checked": String(chosen),
-          tabindex: chosen ? "0" : "-1", title: `${pane.stage}: ${told}`, "data-stage": pane.stage,
+          tabindex: chosen ? "0" : "-1", title: `${pane.stage}: ${told}`, "data-pane": index,
           onclick: () => this.choose(index) }, pane.stage, deltas, badge));
       });
       bar.append(make("span", { class: "tsr-grow" }), make("button", { type: "button", class: "tsr-toggle", "aria-pressed": String(this.changes),
@@ -332,7 +332,7 @@
       this.chosen[pane.level] = index;
       this.changes = true;
       this.layout();
-      this.body.querySelector(`[data-stage="${CSS.escape(pane.stage)}"]`)?.focus({ preventScroll: true });
+      this.body.querySelector(`[data-pane="${index}"]`)?.focus({ preventScroll: true });
     }
 
     // Arrow keys among the buttons of a group, as WAI-ARIA asks.
@@ -450,9 +450,10 @@
       const story = this.data.ops[ops[0]];
       if (!story) return "";
       const { panes } = this.data;
-      const where = (i) => panes[i].level + (panes[i].stage ? ` ${panes[i].stage}` : "");
+      const alone = (level) => panes.filter((pane) => pane.level === level).length === 1;
+      const where = (i) => (alone(panes[i].level) ? panes[i].level : `${panes[i].level}/${panes[i].stage}`);
       const fused = story.mates.length ? `, together with ${story.mates.length} more` : "";
-      return `operation ${ops[0]}: born in ${where(story.born)}, last seen in ${where(story.last)}${fused}`;
+      return `operation ${ops[0]}: born in ${where(story.born)}, seen down to ${where(story.last)}${fused}`;
     }
 
     find() {

@@ -23,7 +23,7 @@ class ArrayRef:
     pointer: address of element 0 (`!llvm.ptr`)
     extents: one `i64` value an axis
     strides: one an axis, in elements: an int where it is known at compile time, else an `i64` value
-    element: the MLIR type of an element in registers (`f32`, `i1`); a bool takes one byte in memory
+    element: the MLIR type of an element in memory: that of the memref, so a bool is an `i8` of 0 or 1
     """
 
     pointer: Any

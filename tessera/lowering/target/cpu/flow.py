@@ -85,19 +85,25 @@ class Flow:
         return self.repeat([lower, *initial], condition, advance)[1:]
 
     def repeat(
-        self, initial: Sequence[Any], condition: Callable[..., tuple[Any, Sequence[Any]]], body: Body
+        self,
+        initial: Sequence[Any],
+        condition: Callable[..., tuple[Any, Sequence[Any]]],
+        body: Body,
+        types: Sequence[Any] | None = None,
     ) -> Sequence[Any]:
         """`scf.while`: `condition(*carried)` returns whether to go on and what to pass to `body(*passed)`.
 
-        `body` returns the next carried values; the result is what was passed when the loop ended.
+        `body` returns the next carried values; the result is what was passed when the loop ended.  `types` are those
+        of what is passed, where they differ from the carried values'.
         """
-        made = self.emit.create("scf.while", initial, [v.type for v in initial], regions=2)
-        types = [v.type for v in initial]
-        first = self._block(made.regions[0], types)
+        carried = [v.type for v in initial]
+        passed_types = [self.emit.type(t) for t in (carried if types is None else types)]
+        made = self.emit.create("scf.while", initial, passed_types, regions=2)
+        first = self._block(made.regions[0], carried)
         with self.emit.at(first):
             go_on, passed = condition(*first.arguments)
             self.emit.create("scf.condition", [go_on, *passed])
-        second = self._block(made.regions[1], types)
+        second = self._block(made.regions[1], passed_types)
         with self.emit.at(second):
             self.emit.create("scf.yield", body(*second.arguments))
         return list(made.results)

@@ -145,45 +145,44 @@ class Shapes:
         lower, upper, step = self.operands(node)[:3]
         control = elementwise([lower, upper, step])
         self._shapes[body.arguments[0]] = _induction(lower, upper, step)
-        initial = [self._shapes[v] for v in node.operands[3:]]
-        self._loop(body, body.arguments[1:], initial, lambda: control)
-        ends = [self._shapes[v] for v in body.arguments[1:]]
-        self._shapes.update(zip(node.results, ends, strict=True))
+        carried = body.arguments[1:]
+        self._loop(carried, node.operands[3:], body, body)
+        for result, argument in zip(node.results, carried, strict=True):
+            shape = self._shapes[argument]
+            self._shapes[result] = _merged(result, shape, shape, control)
 
     def _while(self, node: Node) -> None:
         before, after = node.blocks
-        initial = [self._shapes[v] for v in node.operands]
 
-        def control() -> Shape:
+        def pass_on() -> None:
             condition, *passed = (self._shapes[v] for v in before.end.operands)
             for argument, result, shape in zip(after.arguments, node.results, passed, strict=True):
                 self._shapes[argument] = shape
                 self._shapes[result] = _merged(result, shape, shape, condition)
-            return condition
 
-        self._loop(before, before.arguments, initial, control, after)
-        control()
+        self._loop(before.arguments, node.operands, before, after, pass_on)
 
     def _loop(
         self,
-        first: Tree,
         carried: Sequence[Any],
-        initial: list[Shape],
-        control: Callable[[], Shape],
-        second: Tree | None = None,
+        initial: Sequence[Any],
+        first: Tree,
+        last: Tree,
+        between: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run the body until the carried values' shapes do not change any more."""
-        now = [replace(s, known=None, limit=None) for s in initial]
+        """Run the body until the carried values' shapes do not change any more.
+
+        Inside a loop, lanes that left it do not count: what is the same in all others is uniform there.
+        """
+        now = [replace(self._shapes[v], known=None, limit=None) for v in initial]
         while True:
             self._shapes.update(zip(carried, now, strict=True))
             self._block(first)
-            condition = control()
-            last = first
-            if second is not None:
-                self._block(second)
-                last = second
+            between()
+            if last is not first:
+                self._block(last)
             ends = [self._shapes[v] for v in last.end.operands]
-            following = [_merged(v, a, b, condition) for v, a, b in zip(carried, now, ends, strict=True)]
+            following = [_merged(v, a, b, UNIFORM) for v, a, b in zip(carried, now, ends, strict=True)]
             following = [replace(s, known=None, limit=None) for s in following]
             if following == now:
                 return

@@ -12,11 +12,10 @@ place (ulp), measured by `tests/lowering/target/cpu/test_vector_math.py`:
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.algebra import Algebra, shaped
-from tessera.lowering.target.cpu.exponential import exp, exp2, log, log2
-from tessera.lowering.target.cpu.half import narrow, widen
+from tessera.lowering.target.cpu.functions.algebra import Algebra, shaped
+from tessera.lowering.target.cpu.functions.exponential import exp, exp2, log, log2
+from tessera.lowering.target.cpu.functions.half import lanes_and_element, narrow, widen
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "exp": exp,
@@ -47,9 +46,3 @@ def emit_math(emitter: Emitter, name: str, operands: Sequence[Any], type_text: A
         return narrow(emitter, emit_math(emitter, name, wide, shaped(lanes, "f32")), element)
     return _FUNCTIONS[name](Algebra(emitter, lanes, int(element[1:])), *operands)
 
-
-def lanes_and_element(kind: Any) -> tuple[int, str]:
-    """Lanes (0 for a scalar) and the element's name of a scalar or rank-1 vector type."""
-    if isinstance(kind, ir.VectorType):
-        return int(kind.shape[0]), str(kind.element_type)
-    return 0, str(kind)

@@ -4,7 +4,7 @@ A value is kept in the cheapest form that says what every lane of a warp holds; 
 operation needs one.  Constants are created once, at the top of the entry point.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,12 +39,12 @@ class Vector:
 class Prefix:
     """A bool: true in the first `count` lanes (`i64` in 0..32), or, when `negated`, in the others.
 
-    `fact` names the comparison it is, (base, bound): lane l is active where base + l < bound.
+    `facts` are comparisons (base, bound) that hold in the first `count` lanes: base + l < bound in lane l.
     """
 
     count: Any
     negated: bool = False
-    fact: tuple[Any, Any] | None = None
+    facts: frozenset[tuple[Any, Any]] = frozenset()
 
 
 Lane = Scalar | Linear | Vector | Prefix
@@ -126,16 +126,17 @@ class Vectors:
 
     def constant(self, value: float, kind: str) -> Any:
         """A constant (a splat for a vector type), made once at the top of the entry point."""
-        return self._at_top((value, kind), lambda: self.emit.constant(value, kind))
+        return self.at_top((value, kind), lambda: self.emit.constant(value, kind))
 
     def pattern(self, values: Sequence[int], element: str) -> Any:
         """A constant vector of these numbers."""
         numbers = ", ".join(map(str, values))
         kind = f"vector<{len(values)}x{element}>"
         attributes = {"value": f"dense<[{numbers}]> : {kind}"}
-        return self._at_top((numbers, kind), lambda: self.emit.value("arith.constant", (), kind, attributes))
+        return self.at_top((numbers, kind), lambda: self.emit.value("arith.constant", (), kind, attributes))
 
-    def _at_top(self, key: tuple[Any, str], make: Any) -> Any:
+    def at_top(self, key: tuple[Any, str], make: Callable[[], Any]) -> Any:
+        """Something that needs no operands, made once (for each `key`) at the top of the entry point."""
         found = self._constants.get(key)
         if found is None:
             before, self.emit.point = self.emit.point, ir.InsertionPoint.at_block_begin(self._entry)
@@ -150,7 +151,7 @@ class Vectors:
         return self.emit.value(name, operands, kind, attributes)
 
     def integer(self, name: str, a: Any, b: Any) -> Any:
-        """`arith.<name>` of two i64 scalars; adding 0 and multiplying by 1 emit nothing."""
+        """`arith.<name>` of two i64 scalars."""
         return self.emit.value(f"arith.{name}", [a, b], "i64")
 
     def compare(self, predicate: str, a: Any, b: Any, kind: str = "i1") -> Any:
@@ -218,16 +219,20 @@ class Vectors:
     def narrow(self, mask: Mask, condition: Lane, *, negated: bool = False) -> Mask:
         """The lanes of `mask` in which `condition` holds (does not hold, when `negated`)."""
         if isinstance(condition, Prefix) and condition.negated == negated:
-            facts = mask.facts if condition.fact is None else mask.facts | {condition.fact}
-            if condition.fact is not None and condition.fact in mask.facts:
+            facts = mask.facts | condition.facts
+            if len(condition.facts) == 1 and facts == mask.facts:
                 return mask
             count = condition.count
             if mask.count is not None:
                 count = self.integer("minsi", mask.count, count)
             return Mask(count, mask.vector, facts, some=False)
+        if isinstance(condition, Scalar):
+            count = self.constant(LANES, "i64") if mask.count is None else mask.count
+            none = self.constant(0, "i64")
+            count = self.select(condition.value, *((none, count) if negated else (count, none)))
+            return Mask(count, mask.vector, mask.facts, some=False)
         if isinstance(condition, Prefix):
-            condition = Prefix(condition.count, not condition.negated)
-            vector = self.vector(condition)
+            vector = self.vector(Prefix(condition.count, negated=True))
         else:
             vector = self.vector(condition)
             if negated:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
 
 GLOBAL: Final = "!llvm.ptr<1>"
@@ -30,6 +31,16 @@ class Build(Emitter):
     def index(self, value: Any) -> Any:
         """An i64 value for `value`, which may be a Python int."""
         return self.constant(value, INDEX) if isinstance(value, int) else value
+
+    def known(self, value: Any) -> int | None:
+        """The number that an index is known to be, or None."""
+        if isinstance(value, int):
+            return value
+        owner = value.owner
+        if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+            return None
+        attribute = owner.attributes["value"]
+        return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
 
     def word(self, value: int) -> Any:
         """A constant i32."""

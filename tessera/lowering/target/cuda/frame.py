@@ -56,7 +56,7 @@ class Frame:
     scratch_base: Any = None
     shared_base: Any = None
     _grid: tuple[Any, ...] = ()
-    _keep: dict[str, Any] = field(default_factory=dict[str, Any])
+    _scratch_size: Any = None
 
     @property
     def whole_launch(self) -> bool:
@@ -96,7 +96,9 @@ class Frame:
             self.lane, self.group = self.tid, self.block
         if self.spill:
             base = self.slot(Slot("scratch"), GLOBAL)
-            self.scratch_base = (base, self.block)
+            self._scratch_size = build.constant(0, INDEX)
+            offset = build.mul(self.block, self._scratch_size)
+            self.scratch_base = build.offset(base, offset, "i8")
 
     def _declare(self, number: int, kind: Any) -> None:
         match kind:
@@ -192,6 +194,15 @@ class Frame:
         """An i1: this is the group's lane 0."""
         return self.build.compare("eq", self.lane, 0)
 
+    def blocks(self) -> Any:
+        """Hardware blocks of the launch, as an index."""
+        return self.build.to_index(self.build.value("nvvm.read.ptx.sreg.nctaid.x", [], "i32"))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of private global memory of a block, in whole lines."""
+        return -(-self.scratch.peak // 256) * 256
+
     # -- the end -----------------------------------------------------------------------------------------------
 
     def finish(self, module_block: Any, function: Any) -> None:
@@ -199,6 +210,9 @@ class Frame:
         build = self.build
         kinds = ", ".join(str(argument.type) for argument in self.entry.arguments)
         function.attributes["function_type"] = ir.Attribute.parse(f"!llvm.func<void ({kinds})>")
+        if self._scratch_size is not None:
+            total = ir.IntegerAttr.get(self._scratch_size.type, self.scratch_bytes)
+            self._scratch_size.owner.attributes["value"] = total
         size = self.shared.peak
         dynamic = size > STATIC_LIMIT
         attributes = {

@@ -53,9 +53,8 @@ class Hazards:
             self.clear()
 
     def settle(self) -> None:
-        """End of a loop's body: a barrier, unless nothing but lanes' own accesses happened."""
-        agents = set[str]().union(*self._reads.values(), *self._writes.values())
-        if self.enabled and agents - {LANE}:
+        """End of the body of a loop in which the group acts: a barrier, unless memory was not touched at all."""
+        if self.enabled and (self._reads or self._writes):
             self.barrier()
             self.clear()
 

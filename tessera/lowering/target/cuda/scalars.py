@@ -68,8 +68,7 @@ def _narrow_double(build: Build, value: Any, result: str) -> Any:
 def _remainder(build: Build, operands: Sequence[Any]) -> Any:
     """The remainder of a division of floats that truncates: exact, as C's `fmod`.
 
-    f32 divides in f64 by repeated steps of at most 2^24 quotients, f64 by halving and subtracting; NaN for an infinite
-    dividend or a zero divisor.  Loops as often as the quotient has bits, at most.
+    Long division in f64, one step a bit of the quotient that is set; NaN for an infinite dividend or a zero divisor.
     """
     a, b = operands
     kind = str(a.type)
@@ -108,21 +107,25 @@ def _reduce(build: Build, x: Any, y: Any) -> Any:
 
 def _largest_multiple(build: Build, x: Any, y: Any) -> Any:
     """y * 2^k <= x with k as large as the exponents allow (x >= y > 0): exact."""
-    exponents = [
-        build.value("arith.shrui", [build.value("arith.bitcast", [v], "i64"), build.index(52)], "i64") for v in (x, y)
-    ]
-    tiny = build.constant(1, "i64")
-    ex, ey = (build.value("arith.maxsi", [e, tiny], "i64") for e in exponents)
-    distance = build.sub(ex, ey)
-    # 2^distance in two factors, so that neither overflows; a denormal y is scaled exactly as well.
-    half = build.value("arith.shrui", [distance, build.index(1)], "i64")
+    distance = build.sub(_exponent(build, x), _exponent(build, y))
+    # 2^distance in three factors, none of which overflows whatever the distance.
+    third = build.divide(distance, 3)
     scaled = y
-    for part in (half, build.sub(distance, half)):
+    for part in (third, third, build.sub(distance, build.mul(third, 2))):
         power = build.value("arith.shli", [build.add(part, 1023), build.index(52)], "i64")
         scaled = build.value("arith.mulf", [scaled, build.value("arith.bitcast", [power], "f64")], "f64")
     lower = build.value("arith.mulf", [scaled, build.constant(0.5, "f64")], "f64")
     fits = _compare_floats(build, "ole", scaled, x)
     return build.select(fits, scaled, lower)
+
+
+def _exponent(build: Build, value: Any) -> Any:
+    """The biased exponent of a positive f64; that of a denormal counts on below zero."""
+    denormal = _compare_floats(build, "olt", value, build.constant(2.0**-1022, "f64"))
+    normal = build.select(denormal, build.value("arith.mulf", [value, build.constant(2.0**52, "f64")], "f64"), value)
+    bits = build.value("arith.bitcast", [normal], "i64")
+    exponent = build.value("arith.shrui", [bits, build.index(52)], "i64")
+    return build.select(denormal, build.sub(exponent, 52), exponent)
 
 
 _FLOAT_PREDICATES: Final = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6}

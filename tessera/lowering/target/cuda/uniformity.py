@@ -54,6 +54,10 @@ class Uniformity:
             known = self._parents[known]
         return known
 
+    def next_class(self) -> int:
+        """A number that no memory of the kernel has, nor any above it."""
+        return len(self._parents) + len(self._classes)
+
     def merge(self, a: Any, b: Any) -> None:
         """Record that two memref values may be the same memory."""
         self._parents[self.memory_class(a)] = self.memory_class(b)

@@ -6,7 +6,7 @@ The coefficients are minimax in relative error on the reduced range (Remez excha
 import math
 from typing import Any, Final
 
-from tessera.lowering.target.cpu.algebra import Algebra
+from tessera.lowering.target.cpu.functions.algebra import Algebra
 
 # e^r = 1 + r + r^2 * p(r) on |r| <= ln(2) / 2.
 _EXP: Final = {

@@ -1,0 +1,51 @@
+# `make help` lists what there is.  PYTHON may name another interpreter: make tour PYTHON=python3.13
+
+PYTHON ?= python3
+ENV := .venv
+BIN := $(ENV)/bin
+TOUR := build/tour/00_tour.html
+# The environment is made anew when what it holds changes, not when files merely look newer.
+STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
+SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
+
+.PHONY: help env tour lab test lint clean
+.DEFAULT_GOAL := help
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name does; do printf '  make %-6s %s\n' "$$name" "$$does"; done
+
+env: $(STAMP)  ## make the environment in .venv, everything pinned
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	    echo "Tessera needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "$(PYTHON) cannot make environments here. On Debian and Ubuntu: sudo apt-get install python3-venv"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(ENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	rm -f $(ENV)/.ready-*
+	touch $@
+
+tour: $(TOUR)  ## run the tour notebook; prints where its page lies
+	@echo "The tour is ready: file://$(abspath $(TOUR))"
+
+$(TOUR): $(STAMP) notebooks/00_tour.ipynb $(SOURCES)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter nbconvert --execute --to html --output-dir $(@D) --log-level WARN \
+	    --template offline --TemplateExporter.extra_template_basedirs=notebooks/template notebooks/00_tour.ipynb
+
+lab: $(STAMP)  ## open JupyterLab on the tour
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter lab notebooks/00_tour.ipynb
+
+lint: $(STAMP)  ## linter, formatter, type checker, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test: lint  ## everything CI runs: lint, then every test and notebook
+	$(BIN)/python -m pytest --nbval-lax --nbval-current-env tests notebooks
+
+clean:  ## remove what the commands made, the environment included
+	rm -rf $(ENV) build dist .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,119 @@
+"""From a Program to an Artifact: Tile IR, the target's passes, the target's code."""
+
+import time
+from typing import Any
+
+from tessera.core.artifact import Artifact, Binding
+from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.errors import TesseraError
+from tessera.core.listing import Line, Listing
+from tessera.core.mistakes import CompilerCrash
+from tessera.core.program.program import Program
+from tessera.core.program.types import Array, Scalar
+from tessera.core.source import Span
+from tessera.core.targets import Target
+from tessera.core.tile.dialect import shared_context
+from tessera.core.tile.spec import check_tile_ir
+from tessera.core.tile.text import listing_of_tile
+from tessera.lowering.key import artifact_key, toolchain
+from tessera.lowering.passes import Pass, run_passes
+from tessera.lowering.pipelines import PIPELINES
+from tessera.lowering.target.result import TargetCode
+from tessera.lowering.tile.to_tile import to_tile
+
+
+def compile_program(program: Program, target: Target, observe: bool) -> Compilation:
+    """Compile `program` for `target`; with `observe`, every level and every pass comes along.
+
+    Raises a `TesseraError` that points into the user's text: `CompilerCrash` when the fault is ours.
+    """
+    try:
+        with shared_context():
+            return _compile(program, target, observe)
+    except TesseraError as error:
+        raise error.with_source(program.source) from error.__cause__
+
+
+def _compile(program: Program, target: Target, observe: bool) -> Compilation:
+    if target.name not in PIPELINES:
+        msg = f"no compiler for the target '{target}'"
+        raise CompilerCrash(msg, program.span)
+    start = time.perf_counter()
+    module = to_tile(program)
+    built = time.perf_counter() - start
+    snapshots: list[Listing] = [listing_of_tile(module, "to-tile", program)] if observe else []
+
+    def snapshot(step: Pass, module: Any) -> None:
+        snapshots.append(listing_of_tile(module, step.name, program))
+
+    seconds = run_passes(PIPELINES[target.name], module, snapshot if observe else None)
+    check_tile_ir(module, "tile passes")
+    if observe:
+        snapshots.append(Listing("tile", "", snapshots[-1].lines))
+    start = time.perf_counter()
+    code = _generate(module, program, target, observe)
+    generated = time.perf_counter() - start
+    artifact = _artifact(program, target, code)
+    if not observe:
+        return Compilation(artifact)
+    records = (
+        PassRecord("to-tile", "tile", built),
+        *(
+            PassRecord(name, "tile", spent, before.text != after.text)
+            for (name, spent), before, after in zip(seconds, snapshots, snapshots[1:], strict=False)
+        ),
+        PassRecord(f"generate-{target.name}", "target", generated),
+    )
+    return Compilation(artifact, (_source_listing(program), *snapshots, *code.listings), records)
+
+
+def _generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
+    """The target's own part; a target that is not used is never imported."""
+    if target.name == "cpu":
+        from tessera.lowering.target.cpu.generate import generate  # noqa: PLC0415
+    else:
+        from tessera.lowering.target.cuda.generate import generate  # noqa: PLC0415
+    return generate(module, program, target, observe)
+
+
+def _artifact(program: Program, target: Target, code: TargetCode) -> Artifact:
+    return Artifact(
+        key=artifact_key(program, target),
+        name=program.name,
+        target=target,
+        code=code.code,
+        entry=code.entry,
+        bindings=tuple(_bindings(program)),
+        symbols=tuple((s.name, s.parameter, s.axis, s.scale) for s in program.symbols),
+        slots=code.slots,
+        launch=code.launch,
+        resources=code.resources,
+        bounded=code.bounded,
+        source=program.source,
+        span=program.span,
+        toolchain=dict(toolchain(target.name)),
+    )
+
+
+def _bindings(program: Program) -> list[Binding]:
+    bindings: list[Binding] = []
+    for parameter in program.parameters:
+        kind = parameter.value.type
+        if not isinstance(kind, Array | Scalar):
+            msg = f"a kernel cannot take a parameter of type {kind}"
+            raise CompilerCrash(msg, parameter.span)
+        bindings.append(Binding(parameter.name, kind, parameter.mutable, parameter.span))
+    return bindings
+
+
+def _source_listing(program: Program) -> Listing:
+    """The kernel's own lines; each is linked to the operations written on it."""
+    source, span = program.source, program.span
+    operations = list(program.body.walk())
+    last = max([span.end_line, *(op.span.end_line for op in operations)])
+    lines: list[Line] = []
+    for number in range(span.line, last + 1):
+        text = source.line(number)
+        here = tuple(index for index, op in enumerate(operations) if op.span.line == number)
+        lines.append(Line(text, (Span(source.name, number, 1, number, len(text) + 1),), here))
+    return Listing("source", "", tuple(lines))

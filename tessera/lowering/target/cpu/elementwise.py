@@ -1,0 +1,45 @@
+"""Upstream arithmetic of Tile IR (`arith`, `math`) on scalars and vectors of any number of lanes.
+
+Each operation rounds once: 16-bit floats are widened to f32, computed and rounded back.  Mathematical functions are
+our own (`vector_math`).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tessera.core.mlir import ir
+from tessera.lowering.emit import Emitter
+from tessera.lowering.target.cpu.functions.algebra import shaped
+from tessera.lowering.target.cpu.functions.half import convert, narrow, widen
+from tessera.lowering.target.cpu.vector_math import NAMES, emit_math
+
+_HALF: Final = ("f16", "bf16")
+_MATH: Final = {"math.absf": "abs", "math.powf": "pow", **{f"math.{name}": name for name in NAMES}}
+_CONVERSIONS: Final = ("arith.extf", "arith.truncf")
+# Operations whose result does not depend on the numbers they move around.
+_MOVES: Final = ("arith.select", "arith.bitcast")
+
+
+def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int) -> Any:
+    """Emit the element-wise Tile IR operation `op` on `operands`: its value on `lanes` lanes (0: a scalar).
+
+    `operands` are target values, scalars of the operation's element types or vectors of them.
+    """
+    name, element = op.name, str(element_type(op.results[0].type))
+    if name in _CONVERSIONS:
+        return convert(emitter, operands[0], element)
+    if name in _MATH:
+        return emit_math(emitter, _MATH[name], operands, operands[0].type)
+    attributes = {n: op.attributes[n] for n in op.attributes if not n.startswith("tessera.")}
+    kind = shaped(lanes, element)
+    if name in _MOVES:
+        return emitter.value(name, operands, kind, attributes)
+    wide = [widen(emitter, value) for value in operands]
+    if element not in _HALF:
+        return emitter.value(name, wide, kind, attributes)
+    return narrow(emitter, emitter.value(name, wide, shaped(lanes, "f32"), attributes), element)
+
+
+def element_type(kind: Any) -> Any:
+    """The element type of a tile's type; a scalar's own type."""
+    return ir.ShapedType(kind).element_type if isinstance(kind, ir.ShapedType) else kind

@@ -1,0 +1,127 @@
+"""Arithmetic of lane code: each operation once as a scalar where all lanes of a warp agree, else on vectors of 32."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tessera.lowering.target.cpu.code import Code
+from tessera.lowering.target.cpu.elementwise import emit_elementwise
+from tessera.lowering.target.cpu.shapes import LANES
+from tessera.lowering.target.cpu.tree import Node, is_memory
+from tessera.lowering.target.cpu.vectors import Lane, Linear, Prefix, Scalar, Vector
+
+# signed comparisons of base + lane with a bound: (the bound itself is below it, the result is negated)
+_ORDER: Final = {2: (False, False), 3: (True, False), 4: (True, True), 5: (False, True)}
+_MIRRORED: Final = {2: 4, 3: 5, 4: 2, 5: 3}
+
+
+def arithmetic(code: Code, node: Node) -> None:
+    """Emit an `arith` or `math` operation on scalars (or a `select` of buffers) and define its result."""
+    special = _SPECIAL.get(node.name)
+    lane = special(code, node) if special is not None else None
+    code.define(node.results[0], _general(code, node) if lane is None else lane)
+
+
+def _general(code: Code, node: Node) -> Lane:
+    shape = code.shape(node.results[0])
+    if shape.kind == "varying":
+        return Vector(emit_elementwise(code.emit, node.op, [code.vector(v) for v in node.operands], LANES))
+    value = emit_elementwise(code.emit, node.op, [code.scalar(v) for v in node.operands], 0)
+    return Linear(value, shape.stride) if shape.stride else Scalar(value)
+
+
+def below(code: Code, base: Any, bound: Any, *, safe: bool, negated: bool = False) -> Prefix:
+    """The lanes l with base + l < bound (the others, when `negated`); `safe` tells that bound - base is in range."""
+    vectors = code.vectors
+    key = ("count", base, bound)
+    count = vectors.scope.reuse(key)
+    if count is None:
+        difference = vectors.integer("subi", bound, base) if safe else _saturating(code, "ssub", bound, base)
+        count = vectors.scope.made[key] = vectors.clamp(difference)
+    return Prefix(count, negated, frozenset({(base, bound)}))
+
+
+def _saturating(code: Code, name: str, a: Any, b: Any) -> Any:
+    attributes = {
+        "intrin": f'"llvm.{name}.sat.i64"',
+        "op_bundle_sizes": "array<i32>",
+        "operandSegmentSizes": "array<i32: 2, 0>",
+    }
+    return code.emit.value("llvm.call_intrinsic", [a, b], "i64", attributes)
+
+
+def _constant(code: Code, node: Node) -> Lane:
+    attribute, kind = node.op.attributes["value"], node.results[0].type
+    key = (str(attribute), code.vectors.text(kind))
+    return Scalar(
+        code.vectors.at_top(key, lambda: code.emit.value("arith.constant", (), kind, {"value": attribute}))
+    )
+
+
+def _compare(code: Code, node: Node) -> Lane | None:
+    """Lane number against a bound: the lanes that satisfy it are the first ones of the warp, or the last ones."""
+    known = code.shape(node.results[0]).known
+    if known is not None:
+        return Scalar(code.vectors.constant(known, "i1"))
+    predicate = node.number("predicate") or 0
+    left, right = node.operands
+    a, b = code.lane(left), code.lane(right)
+    if isinstance(a, Scalar):
+        a, b, left, right = b, a, right, left
+        predicate = _MIRRORED.get(predicate, predicate)
+    if predicate not in _ORDER or code.element(left) != "i64":
+        return None
+    if not isinstance(a, Linear) or a.stride != 1 or not isinstance(b, Scalar):
+        return None
+    included, negated = _ORDER[predicate]
+    safe = code.shape(left).natural and code.shape(right).natural
+    bound = b.value
+    if included:
+        bound = _saturating(code, "sadd", bound, code.vectors.constant(1, "i64"))
+    return below(code, a.base, bound, safe=safe, negated=negated)
+
+
+def _select(code: Code, node: Node) -> Lane | None:
+    condition = code.shape(node.operands[0])
+    if condition.known is not None:
+        return code.lane(node.operands[1 if condition.known else 2])
+    shape = code.shape(node.results[0])
+    if condition.scalar and shape.kind == "varying":
+        yes, no = (code.vector(v) for v in node.operands[1:])
+        return Vector(code.vectors.select(code.scalar(node.operands[0]), yes, no))
+    if is_memory(node.results[0]):
+        widen = code.vector if shape.kind == "varying" else code.scalar
+        made = code.vectors.select(*(widen(v) for v in node.operands))
+        return Vector(made) if shape.kind == "varying" else Scalar(made)
+    return None
+
+
+def _and(code: Code, node: Node) -> Lane | None:
+    """`and` of bools: two prefixes give the shorter one."""
+    a, b = (code.lane(v) for v in node.operands)
+    if isinstance(a, Scalar):
+        a, b = b, a
+    if not isinstance(a, Prefix) or a.negated:
+        return None
+    vectors = code.vectors
+    if isinstance(b, Prefix) and not b.negated:
+        return Prefix(vectors.integer("minsi", a.count, b.count), facts=a.facts | b.facts)
+    if isinstance(b, Scalar):
+        return Prefix(vectors.select(b.value, a.count, vectors.constant(0, "i64")), facts=a.facts)
+    return None
+
+
+def _not(code: Code, node: Node) -> Lane | None:
+    """`xor` of a prefix with true: the other lanes."""
+    a = code.lane(node.operands[0])
+    if isinstance(a, Prefix) and code.shape(node.operands[1]).known in (1, -1):
+        return Prefix(a.count, not a.negated, a.facts)
+    return None
+
+
+_SPECIAL: Final[dict[str, Callable[[Code, Node], Lane | None]]] = {
+    "arith.constant": _constant,
+    "arith.cmpi": _compare,
+    "arith.select": _select,
+    "arith.andi": _and,
+    "arith.xori": _not,
+}

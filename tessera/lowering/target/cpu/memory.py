@@ -1,0 +1,347 @@
+"""Reads, writes and copies: bounds become masks, and the address decides how memory is touched.
+
+An address that all lanes share is a scalar access, consecutive lanes on consecutive elements are one vector access,
+anything else is a gather or a scatter.  Outside an array reads give 0 and writes do nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tessera.core.mlir import ir
+from tessera.lowering.target.cpu.code import Code
+from tessera.lowering.target.cpu.context import ArrayRef
+from tessera.lowering.target.cpu.lanes import below
+from tessera.lowering.target.cpu.shapes import LANES
+from tessera.lowering.target.cpu.tree import Node
+from tessera.lowering.target.cpu.vectors import ALL, Lane, Linear, Mask, Scalar, Vector
+
+_NARROW_INDEX: Final = 1 << 31
+"""Memories with fewer elements are indexed with 32 bits in gathers, which handle twice as many lanes then."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """An index along one axis: `natural` tells that no lane's is negative, `inside` that all are proven inside."""
+
+    lane: Lane
+    natural: bool
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where lanes access memory: element `base` + lane * `stride`, plus `offsets` (a vector) where it is not None.
+
+    `mask` holds the lanes that access at all, `valid` (i1 or None) what an access that all lanes share depends on.
+    """
+
+    pointer: Any
+    base: Any
+    stride: int
+    offsets: Any
+    mask: Mask
+    valid: Any
+    narrow: bool
+
+    @property
+    def shared(self) -> bool:
+        """Whether all lanes access the same element."""
+        return self.offsets is None and self.stride == 0 and not isinstance(self.pointer.type, ir.VectorType)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether consecutive lanes access consecutive elements."""
+        return self.offsets is None and self.stride == 1 and not isinstance(self.pointer.type, ir.VectorType)
+
+
+def read(code: Code, node: Node, mask: Mask) -> None:
+    """`tessera.read`: one element a lane."""
+    memory, *indices = node.operands
+    (result,) = node.results
+    place = locate(code, code.array(memory), _indices(code, node, indices, mask), mask)
+    element = code.element(result)
+    if code.shape(result).scalar:
+        code.define(result, Scalar(_load_scalar(code, place, element)))
+    else:
+        code.define(result, Vector(load_lanes(code, place, element)))
+
+
+def write(code: Code, node: Node, mask: Mask) -> None:
+    """`tessera.write`: one element a lane; of lanes that write the same element, the last one wins."""
+    memory, value, *indices = node.operands
+    place = locate(code, code.array(memory), _indices(code, node, indices, mask), mask)
+    lane, element = code.lane(value), code.element(value)
+    if place.shared:
+        _store_shared(code, place, lane, element, mask)
+    else:
+        store_lanes(code, place, code.vectors.vector(lane), element)
+
+
+def copy(code: Code, node: Node) -> None:
+    """`tessera.copy`: a block of an array into a shared buffer, row by row; what lies outside the array is 0."""
+    destination, source, *starts = node.operands
+    extents = list(ir.DenseI64ArrayAttr(node.op.attributes["extents"]))
+    indices = _indices(code, node, starts, ALL)
+    inner = max((axis for axis, extent in enumerate(extents) if extent > 1), default=len(extents) - 1)
+    rows = [axis for axis, extent in enumerate(extents) if extent > 1 and axis != inner]
+    target, array = code.array(destination), code.array(source)
+    element = code.vectors.text(target.element)
+
+    last = code.vectors.constant(extents[inner], "i64")
+
+    def row(remaining: Sequence[int], moved: list[Index], offset: Any) -> None:
+        """Copy the rows along the axes in `remaining`; `offset` counts rows of the destination."""
+        if remaining:
+            axis, *rest = remaining
+
+            def inside(k: Any) -> None:
+                row(rest, _moved(code, moved, axis, k), _step(code, offset, extents[axis], k))
+
+            _count(code, extents[axis], 1, inside)
+            return
+        start = code.vectors.integer("muli", offset, last)
+
+        def chunk(k: Any) -> None:
+            whole = extents[inner] % LANES == 0
+            mask = ALL if whole else code.vectors.narrow(ALL, below(code, k, last, safe=True))
+            value = load_lanes(code, locate(code, array, _moved(code, moved, inner, k, stride=1), mask), element)
+            base = code.vectors.integer("addi", start, k)
+            store_lanes(code, Place(target.pointer, base, 1, None, mask, None, narrow=True), value, element)
+
+        _count(code, extents[inner], LANES, chunk)
+
+    row(rows, indices, code.vectors.constant(0, "i64"))
+
+
+def _count(code: Code, extent: int, step: int, body: Callable[[Any], None]) -> None:
+    """Run `body(k)` for k = 0, step, ... below `extent`."""
+    if extent <= step:
+        body(code.vectors.constant(0, "i64"))
+        return
+
+    def inside(k: Any) -> Sequence[Any]:
+        with code.scope():
+            body(k)
+        return []
+
+    bounds = (code.vectors.constant(n, "i64") for n in (0, extent, step))
+    code.kernel.flow.count(*bounds, [], inside)
+
+
+def _step(code: Code, offset: Any, extent: int, k: Any) -> Any:
+    scaled = code.vectors.integer("muli", offset, code.vectors.constant(extent, "i64"))
+    return code.vectors.integer("addi", scaled, k)
+
+
+def _moved(code: Code, indices: list[Index], axis: int, k: Any, stride: int = 0) -> list[Index]:
+    """The indices with `k` (+ lane * stride) added along `axis`."""
+    base = code.vectors.integer("addi", code.base(indices[axis].lane), k)
+    lane = Linear(base, stride) if stride else Scalar(base)
+    return [replace(index, lane=lane) if number == axis else index for number, index in enumerate(indices)]
+
+
+def _indices(code: Code, node: Node, values: Sequence[Any], mask: Mask) -> list[Index]:
+    """What is known of each index.  Where no lane may be active, what was proven for active lanes does not count."""
+    flags = list(ir.DenseBoolArrayAttr(node.op.attributes["in_bounds"]))
+    found = [Index(code.lane(v), code.shape(v).natural, flag) for v, flag in zip(values, flags, strict=True)]
+    if mask.some or not all(isinstance(index.lane, Scalar) for index in found):
+        return found
+    return [replace(index, inside=False) for index in found]
+
+
+# -- addresses -------------------------------------------------------------------------------------------------
+
+
+def locate(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> Place:
+    """The place that `indices` name in `array`, for the lanes of `mask`."""
+    vectors = code.vectors
+    base: Any = None
+    offsets: Any = None
+    stride, valid = 0, None
+    for index, extent, step in zip(indices, array.extents, array.strides, strict=True):
+        if not index.inside:
+            condition = _within(code, index, extent)
+            if isinstance(condition, Scalar):
+                valid = condition.value if valid is None else code.kernel.flow.both(valid, condition.value)
+            for part in condition if isinstance(condition, tuple) else (condition,):
+                mask = mask if isinstance(part, Scalar) else vectors.narrow(mask, part)
+        lane = index.lane
+        if isinstance(lane, Scalar | Linear):
+            base = _sum(code, base, _scaled(code, code.base(lane), step))
+        if isinstance(lane, Linear) and isinstance(step, int):
+            stride += lane.stride * step
+        elif not isinstance(lane, Scalar):
+            lanes = vectors.iota("i64", lane.stride) if isinstance(lane, Linear) else vectors.vector(lane)
+            offsets = _sum(code, offsets, _scaled(code, lanes, step))
+    if base is None:
+        base = vectors.constant(0, "i64")
+    lanes_differ = offsets is not None or stride or isinstance(array.pointer.type, ir.VectorType)
+    if valid is not None and lanes_differ:
+        mask = vectors.narrow(mask, Scalar(valid))
+    return Place(array.pointer, base, stride, offsets, mask, valid, _is_small(array))
+
+
+def _is_small(array: ArrayRef) -> bool:
+    """Whether offsets fit 32 bits: outermost extent times stride, both known."""
+    if not array.strides:
+        return True
+    extent = array.extents[0].owner
+    if not isinstance(array.strides[0], int) or extent.name != "arith.constant":
+        return False
+    return int(extent.attributes["value"].value) * array.strides[0] < _NARROW_INDEX
+
+
+def _within(code: Code, index: Index, extent: Any) -> Lane | tuple[Lane, ...]:
+    """The lanes whose index is inside 0 .. extent."""
+    vectors = code.vectors
+    match index.lane:
+        case Scalar(value):
+            return Scalar(vectors.compare("ult", value, extent))
+        case Linear(base, 1):
+            upper = below(code, base, extent, safe=index.natural)
+            if index.natural:
+                return upper
+            zero = vectors.constant(0, "i64")
+            return (upper, below(code, base, zero, safe=False, negated=True))
+        case lane:
+            wide = vectors.vector(lane)
+            return Vector(vectors.compare("ult", wide, vectors.splat(extent), vectors.wide("i1")))
+
+
+def _sum(code: Code, a: Any, b: Any) -> Any:
+    if a is None:
+        return b
+    return code.emit.value("arith.addi", [a, b], a.type)
+
+
+def _scaled(code: Code, value: Any, step: Any) -> Any:
+    """`value` (a scalar or a vector) times a stride."""
+    if isinstance(step, int):
+        if step == 1:
+            return value
+        step = code.vectors.constant(step, "i64")
+    if isinstance(value.type, ir.VectorType):
+        step = code.vectors.splat(step)
+    return code.emit.value("arith.muli", [value, step], value.type)
+
+
+# -- accesses --------------------------------------------------------------------------------------------------
+
+
+def in_memory(element: str) -> tuple[str, int]:
+    """The type and size in bytes of an element of this type in memory."""
+    if element == "i1":
+        return "i8", 1
+    return element, int(element.lstrip("bfi")) // 8
+
+
+def _load_scalar(code: Code, place: Place, element: str) -> Any:
+    """The one element all lanes read, 0 where it lies outside."""
+    kernel = code.kernel
+    stored, size = in_memory(element)
+
+    def load() -> Any:
+        address = kernel.element(place.pointer, place.base, stored)
+        return kernel.load(address, stored, size)
+
+    value = load() if place.valid is None else None
+    if value is None:
+        zero = code.vectors.constant(0, stored)
+        (value,) = kernel.flow.branch(place.valid, lambda: [load()], lambda: [zero], [stored])
+    return kernel.to_bool(value) if element == "i1" else value
+
+
+def load_lanes(code: Code, place: Place, element: str) -> Any:
+    """What every lane reads, as a vector; 0 in lanes that read nothing."""
+    kernel, vectors = code.kernel, code.vectors
+    stored, size = in_memory(element)
+    kind = vectors.wide(stored)
+    zero = vectors.constant(0, kind)
+    if place.contiguous:
+        address = kernel.element(place.pointer, place.base, stored)
+        if place.mask.all:
+            value = kernel.load(address, kind, size)
+        else:
+            value = vectors.op("llvm.intr.masked.load", [address, vectors.bits(place.mask), zero], kind, _aligned(size))
+    else:
+        addresses, bits = _addresses(code, place, stored), vectors.bits(place.mask)
+        if size < 4:  # no such gather: lanes that read nothing read a zero, which spares 32 branches
+            addresses = vectors.select(bits, addresses, vectors.splat(_zeros(code)))
+            bits = vectors.constant(1, vectors.wide("i1"))
+        value = vectors.op("llvm.intr.masked.gather", [addresses, bits, zero], kind, _aligned(size))
+    return kernel.to_bool(value) if element == "i1" else value
+
+
+def store_lanes(code: Code, place: Place, value: Any, element: str) -> None:
+    """Write a vector, every active lane to its own place."""
+    kernel, vectors = code.kernel, code.vectors
+    stored, size = in_memory(element)
+    value = kernel.to_byte(value) if element == "i1" else value
+    if not place.contiguous:
+        operands = [value, _addresses(code, place, stored), vectors.bits(place.mask)]
+        code.emit.create("llvm.intr.masked.scatter", operands, (), _aligned(size))
+        return
+    address = kernel.element(place.pointer, place.base, stored)
+    if place.mask.all:
+        kernel.store(value, address, size)
+    else:
+        code.emit.create("llvm.intr.masked.store", [value, address, vectors.bits(place.mask)], (), _aligned(size))
+
+
+def _store_shared(code: Code, place: Place, lane: Lane, element: str, mask: Mask) -> None:
+    """Write one element that all lanes share: the value of the last active lane, if there is one."""
+    kernel, vectors = code.kernel, code.vectors
+    stored, size = in_memory(element)
+    valid = place.valid
+    if not mask.some:
+        active = vectors.some(mask)
+        valid = active if valid is None else kernel.flow.both(valid, active)
+
+    def store() -> Sequence[Any]:
+        value = lane.value if isinstance(lane, Scalar) else _last(code, vectors.vector(lane), mask)
+        value = kernel.to_byte(value) if element == "i1" else value
+        kernel.store(value, kernel.element(place.pointer, place.base, stored), size)
+        return []
+
+    if valid is None:
+        store()
+    else:
+        with code.scope():
+            kernel.flow.branch(valid, store)
+
+
+def _last(code: Code, vector: Any, mask: Mask) -> Any:
+    """The element of the last active lane."""
+    vectors = code.vectors
+    if mask.all:
+        last = vectors.constant(LANES - 1, "i32")
+    else:
+        zeros = vectors.op("llvm.intr.ctlz", [vectors.word(mask)], "i32", {"is_zero_poison": "false"})
+        last = vectors.op("arith.subi", [vectors.constant(LANES - 1, "i32"), zeros], "i32")
+    return vectors.op("llvm.extractelement", [vector, last], vectors.text(ir.VectorType(vector.type).element_type))
+
+
+def _addresses(code: Code, place: Place, stored: str) -> Any:
+    """The address of every lane's element."""
+    vectors = code.vectors
+    offsets = vectors.splat(place.base)
+    if place.stride:
+        offsets = _sum(code, vectors.iota("i64", place.stride), offsets)
+    if place.offsets is not None:
+        offsets = _sum(code, place.offsets, offsets)
+    if place.narrow:
+        offsets = vectors.op("arith.trunci", [offsets], vectors.wide("i32"))
+    return code.kernel.element(place.pointer, offsets, stored)
+
+
+def _zeros(code: Code) -> Any:
+    """Address of eight bytes of zero in the thread's scratch memory."""
+    kernel = code.kernel
+    address = kernel.scratch(8, 8)
+    kernel.store(code.vectors.constant(0, "i64"), address, 8)
+    return address
+
+
+def _aligned(size: int) -> dict[str, Any]:
+    return {"alignment": f"{size} : i32"}

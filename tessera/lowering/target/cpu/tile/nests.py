@@ -1,0 +1,110 @@
+"""Loop nests that read one tile value and write it somewhere: the shape of every tile operation without a name."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tessera.lowering.emit import Emitter
+from tessera.lowering.target.cpu.functions.algebra import shaped
+from tessera.lowering.target.cpu.tile.indices import Index, Indices
+from tessera.lowering.target.cpu.tile.loops import for_points, for_range, for_vectors, lanes_for, run_either
+from tessera.lowering.target.cpu.tile.transposition import transpose
+from tessera.lowering.target.cpu.tile.values import Frame, Source, Writer, all_guards, vector_axis
+
+
+class Target(Protocol):
+    """Where a tile can be written: a `Scratch` or a `Block`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def guards(self) -> tuple[Any, ...]: ...
+    @property
+    def axis(self) -> int | None: ...
+    def writer(self, frame: Frame) -> Writer: ...
+
+
+def versions(emitter: Emitter, sources: Sequence[Any], emit: Callable[[bool], None]) -> None:
+    """Emit `emit(True)` for the case that every guard of the sources holds and, if there is one, `emit(False)`."""
+    guards = all_guards(sources)
+    if guards:
+        run_either(emitter, Indices(emitter).all(guards), lambda: emit(True), lambda: emit(False))
+    else:
+        emit(True)
+
+
+def copy(emitter: Emitter, source: Source, target: Target, side: int) -> None:
+    """Write every element of `source` to `target`, which has the same shape.
+
+    Vectors run along the target's axis.  Where the source's vectors lie along another one, square blocks of `side`
+    elements are turned in registers.
+    """
+    along = vector_axis(source.shape) if target.axis is None else target.axis
+    across = source.axis
+    turned = across is not None and across != along and min(source.shape[along], source.shape[across]) >= side
+
+    def emit(inside: bool) -> None:
+        if turned and across is not None:
+            _copy_turned(emitter, source, target, (across, along), side, inside)
+        else:
+            _copy_rows(emitter, source, target, along, inside)
+
+    versions(emitter, (source, target), emit)
+
+
+def _copy_rows(emitter: Emitter, source: Source, target: Target, axis: int, inside: bool) -> None:
+    lanes = lanes_for(source.shape[axis], source.bytes)
+
+    def one_row(point: tuple[Index, ...]) -> None:
+        frame = Frame(emitter, point, axis, inside=inside)
+        row, write = frame.row(source), target.writer(frame)
+
+        def one_vector(index: Index, count: int, valid: int | None) -> None:
+            write(row.at(index, count, valid), index, count, valid)
+
+        for_vectors(emitter, source.shape[axis], lanes, one_vector)
+
+    for_points(emitter, source.shape, (axis,), one_row)
+
+
+def _copy_turned(
+    emitter: Emitter, source: Source, target: Target, axes: tuple[int, int], side: int, inside: bool
+) -> None:
+    """Copy blocks of `side` x `side`, read along axes[0] and written along axes[1]; the last ones overlap."""
+    across, along = axes
+    indices = Indices(emitter)
+
+    def one_block(point: tuple[Index, ...], first: Index, second: Index) -> None:
+        reads, writes = list(point), list(point)
+        vectors: list[Any] = []
+        for lane in range(side):
+            reads[along] = indices.add(second, lane)
+            vectors.append(Frame(emitter, reads, across, inside=inside).row(source).at(first, side))
+        for lane, vector in enumerate(transpose(emitter, vectors, shaped(side, source.element))):
+            writes[across] = indices.add(first, lane)
+            target.writer(Frame(emitter, writes, along, inside=inside))(vector, second, side, None)
+
+    def one_plane(point: tuple[Index, ...]) -> None:
+        for_blocks(
+            emitter,
+            source.shape[along],
+            side,
+            lambda second: for_blocks(
+                emitter, source.shape[across], side, lambda first: one_block(point, first, second)
+            ),
+        )
+
+    for_points(emitter, source.shape, (across, along), one_plane)
+
+
+def for_blocks(emitter: Emitter, extent: int, side: int, body: Callable[[Index], None]) -> None:
+    """Emit `body(start)` for blocks of `side` that cover `extent` (at least `side`); the last one may overlap."""
+    blocks = -(-extent // side)
+    indices = Indices(emitter)
+    last = extent - side
+
+    def one(block: Index, _: list[Any]) -> Sequence[Any]:
+        start = indices.mul(block, side)
+        body(indices.min(start, last) if extent % side else start)
+        return ()
+
+    for_range(emitter, 0, blocks, 1, one)

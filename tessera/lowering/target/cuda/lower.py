@@ -1,0 +1,295 @@
+"""Tile IR to Target IR: one GPU function, each lane of a group one thread.
+
+Scalars become scalars: every lane computes uniform values too.  What runs once a group, a uniform write, is left to
+lane 0; `Hazards` keeps the order.  A loop or branch that is uniform throughout and only writes memory is given to lane
+0 as a whole, so that a read-modify-write loop needs no barrier in it.  Tile operations are shared by all lanes
+(`tile_ops`), or, where only some lanes run, done by each for itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import NotOnCuda
+from tessera.core.mlir import ir
+from tessera.core.program.types import Array
+from tessera.core.source import NOWHERE
+from tessera.core.tile.location import identities, spans
+from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.control import Control
+from tessera.lowering.target.cuda.copies import copy_window
+from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.hazards import GROUP, LANE, LEADER, Hazards
+from tessera.lowering.target.cuda.lifetimes import Lifetimes
+from tessera.lowering.target.cuda.memory import SWIZZLE_BYTES, Memory, bytes_of, read, row_major, write
+from tessera.lowering.target.cuda.scalars import scalar_operation
+from tessera.lowering.target.cuda.sync import Sync
+from tessera.lowering.target.cuda.tile_ops import tile_operation
+from tessera.lowering.target.cuda.tile_values import Team, Tiles, TileValue
+from tessera.lowering.target.cuda.uniformity import Uniformity, is_memory, is_tile, walk
+
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+class Lowering:
+    """Lowers one kernel; `env` says what each Tile IR value is: an MLIR value, an int, a Memory or a TileValue."""
+
+    def __init__(self, frame: Frame, facts: Uniformity, function: Any) -> None:
+        self.frame = frame
+        self.facts = facts
+        self.build: Build = frame.build
+        self.sync = Sync(frame, self.build)
+        self.hazards = Hazards(self.sync.barrier, enabled=not frame.whole_launch)
+        self.group_team = Team(frame.tid, frame.block_lanes)
+        self.tiles = Tiles(frame, self.build, self.hazards, self.group_team, facts.next_class())
+        self.lifetimes = Lifetimes(facts)
+        self.control = Control(self)
+        self.env: dict[Any, Any] = {}
+        self.leading = False
+        self.body = function.regions[0].blocks[0]
+        names = {op.name for op in walk(self.body)}
+        self.copies = "tessera.copy" in names
+        self.sync.needed = not names.isdisjoint(("tessera.shuffle", "tessera.group_sync"))
+        self.lifetimes.read(self.body)
+        self._operations = list(frame.program.body.walk())
+        for number, (argument, parameter) in enumerate(zip(self.body.arguments, frame.program.parameters, strict=True)):
+            kind = parameter.value.type
+            self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else frame.arguments[number]
+
+    def _array(self, number: int, kind: Array) -> Memory:
+        build = self.build
+        extents = tuple(self.extent(number, axis, extent) for axis, extent in enumerate(kind.shape))
+        strides = self.frame.strides[number] or row_major(build, extents)
+        element = f"i{max(8, kind.dtype.bits)}" if kind.dtype.kind != "float" else kind.dtype.name
+        return Memory(self.frame.arguments[number], element, extents, strides)
+
+    def extent(self, parameter: int, axis: int, extent: int | str) -> Any:
+        """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
+        if isinstance(extent, int):
+            return extent
+        for symbol in self.frame.program.symbols:
+            if (symbol.name, symbol.parameter, symbol.axis) == (extent, parameter, axis):
+                return self.build.divide(self.symbol(extent), symbol.scale)
+        return self.symbol(extent)
+
+    def symbol(self, name: str) -> Any:
+        """The value of a shape symbol.
+
+        Raises:
+            NotOnCuda: nothing binds it.
+        """
+        found = self.frame.symbols.get(name)
+        if found is None:
+            message = f"no argument of the kernel binds '{name}'"
+            raise NotOnCuda(message, self.frame.program.span)
+        return found
+
+    # -- the whole ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Emit the function's code."""
+        frame, build = self.frame, self.build
+        if frame.whole_launch:
+            inside = build.inside(frame.lane, frame.lanes_in_launch)
+            with self.sync.running(self.sync.split(inside)[0]), build.when(inside):
+                self.block(self.body)
+        elif frame.spill:
+            groups = build.index(frame.grid(None))
+
+            def one(group: Any, _: list[Any]) -> list[Any]:
+                frame.group = group
+                self.block(self.body)
+                self.sync.barrier()
+                return []
+
+            build.loop(frame.block, groups, frame.blocks(), [], one)
+        else:
+            self.block(self.body)
+        build.create("llvm.return")
+
+    def block(self, block: Any) -> None:
+        """Emit every operation of `block` but its terminator."""
+        for view in list(block.operations)[:-1]:
+            self.operation(view.operation)
+
+    def operation(self, op: Any) -> None:
+        """Emit one operation, at its own place of the source."""
+        with self.build.located(op.location):
+            try:
+                self._operation(op)
+            except TesseraError as error:
+                if error.span == NOWHERE:
+                    error.span = next(iter(spans(op.location)), NOWHERE)
+                raise
+        for buffer in self.lifetimes.done(op):
+            self.tiles.free(buffer)
+
+    def _operation(self, op: Any) -> None:
+        name = str(op.name)
+        if name in ("scf.for", "scf.if", "scf.while"):
+            self.control.region(op)
+            return
+        special = _OPERATIONS.get(name)
+        if special is not None:
+            special(self, op)
+        elif any(is_tile(v.type) for v in (*op.operands, *op.results)):
+            with self.team_of(op):
+                tile_operation(self, op)
+        else:
+            self._scalar(op)
+
+    # -- what values are ---------------------------------------------------------------------------------------
+
+    def define(self, value: Any, meaning: Any) -> None:
+        """Say what a Tile IR value is."""
+        self.env[value] = meaning
+
+    def scalar(self, value: Any) -> Any:
+        """The target scalar of a Tile IR scalar."""
+        return self.env[value]
+
+    def typed(self, value: Any) -> Any:
+        """The target scalar as an MLIR value."""
+        return self.build.index(self.env[value])
+
+    def tile(self, value: Any) -> TileValue:
+        """The tile of a Tile IR tile."""
+        return self.env[value]
+
+    def memory(self, value: Any) -> Memory:
+        """The array or buffer behind a Tile IR memref."""
+        return self.env[value]
+
+    def memory_classes(self, value: Any) -> frozenset[int]:
+        """The class of a memref, if the kernel writes it."""
+        number = self.facts.memory_class(value)
+        return frozenset((number,)) if number in self.facts.written else _NONE
+
+    def unsigned(self, op: Any) -> bool:
+        """Whether the first operand of `op` is unsigned in the Program (Tile IR's integers have no sign)."""
+        found = identities(op.location)
+        if not found or found[0] >= len(self._operations):
+            return False
+        operands = self._operations[found[0]].operands
+        return bool(operands) and getattr(operands[0].type, "dtype", None) is not None and (
+            operands[0].type.dtype.kind == "uint"  # pyright: ignore[reportAttributeAccessIssue]
+        )
+
+    @contextmanager
+    def team_of(self, op: Any) -> Iterator[None]:
+        """Inside the `with`, tiles are computed by all lanes, or by each for itself where `op` is not uniform."""
+        with self.shared_work(self.facts.is_uniform(op) and not self.frame.whole_launch and not self.leading):
+            yield
+
+    @contextmanager
+    def shared_work(self, shared: bool) -> Iterator[None]:
+        """Inside the `with`, tiles are computed by the whole group, or by each lane for itself."""
+        before = self.tiles.team
+        self.tiles.team = self.group_team if shared else Team(self.build.index(0), 1, serial=True)
+        try:
+            yield
+        finally:
+            self.tiles.team = before
+
+    def agent(self, op: Any) -> str:
+        """Who runs `op`."""
+        if self.leading:
+            return LEADER
+        return GROUP if self.facts.is_uniform(op) else LANE
+
+    # -- operations --------------------------------------------------------------------------------------------
+
+    def _scalar(self, op: Any) -> None:
+        result = op.results[0]
+        if is_memory(result.type):  # a buffer chosen by a condition
+            condition, yes, no = (self.env[v] for v in op.operands)
+            pointer = self.build.select(condition, yes.pointer, no.pointer)
+            self.env[result] = Memory(pointer, yes.element, yes.extents, yes.strides, yes.swizzled)
+            return
+        attributes = {key: op.attributes[key] for key in op.attributes}
+        operands = [self.typed(v) for v in op.operands]
+        self.env[result] = scalar_operation(self.build, str(op.name), operands, str(result.type), attributes)
+
+    def _id(self, op: Any) -> None:
+        axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+        self.env[op.results[0]] = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
+
+    def _dim(self, op: Any) -> None:
+        self.env[op.results[0]] = self.symbol(ir.StringAttr(op.attributes["symbol"]).value)
+
+    def _read(self, op: Any) -> None:
+        memory, *indices = op.operands
+        self.hazards.access(self.agent(op), reads=self.memory_classes(memory))
+        places, kind = [self.scalar(v) for v in indices], str(op.results[0].type)
+        self.env[op.results[0]] = read(self.build, self.memory(memory), places, kind, _proven(op))
+
+    def _write(self, op: Any) -> None:
+        memory, value, *indices = op.operands
+        alone = self.facts.is_uniform(op) and not self.leading
+        self.hazards.access(LEADER if alone else self.agent(op), writes=self.memory_classes(memory))
+        with self.build.when(self.frame.leader() if alone else None):
+            write(self.build, self.memory(memory), self.typed(value), [self.scalar(v) for v in indices], _proven(op))
+
+    def _alloc(self, op: Any) -> None:
+        kind = op.results[0].type
+        extents, element = tuple(kind.shape), str(kind.element_type)
+        swizzled = "xor" in str(kind.memory_space)
+        piece = self.frame.shared.take(bytes_of(element, extents, swizzled), SWIZZLE_BYTES if swizzled else 128)
+        if piece is None:
+            limit = self.frame.chip.shared_bytes
+            message = f"the kernel's shared memory is more than the {limit} bytes a group has on {self.frame.chip.name}"
+            raise NotOnCuda(message, hint="allocate smaller buffers")
+        pointer = self.build.offset(self.frame.shared_base, piece.start, "i8")
+        self.env[op.results[0]] = Memory(pointer, element, extents, row_major(self.build, extents), swizzled)
+
+    def _copy(self, op: Any) -> None:
+        destination, source, *starts = op.operands
+        with self.team_of(op):
+            self.tiles.access(self.memory_classes(source), self.memory_classes(destination))
+            copy_window(self, op, self.memory(destination), self.memory(source), [self.scalar(v) for v in starts])
+
+    def _barrier(self, op: Any) -> None:
+        if self.frame.whole_launch:
+            message = "a barrier in a kernel whose one group is the whole launch"
+            raise NotOnCuda(message, hint="give the group's size: `@kernel tile[(128,)]`")
+        if self.copies:
+            self.build.create("nvvm.cp.async.wait.all")
+        self.sync.barrier(divergent=self.facts.is_divergent(op))
+        self.hazards.clear()
+
+    def _group_sync(self, op: Any) -> None:
+        size = int(ir.IntegerAttr(op.attributes["size"]).value)
+        self.sync.group_sync(size, divergent=self.facts.is_divergent(op))
+
+    def _shuffle(self, op: Any) -> None:
+        value, lane = op.operands
+        mode, width = ir.StringAttr(op.attributes["mode"]).value, ir.IntegerAttr(op.attributes["width"]).value
+        self.env[op.results[0]] = self.sync.shuffle(self.typed(value), self.scalar(lane), mode, width)
+
+
+def lower(frame: Frame, facts: Uniformity, function: Any) -> None:
+    """Emit the code of the `func.func` into `frame`.
+
+    Raises:
+        NotOnCuda: the kernel needs something a GPU does not have.
+        NeedsSpillError: shared memory is full; try again with `frame.spill`.
+    """
+    Lowering(frame, facts, function).run()
+
+
+def _proven(op: Any) -> Sequence[bool]:
+    return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+
+
+_OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
+    "tessera.id": Lowering._id,
+    "tessera.dim": Lowering._dim,
+    "tessera.read": Lowering._read,
+    "tessera.write": Lowering._write,
+    "tessera.alloc": Lowering._alloc,
+    "tessera.copy": Lowering._copy,
+    "tessera.barrier": Lowering._barrier,
+    "tessera.group_sync": Lowering._group_sync,
+    "tessera.shuffle": Lowering._shuffle,
+}

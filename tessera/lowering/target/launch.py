@@ -1,0 +1,33 @@
+"""How many groups a kernel's launch has, from what the passes left on its function."""
+
+from typing import Any
+
+from tessera.core.artifact import LaunchRule
+from tessera.core.program.program import Attribute, Program
+from tessera.lowering.tile.attributes import RANGES, from_attribute
+
+
+def launch_rule(function: Any, program: Program, lanes_per_group: int) -> LaunchRule:
+    """The rule for the `func.func` of `program`; `lanes_per_group` is the target's choice where the user made none."""
+    if RANGES in function.attributes:
+        return LaunchRule("ranges", ranges=_ranges(from_attribute(function.attributes[RANGES])))
+    domain = program.domain
+    if program.group is not None:
+        if domain.kind == "groups":
+            return LaunchRule("groups", group=program.group, count=domain.extents)
+        return LaunchRule("groups", extents=domain.extents, group=program.group)
+    if domain.kind == "lanes":
+        return LaunchRule("lanes", extents=domain.extents, lanes_per_group=lanes_per_group)
+    return LaunchRule("single")
+
+
+def _ranges(value: Attribute) -> tuple[tuple[int | str, int], ...]:
+    pairs: list[tuple[int | str, int]] = []
+    for pair in value if isinstance(value, tuple) else ():
+        match pair:
+            case (int() | str() as extent, int() as step):
+                pairs.append((extent, step))
+            case _:
+                msg = f"not a range: {pair}"
+                raise ValueError(msg)
+    return tuple(pairs)

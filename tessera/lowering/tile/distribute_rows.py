@@ -1,0 +1,205 @@
+"""Spread a kernel's whole-array statements over groups, a block of rows each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from tessera.core.mlir import ir
+from tessera.core.tile.verify import is_shared, tile
+from tessera.lowering.emit import Emitter
+from tessera.lowering.passes import Pass
+from tessera.lowering.tile.access import Access, accesses, extents_of
+from tessera.lowering.tile.attributes import RANGES, flags, integers, text, to_attribute
+from tessera.lowering.tile.rows import SOURCES, Cuts, memory_axis
+from tessera.lowering.tile.walk import body, constant, defining, kernel, operations
+
+_BLOCKED: Final = ("tessera.id", "tessera.write", "tessera.group_sync", "tessera.shuffle", "scf.while")
+_FEWEST_ROWS: Final = 8
+_MOST_ROWS: Final = 4096
+_ENOUGH_GROUPS: Final = 4
+_ENOUGH_ELEMENTS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DistributeRows(Pass):
+    """Let each group compute a block of rows of everything, where no row needs another.
+
+    before: `%h = tessera.dot %X, %W1 : tile<256x128xf32>` ... `tessera.store %y, %Out[0:+256, 0:+64]`
+    after:  `%h = tessera.dot %X, %W1 : tile<64x128xf32>` with `%X` loaded from row `64 * group`, and so on;
+            the function says `tessera.ranges = [[256, 64]]`
+    keeps:  kernels that use ids or write single elements; stores whose rows depend on other rows; kernels in which a
+            product would have to be computed whole by every group
+
+    `rows` is the block's height where the kernel's own option `rows` does not say; it is halved while there would be
+    few groups, and doubled while a block would hold few elements.
+    """
+
+    rows: int = 64
+    name: ClassVar[str] = "tile-distribute-rows"
+
+    def run(self, module: Any) -> None:
+        """Distribute the rows of the kernel where that is provably legal."""
+        function = kernel(module)
+        plan = _plan(function)
+        if plan is None:
+            return
+        total, stores, cuts = plan
+        rows = _height(function, self.rows, total, stores[0])
+        if rows < total and (total % rows == 0 or all(_whole(store) for store in stores)):
+            _Rewriter(function, cuts, total, rows).run(stores)
+
+
+def _plan(function: Any) -> tuple[int, list[Any], Cuts] | None:
+    """How many rows there are, the stores and what they cut; None when rows are not independent."""
+    stores = operations(function, "tessera.store")
+    if RANGES in function.attributes or not stores or operations(function, *_BLOCKED):
+        return None
+    heights = {tile(s.operands[1].type)[0][0] for s in stores}
+    cuts = Cuts()
+    if len(heights) > 1 or any(is_shared(s.operands[0].type) for s in stores):
+        return None
+    if not all(cuts.need(s, 1, 0) for s in stores):
+        return None
+    for copy in operations(function, "tessera.copy"):
+        if copy.operands[0] in cuts.axes:  # a copy fills the rows of a cut buffer with the same rows of its source
+            cuts.uses.add((copy, 0))
+    legal = _rows_apart(function, stores, cuts) and _nothing_heavy_whole(function, cuts) and _uses_agree(cuts)
+    return (heights.pop(), stores, cuts) if legal else None
+
+
+def _rows_apart(function: Any, stores: Sequence[Any], cuts: Cuts) -> bool:
+    """Of an array that is written, every access is a cut one, with the same rows: so no group sees another's."""
+    windows: dict[Any, tuple[int, int | None]] = {}
+    for store in stores:
+        axis = memory_axis(store, 0)
+        window = (axis, constant(store.operands[2 + axis]))
+        if window[1] is None or windows.setdefault(store.operands[0], window) != window:
+            return False
+    return all(_agrees(access, windows, cuts) for access in accesses(function) if not access.writes)
+
+
+def _agrees(access: Access, windows: dict[Any, tuple[int, int | None]], cuts: Cuts) -> bool:
+    if access.memory not in windows:
+        return True
+    axis, start = windows[access.memory]
+    return cuts.loads.get(access.op) == axis and constant(access.starts[axis]) == start
+
+
+def _nothing_heavy_whole(function: Any, cuts: Cuts) -> bool:
+    """No group repeats a product that the others compute too."""
+    return all(op.results[0] in cuts.axes for op in operations(function, "tessera.dot"))
+
+
+def _uses_agree(cuts: Cuts) -> bool:
+    """A cut value is used whole nowhere, unless it is cheap to have both."""
+    return all(_cheap(value) or not cuts.whole_uses(value) for value in cuts.axes)
+
+
+def _cheap(value: Any) -> bool:
+    op = defining(value)
+    return op is not None and op.name in SOURCES
+
+
+def _height(function: Any, rows: int, total: int, store: Any) -> int:
+    """The height of a block: the kernel's option, or a power of two that gives enough groups of enough elements."""
+    options = ir.DictAttr(function.attributes["tessera.options"])
+    if "rows" in options:
+        return max(1, min(total, ir.IntegerAttr(options["rows"]).value))
+    width = 1
+    for extent in tile(store.operands[1].type)[0][1:]:
+        width *= extent
+    while rows * width < _ENOUGH_ELEMENTS and rows < _MOST_ROWS:
+        rows *= 2
+    while rows > _FEWEST_ROWS and total < _ENOUGH_GROUPS * rows:
+        rows //= 2
+    return rows
+
+
+def _whole(store: Any) -> bool:
+    """Whether a store covers its array's rows to the last, so that rows past them are masked anyway."""
+    axis = memory_axis(store, 0)
+    kind = store.operands[0].type
+    static = not kind.is_dynamic_dim(axis)
+    return static and (constant(store.operands[2 + axis]) or 0) + extents_of(store)[axis] == kind.shape[axis]
+
+
+class _Rewriter:
+    """Cuts the values of one kernel into blocks of `rows` of its `total` rows."""
+
+    def __init__(self, function: Any, cuts: Cuts, total: int, rows: int) -> None:
+        self.function = function
+        self.cuts = cuts
+        self.rows = rows
+        self.exact = total % rows == 0
+        function.attributes[RANGES] = to_attribute(((total, rows),))
+        emit = Emitter.before(body(function).operations[0].operation)
+        emit.location = function.location
+        group = emit.value("tessera.id", [], "i64", {"of": text("group")})
+        self.first = emit.value("arith.muli", [group, emit.constant(rows, "i64")], "i64")
+
+    def run(self, stores: Sequence[Any]) -> None:
+        """Shrink every cut value, and move the windows of loads, stores and copies."""
+        for value in self.cuts.axes:
+            self._keep_whole(value)
+        for value, axis in self.cuts.axes.items():
+            self._shrink(value, axis)
+        for op, axis in self.cuts.loads.items():
+            self._window(op, axis, 1 + axis)
+        for op in stores:
+            axis = memory_axis(op, 0)
+            self._window(op, axis, 2 + axis)
+        for op in operations(self.function, "tessera.copy"):
+            if op.operands[0] in self.cuts.axes:
+                axis = memory_axis(op, self.cuts.axes[op.operands[0]])
+                self._window(op, axis, 2 + axis)
+
+    def _keep_whole(self, value: Any) -> None:
+        """Give those who need all rows of a cheap value a copy of it."""
+        whole = self.cuts.whole_uses(value)
+        op = defining(value)
+        if not whole or op is None:
+            return
+        copy = op.clone(ir.InsertionPoint(op))
+        for user, number in whole:
+            user.operands[number] = copy.results[0]
+
+    def _shrink(self, value: Any, axis: int) -> None:
+        """Give a cut value its smaller type, and its operation what goes with it."""
+        kind = value.type
+        shape = list(kind.shape)
+        shape[axis] = self.rows
+        if isinstance(kind, ir.MemRefType):
+            value.set_type(ir.MemRefType.get(shape, kind.element_type, memory_space=kind.memory_space))
+        else:
+            value.set_type(ir.RankedTensorType.get(shape, kind.element_type))
+        op = defining(value)
+        if op is None:
+            return
+        if op.name == "arith.constant":
+            scalar = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
+            op.attributes["value"] = ir.DenseElementsAttr.get_splat(value.type, scalar)
+        elif op.name == "tessera.arange":
+            self._moved(op, 0)
+        elif op.name == "tessera.load" and op not in self.cuts.loads:
+            self._resize(op, memory_axis(op, axis))
+
+    def _window(self, op: Any, axis: int, operand: int) -> None:
+        """Let `op` access the block's rows along axis `axis` of an array."""
+        self._resize(op, axis)
+        inside = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+        inside[axis] = inside[axis] and self.exact
+        op.attributes["in_bounds"] = flags(inside)
+        self._moved(op, operand)
+
+    def _resize(self, op: Any, axis: int) -> None:
+        extents = list(extents_of(op))
+        extents[axis] = self.rows
+        op.attributes["extents"] = integers(extents)
+
+    def _moved(self, op: Any, operand: int) -> None:
+        """Add the block's first row to an index operand."""
+        start = op.operands[operand]
+        moved = self.first
+        if constant(start) != 0:
+            moved = Emitter.before(op).value("arith.addi", [start, self.first], "i64")
+        op.operands[operand] = moved

@@ -1,0 +1,65 @@
+"""Mark the accesses that are proven to stay inside their array, so that no mask is computed for them."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tessera.core.mlir import ir
+from tessera.lowering.passes import Pass
+from tessera.lowering.tile.access import ACCESSES, Access, accesses_of
+from tessera.lowering.tile.attributes import flags, from_attribute
+from tessera.lowering.tile.bounds import Knowledge, knowledge
+from tessera.lowering.tile.walk import kernel, operations
+
+
+@dataclass(frozen=True, slots=True)
+class MaskEdges(Pass):
+    """Set `in_bounds` on each axis along which an access cannot leave its memory, wherever it is executed.
+
+    before: `scf.if (%i < %n) { tessera.read %x[%i] }` with `x: f32[n]`
+    after:  `scf.if (%i < %n) { tessera.read %x[%i] in_bounds [0] }`
+    keeps:  accesses that may cross an edge, e.g. the last block of a tile loop over an extent not known to divide;
+            the flag says nothing of lanes that do not execute the access
+    """
+
+    name: ClassVar[str] = "tile-mask-edges"
+
+    def run(self, module: Any) -> None:
+        """Mark every access of the kernel."""
+        function = kernel(module)
+        shapes = _shapes(function)
+        group = from_attribute(function.attributes["tessera.group"]) if "tessera.group" in function.attributes else None
+        lanes = tuple(e for e in group if isinstance(e, int)) if isinstance(group, tuple) else None
+        known: dict[Any, Knowledge] = {}
+        for op in operations(function, *ACCESSES):
+            facts = known.setdefault(op.block, knowledge(op, lanes))
+            access = accesses_of(op)[0]
+            op.attributes["in_bounds"] = flags(_proven(access, shapes, facts))
+
+
+def _proven(access: Access, shapes: dict[Any, tuple[int | str, ...]], facts: Knowledge) -> list[bool]:
+    memory = access.memory
+    shape = shapes.get(memory) or tuple(memory.type.shape)
+    return [
+        _inside(start, extent, whole, facts)
+        for start, extent, whole in zip(access.starts, access.extents, shape, strict=True)
+    ]
+
+
+def _inside(start: Any, extent: int, whole: int | str, facts: Knowledge) -> bool:
+    bounds = facts.bounds(start)
+    if bounds is None or bounds.low < 0:
+        return False
+    if isinstance(whole, int):
+        return bounds.high + extent <= whole
+    return whole in bounds.above and bounds.above[whole] + extent <= 0
+
+
+def _shapes(function: Any) -> dict[Any, tuple[int | str, ...]]:
+    """The extents of the kernel's arrays, with the names of their symbols."""
+    shapes: dict[Any, tuple[int | str, ...]] = {}
+    arguments = function.regions[0].blocks[0].arguments
+    for value, facts in zip(arguments, ir.ArrayAttr(function.attributes["arg_attrs"]), strict=True):
+        if "tessera.shape" in facts:
+            shape = from_attribute(facts["tessera.shape"])
+            shapes[value] = tuple(e for e in shape if isinstance(e, int | str)) if isinstance(shape, tuple) else ()
+    return shapes

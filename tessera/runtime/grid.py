@@ -1,0 +1,141 @@
+"""How many groups a launch has: from the user's grid, or from the artifact's rule and the arguments' extents."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+from tessera.core.artifact import Artifact, LaunchRule
+from tessera.core.mistakes import BadGrid, MissingSchedule
+from tessera.runtime.bind import Facts
+
+_AXES: Final = 3
+_ONE: Final = (1, 1, 1)
+_MOST: Final = (1 << 31) - 1
+Extents = tuple[int, ...]
+Lookup = Callable[[str], tuple[int, int]]
+"""Where the extent that binds a symbol lies among the facts, and how many times it is the symbol's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What the user wrote in `kernel[blocks, threads]`; `threads` None: not given."""
+
+    blocks: Extents
+    threads: Extents | None = None
+
+
+class Shape(NamedTuple):
+    """A launch's size: groups along each axis, units of work for the scheduler, lanes in all.
+
+    Made in every launch, hence a tuple: a frozen dataclass takes a microsecond.
+    """
+
+    axes: tuple[int, int, int]
+    units: int
+    lanes: int
+
+
+def read_grid(blocks: object, threads: object = None) -> Grid:
+    """Turn what stands in the brackets into a Grid.  Raises BadGrid for anything but one to three positive integers."""
+    return Grid(_extents(blocks, "grid"), None if threads is None else _extents(threads, "block"))
+
+
+def _extents(value: object, what: str) -> Extents:
+    given: list[Any] = list(cast("list[Any]", value)) if isinstance(value, tuple | list) else [value]
+    extents: list[int] = []
+    for item in given:
+        if isinstance(item, bool) or not hasattr(item, "__index__"):
+            raise BadGrid(f"a {what} is made of integers, got {item!r}", hint="write kernel[(blocks,), (threads,)](...)")
+        extents.append(int(item))
+    if not 1 <= len(extents) <= _AXES:
+        raise BadGrid(f"a {what} has 1 to 3 axes, got {len(extents)}", hint="write kernel[(blocks,), (threads,)](...)")
+    if min(extents) < 0 or max(extents) > _MOST or (what == "block" and min(extents) == 0):
+        raise BadGrid(f"a {what} of {tuple(extents)}", hint="every axis needs at least 1, and at most 2147483647")
+    return tuple(extents)
+
+
+class GridRule:
+    """The rule of one artifact, with the symbols resolved to places among the facts."""
+
+    def __init__(self, artifact: Artifact, index_of: Lookup) -> None:
+        self._artifact = artifact
+        self._rule = artifact.launch
+        self._kind = self._rule.kind
+        self._group = math.prod(self._rule.group) if self._rule.group else 1
+        self._extents = _resolve(self._rule.extents, index_of)
+        self._count = _resolve(self._rule.count, index_of)
+        self._ranges = tuple((place, step) for (_, step), place in zip(
+            self._rule.ranges, _resolve(tuple(e for e, _ in self._rule.ranges), index_of), strict=True))  # fmt: skip
+
+    def shape(self, facts: Facts, grid: Grid | None) -> Shape:
+        """Return the size of a launch.  Raises BadGrid, or MissingSchedule when a grid must be given."""
+        kind = self._kind
+        if kind == "lanes":
+            lanes = self._domain(facts) if grid is None else math.prod(grid.blocks) * math.prod(grid.threads or (1,))
+            return Shape(_ONE, -(-lanes // self._rule.lanes_per_group), lanes)
+        if kind == "groups":
+            return self._groups(facts, grid)
+        # Kernels without lane and group ids run the same whatever the grid: the compiler spreads their ranges.
+        if kind == "ranges":
+            units = math.prod(-(-_value(place, facts) // step) for place, step in self._ranges)
+            return Shape(_ONE, units, units)
+        return Shape(_ONE, 1, 1)
+
+    def _groups(self, facts: Facts, grid: Grid | None) -> Shape:
+        if grid is not None:
+            blocks = self._explicit(grid, self._rule)
+        elif self._count:
+            blocks = (_largest(self._count, facts),)
+        else:
+            blocks = (-(-self._domain(facts) // self._group),)
+        x, y, z = (*blocks, 1, 1)[:3]
+        groups = x * y * z
+        return Shape((x, y, z), groups, groups * self._group)
+
+    def _explicit(self, grid: Grid, rule: LaunchRule) -> Extents:
+        """A block may be left out; one that is given must be the kernel's own."""
+        if grid.threads is not None and rule.group and _trim(grid.threads) != _trim(rule.group):
+            artifact = self._artifact
+            message = f"{artifact.name} has groups of {rule.group} lanes, the launch gives blocks of {grid.threads}"
+            hint = f"write {artifact.name}[{grid.blocks}, {rule.group}](...)"
+            raise BadGrid(message, artifact.span, hint).with_source(artifact.source)
+        return grid.blocks
+
+    def _domain(self, facts: Facts) -> int:
+        if not self._extents:
+            artifact = self._artifact
+            raise MissingSchedule(
+                f"nothing tells how many lanes {artifact.name} needs", artifact.span,
+                f"give a grid: {artifact.name}[blocks, threads](...)",
+            ).with_source(artifact.source)  # fmt: skip
+        return _largest(self._extents, facts)
+
+
+_Place = tuple[int, int | None]
+"""A number and None, or the scale and the index of a fact."""
+
+
+def _value(place: _Place, facts: Facts) -> int:
+    number, index = place
+    return number if index is None else int(facts[index]) * number
+
+
+def _largest(places: tuple[_Place, ...], facts: Facts) -> int:
+    return _value(places[0], facts) if len(places) == 1 else max(_value(place, facts) for place in places)
+
+
+def _resolve(extents: tuple[int | str, ...], index_of: Lookup) -> tuple[_Place, ...]:
+    places: list[_Place] = []
+    for extent in extents:
+        index, scale = (None, extent) if isinstance(extent, int) else index_of(extent)
+        places.append((scale, index))
+    return tuple(places)
+
+
+def _trim(extents: Extents) -> Extents:
+    """(128, 1, 1) and (128,) are one block."""
+    kept = list(extents)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return tuple(kept)

@@ -1,0 +1,119 @@
+"""`run`: execute a Program with NumPy, in place on the argument arrays.  The oracle every target is compared with."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessera.core.errors import TesseraError
+from tessera.core.program.program import Op, Program, Value, find
+from tessera.core.program.types import Array, Scalar
+from tessera.runtime.interpret import findings
+from tessera.runtime.interpret.arithmetic import constant
+from tessera.runtime.interpret.geometry import Geometry, Window, launch_geometry
+from tessera.runtime.interpret.machine import Machine
+from tessera.runtime.interpret.memory import Memory
+from tessera.runtime.interpret.sanitizer import Sanitizer
+from tessera.runtime.interpret.state import Launch
+from tessera.runtime.interpret.uniform import varying_values
+
+WINDOW: Final = 1 << 16
+"""Lanes executed at a time where the kernel does not care; a multiple of 32, so that warps stay whole."""
+
+Argument = NDArray[Any] | np.generic | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one launch did: groups, lanes in all, and elements and bytes of global arrays read and written."""
+
+    groups: int
+    lanes: int
+    reads: int
+    writes: int
+    bytes: int
+
+
+def never() -> bool:
+    """Go on to the end."""
+    return False
+
+
+def run(
+    program: Program,
+    arguments: Sequence[Argument],
+    *,
+    symbols: Mapping[str, int],
+    grid: tuple[int, ...] | None = None,
+    group: tuple[int, ...] | None = None,
+    sanitize: bool = False,
+    cancelled: Callable[[], bool] = never,
+) -> Report:
+    """Execute `program` on `arguments` (in its parameters' order, arrays of exactly their dtypes), group by group.
+
+    `symbols` holds the value of every shape symbol; `grid` and `group` are the explicit launch, if any (see
+    `launch_geometry`).  With `sanitize`, a race, a missing or divergent barrier, an uninitialised or out-of-bounds
+    access raises the `TesseraError` that describes it, and the arrays are as before.  `cancelled` is asked in every
+    group and loop trip: when it says so, KeyboardInterrupt is raised.
+    """
+    geometry = launch_geometry(program, grid, group, symbols)
+    watcher = None
+    if sanitize:
+        watcher = Sanitizer(findings.Launch(geometry.groups, geometry.lanes, program.group is not None))
+    values = {p.value: _bind(p.value, argument) for p, argument in zip(program.parameters, arguments, strict=True)}
+    varying = varying_values(program)
+    launch = Launch(program, geometry, values, symbols, varying, watcher, cancelled)
+    with np.errstate(all="ignore"), _restored_on_error(program, arguments, sanitize):
+        try:
+            for window in _windows(program, geometry, varying):
+                launch.check_cancelled()
+                if watcher is not None and window.first == 0:
+                    watcher.start_group()
+                Machine(launch, window).run()
+        except TesseraError as error:
+            raise error.with_source(program.source) from None
+    traffic = launch.traffic
+    return Report(geometry.groups, geometry.groups * geometry.lanes, traffic.reads, traffic.writes, traffic.bytes)
+
+
+def _bind(value: Value, argument: Argument) -> Any:
+    if isinstance(value.type, Scalar):
+        return constant(argument, value.type.dtype)  # pyright: ignore[reportArgumentType]
+    if not isinstance(value.type, Array) or not isinstance(argument, np.ndarray):
+        raise TypeError(f"parameter {value.name} needs an array")
+    if argument.dtype != value.type.dtype.numpy or argument.ndim != len(value.type.shape):
+        raise TypeError(f"{value.name} is {value.type}, not an array of {argument.dtype} with rank {argument.ndim}")
+    return Memory(value.name, argument)
+
+
+def _windows(program: Program, geometry: Geometry, varying: frozenset[Value]) -> Iterator[Window]:
+    """Yield what runs in lock-step: whole groups, or pieces of the one group of a kernel without `tile[...]`."""
+
+    def needs_all_lanes(op: Op) -> bool:
+        once = op.opcode in ("write", "store") and varying.isdisjoint(op.operands)
+        return once or op.opcode in ("alloc", "copy", "barrier", "group_sync")
+
+    whole = program.group is not None or find(program.body, needs_all_lanes) is not None
+    step = geometry.lanes if whole else min(WINDOW, geometry.lanes)
+    for number in range(geometry.groups):
+        for first in range(0, geometry.lanes, step):
+            yield Window(geometry, number, first, min(first + step, geometry.lanes))
+
+
+@contextmanager
+def _restored_on_error(program: Program, arguments: Sequence[Argument], wanted: bool) -> Generator[None]:
+    """Put mutable arrays back as they were when the launch fails, so that a finding leaves nothing half-written."""
+    saved: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    if wanted:
+        for parameter, argument in zip(program.parameters, arguments, strict=True):
+            if parameter.mutable and isinstance(argument, np.ndarray):
+                saved.append((argument, argument.copy()))
+    try:
+        yield
+    except BaseException:
+        for array, before in saved:
+            array[...] = before
+        raise

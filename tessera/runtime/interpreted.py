@@ -1,0 +1,72 @@
+"""The `interpret` target: a program run by the NumPy oracle, behind the same interface as compiled code."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources
+from tessera.core.mistakes import MissingSchedule
+from tessera.core.program.program import Program
+from tessera.core.program.types import Array, Scalar
+from tessera.core.targets import Target
+from tessera.runtime.bind import Binder
+from tessera.runtime.grid import Grid
+from tessera.runtime.interpret.run import Report, run
+
+TARGET = Target("interpret", "")
+
+
+def interpreted_artifact(program: Program) -> Artifact:
+    """Return an artifact without code: what a caller needs to know of `program`'s parameters."""
+    bindings: list[Binding] = []
+    for parameter in program.parameters:
+        kind = parameter.value.type
+        if not isinstance(kind, Array | Scalar):
+            raise TypeError(f"parameter {parameter.name!r} has type {kind}")
+        bindings.append(Binding(parameter.name, kind, parameter.mutable, parameter.span))
+    symbols = tuple((s.name, s.parameter, s.axis, s.scale) for s in program.symbols)
+    return Artifact(
+        "", program.name, TARGET, b"", "", tuple(bindings), symbols, (), LaunchRule("single"), Resources(),
+        bounded=False, source=program.source, span=program.span,
+    )  # fmt: skip
+
+
+class Interpreter:
+    """A program ready to be interpreted; `report` says what the last launch did.
+
+    `sanitize`: look for races, missing and divergent barriers, out-of-bounds and uninitialised reads.
+    `scalars`: see `Binder`.
+    """
+
+    def __init__(self, program: Program, scalars: Sequence[type] | None = None, *, sanitize: bool = False) -> None:
+        self.artifact = interpreted_artifact(program)
+        self.report: Report | None = None
+        self._program = program
+        self._sanitize = sanitize
+        self._binder = Binder(self.artifact, scalars)
+
+    def __call__(self, *arguments: object, grid: Grid | None = None) -> None:
+        """Run the program on `arguments`; raises the TesseraError of whatever is wrong with them or is found."""
+        if not self.run(arguments, grid) and not self.run(self._binder.check(arguments), grid):
+            raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
+
+    def run(self, arguments: Sequence[Any], grid: Grid | None = None) -> bool:
+        """Run the program when `arguments` are exactly what it takes; False, having done nothing, when they are not."""
+        if len(arguments) != len(self.artifact.bindings):
+            return False
+        facts = self._binder.facts(arguments)
+        if facts is None:
+            return False
+        symbols: dict[str, int] = {}
+        for name, *_ in self.artifact.symbols:
+            index, scale = self._binder.symbol(name)
+            symbols[name] = int(facts[index]) * scale
+        if grid is None and self._program.domain.kind == "lanes" and not self._program.domain.extents:
+            raise MissingSchedule(
+                f"nothing tells how many lanes {self._program.name} needs", self._program.span,
+                f"give a grid: {self._program.name}[blocks, threads](...)",
+            ).with_source(self._program.source)  # fmt: skip
+        self.report = run(
+            self._program, arguments, symbols=symbols, sanitize=self._sanitize,
+            grid=grid.blocks if grid is not None else None, group=grid.threads if grid is not None else None,
+        )  # fmt: skip
+        return True

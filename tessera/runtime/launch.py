@@ -1,0 +1,79 @@
+"""Launch a CPU artifact on arguments: bind them, pack the slots, run the groups."""
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tessera.core.artifact import Artifact
+from tessera.core.mistakes import ScalarRange
+from tessera.core.program.types import Array
+from tessera.runtime.bind import Binder
+from tessera.runtime.cpu import load
+from tessera.runtime.grid import Grid, GridRule
+from tessera.runtime.slots import SlotPlan
+from tessera.runtime.threads import Job, chunk_size, pool, scratch
+
+# A launch below both limits takes less time than waking a thread.
+_INLINE_LANES: Final = 1 << 16
+_INLINE_BYTES: Final = 1 << 18
+_NEVER: Final = ctypes.c_int32(0)
+_NEVER_ADDRESS: Final = ctypes.addressof(_NEVER)
+
+
+class Launcher:
+    """One artifact, loaded and ready.  May be used from several threads.
+
+    `scalars`: see `Binder`.  Raises CompilerCrash when the artifact's code cannot be loaded.
+    """
+
+    def __init__(self, artifact: Artifact, scalars: Sequence[type] | None = None) -> None:
+        self.artifact = artifact
+        self._binder = Binder(artifact, scalars)
+        self._grid = GridRule(artifact, self._binder.symbol)
+        self._slots = SlotPlan(artifact, self._binder)
+        self._loaded = load(artifact)
+        self._entry = self._loaded.entry
+        self._count = len(artifact.bindings)
+        self._arrays = tuple(i for i, b in enumerate(artifact.bindings) if isinstance(b.type, Array))
+        self._scratch_bytes = artifact.resources.scratch_bytes
+        self._bounded = artifact.bounded
+
+    def __call__(self, *arguments: object, grid: Grid | None = None) -> None:
+        """Run the kernel on `arguments`, in the order of its parameters; arrays may be anything `as_array` can view.
+
+        Raises the TesseraError of whatever is wrong with them, before anything is written.
+        """
+        if not self.run(arguments, grid) and not self.run(self._binder.check(arguments), grid):
+            raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
+
+    def run(self, arguments: Sequence[Any], grid: Grid | None = None) -> bool:
+        """Run the kernel when `arguments` are exactly what it takes; False, having done nothing, when they are not.
+
+        KeyboardInterrupt ends a long launch within two seconds; what it has written so far stays written.
+        """
+        if len(arguments) != self._count:
+            return False
+        facts = self._binder.facts(arguments)
+        if facts is None:
+            return False
+        shape = self._grid.shape(facts, grid)
+        if shape.units == 0:
+            return True
+        try:
+            slots, buffers = self._slots.pack(facts, shape)
+        except (OverflowError, struct.error):
+            self._binder.check(arguments)  # names the number that is too large
+            raise ScalarRange("a number is too large for its parameter", self.artifact.span) from None
+        if self._bounded and shape.lanes <= _INLINE_LANES and self._bytes(arguments) <= _INLINE_BYTES:
+            self._entry(slots, 0, shape.units, scratch.address(self._scratch_bytes), _NEVER_ADDRESS)
+        else:
+            keep = (self._loaded, arguments, buffers)
+            pool().run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))
+        return True
+
+    def _bytes(self, arguments: Sequence[Any]) -> int:
+        total = 0
+        for index in self._arrays:
+            total += arguments[index].nbytes
+        return total

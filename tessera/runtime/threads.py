@@ -1,0 +1,176 @@
+"""The threads that run the groups of a CPU launch.
+
+They start with the first launch that needs them and stay.  Kernel code runs without the interpreter's lock; a thread
+takes the next chunk of groups when it has finished one.
+"""
+
+import ctypes
+import itertools
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tessera.core.settings import current
+from tessera.runtime.cpu import Entry
+
+_CHUNKS_PER_THREAD: Final = 8
+_PATIENCE: Final = 1.5  # seconds given to a cancelled kernel before its threads are left behind
+ALIGNMENT: Final = 64
+
+
+class Scratch(threading.local):
+    """Memory of the calling thread for one group's tiles, 64-byte aligned; it grows and is used again."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+        self._start = 0
+
+    def address(self, size: int) -> int:
+        """Return where `size` bytes of this thread's scratch begin; 0 when none are asked for."""
+        if size > self._memory.nbytes - ALIGNMENT:
+            if size == 0:
+                return 0
+            self._memory = np.empty(size + ALIGNMENT, np.uint8)
+            self._start = -(-self._memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        return self._start
+
+
+scratch: Final = Scratch()
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One launch: `groups` groups in chunks of `chunk`; `keep` holds what the kernel's addresses point to."""
+
+    entry: Entry
+    slots: bytes
+    groups: int
+    chunk: int
+    scratch_bytes: int
+    keep: Any
+    next_chunk: "itertools.count[int]" = field(default_factory=itertools.count)
+    cancel: ctypes.c_int32 = field(default_factory=ctypes.c_int32)
+    to_start: int = 0
+    pending: int = 0
+    finished: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    failure: BaseException | None = None
+
+    def work(self) -> None:
+        """Run chunks until none is left or the launch is cancelled."""
+        try:
+            memory = scratch.address(self.scratch_bytes)
+            flag = ctypes.addressof(self.cancel)
+            while not self.cancel.value:
+                first = next(self.next_chunk) * self.chunk
+                if first >= self.groups:
+                    break
+                self.entry(self.slots, first, min(first + self.chunk, self.groups), memory, flag)
+        except BaseException as error:  # noqa: BLE001 - e.g. no memory for scratch; raised again in the caller's thread
+            self.failure = error
+            self.cancel.value = 1
+        with self.lock:
+            self.pending -= 1
+            if self.pending == 0:
+                self.finished.release()
+
+
+class Pool:
+    """`count` threads that wait for jobs."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.process = os.getpid()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        for index in range(count):
+            threading.Thread(target=self._serve, name=f"tessera-{index}", daemon=True).start()
+
+    def run(self, job: Job) -> None:
+        """Run `job` to its end; an exception in this thread (KeyboardInterrupt) cancels it and is raised again.
+
+        A kernel looks at the cancel flag often.  One that does not within 1.5 s is left to its threads, which end with
+        it, and the next launch gets new ones.
+        """
+        job.to_start = job.pending = min(self.count, -(-job.groups // job.chunk))
+        job.finished.acquire()
+        try:
+            # One put, so that an interrupt comes before it or after it: each thread that starts calls the next.
+            self._jobs.put(job)
+            job.finished.acquire()
+        except BaseException:
+            job.cancel.value = 1
+            if not _finishes(job):
+                self.close()
+                _forget(self)
+            raise
+        if job.failure is not None:
+            raise job.failure
+
+    def close(self) -> None:
+        """Let every thread end once it is free."""
+        for _ in range(self.count):
+            self._jobs.put(None)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            with job.lock:
+                job.to_start -= 1
+                another = job.to_start > 0
+            if another:
+                self._jobs.put(job)
+            job.work()
+            del job  # arrays of a finished launch must not live on in a waiting thread
+
+
+def _finishes(job: Job) -> bool:
+    """Wait for a cancelled job, whatever else interrupts; False when it takes too long."""
+    deadline = time.monotonic() + _PATIENCE
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            if job.finished.acquire(timeout=left):
+                return True
+        except KeyboardInterrupt:  # a second Ctrl-C while the first is being served
+            continue
+    return False
+
+
+class _Shared:
+    """The process's pool."""
+
+    lock: threading.Lock = threading.Lock()
+    pool: Pool | None = None
+
+
+def _forget(pool: Pool) -> None:
+    with _Shared.lock:
+        if _Shared.pool is pool:
+            _Shared.pool = None
+
+
+def pool() -> Pool:
+    """Return the process's pool, of `settings.threads` threads; a forked child gets its own."""
+    found = _Shared.pool
+    if found is not None and _fits(found):
+        return found
+    with _Shared.lock:
+        old = _Shared.pool
+        if old is not None and _fits(old):
+            return old
+        found = _Shared.pool = Pool(current().threads)
+    if old is not None and old.process == os.getpid():
+        old.close()
+    return found
+
+
+def _fits(candidate: Pool) -> bool:
+    return candidate.count == current().threads and candidate.process == os.getpid()
+
+
+def chunk_size(groups: int) -> int:
+    """Return how many groups a thread takes at once: few enough to balance, many enough to keep Python out of the way."""
+    return max(1, groups // (current().threads * _CHUNKS_PER_THREAD))

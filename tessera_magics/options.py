@@ -1,0 +1,93 @@
+"""The options of `%%tessera` and the commands of `%tessera`: reading them, suggesting, completing."""
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Final
+
+from IPython.core.error import UsageError
+
+from tessera.core.listing import LEVELS
+
+TARGETS: Final = ("cpu", "interpret", "cuda")
+ARCHITECTURES: Final = ("cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_120a")
+OPTIONS: Final = ("--target", "--show", "--name", "--time", "--sanitize", "--out")
+COMMANDS: Final = ("doctor", "ir", "targets", "cache", "--version")
+CACHE_ACTIONS: Final = ("info", "clear")
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean X?" for the name nearest to `word`, or an empty string."""
+    near = difflib.get_close_matches(word, list(known), 1, 0.5)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def target_name(text: str) -> str:
+    """Check a target: `cpu`, `interpret`, `cuda`, or `cuda:` and an architecture.  Raises UsageError."""
+    name, _, arch = text.partition(":")
+    if name not in TARGETS:
+        raise UsageError(f"there is no target {text!r}{suggestion(name, TARGETS)} (targets: {', '.join(TARGETS)})")
+    if arch and (name != "cuda" or not re.fullmatch(r"sm_\d{2,3}[af]?", arch)):
+        raise UsageError(f"{arch!r} is no architecture of {name} (write cuda:sm_90a)")
+    return text
+
+
+def levels(text: str) -> tuple[str, ...]:
+    """Check a list of levels, separated by commas.  Raises UsageError."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in LEVELS:
+            raise UsageError(f"there is no level {name!r}{suggestion(name, LEVELS)} (levels: {', '.join(LEVELS)})")
+    if not names:
+        raise UsageError(f"--show needs a level: {', '.join(LEVELS)}")
+    return names
+
+
+def python_name(text: str) -> str:
+    """Check that `text` can name a variable.  Raises UsageError."""
+    if not text.isidentifier():
+        raise UsageError(f"{text!r} cannot be the name of a variable")
+    return text
+
+
+def check_options(line: str) -> None:
+    """Refuse options that do not exist, with the right name suggested, before argparse words it its own way."""
+    try:
+        words = shlex.split(line, comments=False)
+    except ValueError as mistake:
+        raise UsageError(f"cannot read the options: {mistake}") from None
+    for word in words:
+        option = word.partition("=")[0]
+        if option.startswith("-") and not any(known.startswith(option) for known in OPTIONS):
+            raise UsageError(f"%%tessera has no option {option}{suggestion(option, OPTIONS)} ({', '.join(OPTIONS)})")
+
+
+def complete_cell(line: str) -> list[str]:
+    """Completions for the first line of a cell, `%%tessera ...` up to the cursor."""
+    words = line.split()
+    current = "" if line.endswith(" ") else words.pop()
+    before = words[-1] if words else ""
+    if before == "--target":
+        return _starting((*TARGETS, *ARCHITECTURES), current)
+    if before == "--show":
+        done, comma, part = current.rpartition(",")
+        return [done + comma + level for level in _starting(LEVELS, part)]
+    return [option for option in _starting(OPTIONS, current) if option not in words]
+
+
+def complete_line(line: str, kernels: Iterable[str]) -> list[str]:
+    """Completions for `%tessera ...` up to the cursor; `kernels` are the names of kernels the user has."""
+    words = line.split()[1:]
+    current = "" if line.endswith(" ") or not words else words.pop()
+    if not words:
+        return _starting(COMMANDS, current)
+    if words[0] == "cache":
+        return _starting(CACHE_ACTIONS, current) if len(words) == 1 else []
+    if words[0] == "ir":
+        return _starting(sorted(kernels), current) if len(words) == 1 else _starting(LEVELS, current)
+    return []
+
+
+def _starting(names: Iterable[str], start: str) -> list[str]:
+    return [name for name in names if name.startswith(start)]

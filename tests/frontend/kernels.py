@@ -1,0 +1,34 @@
+"""Build Programs from text in tests."""
+
+from collections.abc import Mapping
+
+from tessera.core.dtypes import DType
+from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
+from tessera.core.program.program import Attribute, Program
+from tessera.frontend.build import specialise
+from tessera.frontend.read import read_cell
+
+
+def array(dtype: DType, *shape: int) -> ArrayArgument:
+    return ArrayArgument(dtype, shape)
+
+
+def scalar(dtype: DType) -> ScalarArgument:
+    return ScalarArgument(dtype)
+
+
+def build(
+    text: str,
+    *arguments: Argument,
+    group: tuple[int, ...] | None = None,
+    shared_limit: int | None = None,
+    constants: Mapping[str, Attribute] | None = None,
+    namespace: Mapping[str, object] | None = None,
+) -> Program:
+    """Build the only kernel in `text` (Tessera syntax; `@kernel` may be left out)."""
+    if "@kernel" not in text:
+        text = text.replace("def ", "@kernel\ndef ", 1)
+    (kernel,) = read_cell(text, "cell").kernels
+    return specialise(
+        kernel, arguments, namespace or {}, group=group, shared_limit=shared_limit, constants=constants or {}
+    )

@@ -1,0 +1,186 @@
+"""From text to Programs: the documents' kernels against golden texts, and the rules one by one."""
+
+from pathlib import Path
+
+import pytest
+
+from frontend.kernels import array, build, scalar
+from support.documents import KERNELS
+from tessera.core.dtypes import bf16, boolean, f16, f32, f64, i32, i64, u8
+from tessera.core.program.arguments import Argument
+from tessera.core.program.program import Program
+from tessera.core.program.text import to_text
+from tessera.core.program.types import Scalar, Tile
+
+GOLDEN = Path(__file__).parent / "golden"
+V, M = array(f32, 512), array(f32, 64, 64)
+
+# The types each kernel of the documents is built for, with the options its decorator gives.
+DOCUMENTS: dict[str, tuple[tuple[Argument, ...], dict[str, object]]] = {
+    "scale": ((V, V, scalar(f32)), {}),
+    "group_sum": ((V, array(f32, 4)), {"group": (128,), "shared_limit": 8192}),
+    "axpy_tiled": ((array(f16, 512), array(f16, 512), scalar(f16)), {"constants": {"BM": 128, "stages": 3}}),
+    "saxpy": ((V, V, scalar(f32)), {}),
+    "saxpy_launch": ((scalar(f32), V, V, V), {}),
+    "gemm_tc": ((array(bf16, 256, 256), array(bf16, 256, 256), array(f32, 256, 256)), {"constants": {"BM": 64}}),
+    "flash_attention": ((array(f16, 512, 64),) * 4, {}),
+    "warp_reduce_sum": ((array(f32, 128), array(f32, 4)), {}),
+    "pipeline": ((M, array(f32, 64, 32), array(f32, 64, 32)), {}),
+    "coop_example": ((array(f32, 64),), {}),
+    "fused_mlp": ((M, M, array(f32, 64), M, array(f32, 64), M), {}),
+    "tp_axpy": ((array(f16, 512), array(f16, 512), scalar(f16)), {}),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_kernel_of_the_documents(name: str, request: pytest.FixtureRequest):
+    arguments, options = DOCUMENTS[name]
+    produced = to_text(build(KERNELS[name], *arguments, **options))  # type: ignore[arg-type]
+    golden = GOLDEN / f"{name}.txt"
+    if request.config.getoption("--accept"):
+        golden.write_text(produced, encoding="utf-8")
+    assert produced == golden.read_text(encoding="utf-8")
+
+
+def opcodes(program: Program) -> list[str]:
+    return [op.opcode for op in program.body.walk()]
+
+
+HEAD = "def k(x: f32[n], y: mut f32[n]):\n    i = tile.linear_id()\n"
+
+
+def test_literals_take_the_dtype_of_what_they_meet():
+    program = build("def k(x: f64[n], y: mut f64[n]):\n    i = tile.linear_id()\n    y[i] = x[i] * 2 + 0.5\n", array(f64, 4), array(f64, 4))
+    constants = [op for op in program.body.walk() if op.opcode == "const"]
+    assert [(op.attributes["value"], op.result.type) for op in constants] == [(2, Scalar(f64)), (0.5, Scalar(f64))]
+
+
+def test_a_carried_literal_takes_the_dtype_that_the_loop_gives_it():
+    text = "def k(x: f64[n], y: mut f64[n]):\n    acc = 0.0\n    for j in range(n):\n        acc += x[j]\n    y[0] = acc\n"
+    loop = next(op for op in build(text, array(f64, 4), array(f64, 4)).body.walk() if op.opcode == "for")
+    assert [r.type for r in loop.results] == [Scalar(f64)]
+
+
+@pytest.mark.parametrize(("a", "b", "expected"), [(f16, f32, f32), (f16, bf16, f32), (i32, i64, i64), (u8, i32, i32), (i32, f16, f16), (boolean, i32, i32)])
+def test_promotion(a, b, expected):
+    text = "def k(x, y, z):\n    i = tile.linear_id()\n    z[i] = tile.cast(x[i] + y[i], f32)\n"
+    program = build(text, array(a, 4), array(b, 4), V)
+    add = next(op for op in program.body.walk() if op.opcode == "add")
+    assert add.result.type == Scalar(expected)
+
+
+def test_constants_fold():
+    assert opcodes(build(HEAD + "    y[i] = x[i] if 2 > 1 else x[i + 1]\n", V, V)) == ["id", "read", "write"]
+    program = build(HEAD + "    y[2 * 3 - 5] = x[-1]\n", V, V)
+    assert "write %y, %1, %" in to_text(program) or "write" in opcodes(program)
+    assert any(op.opcode == "const" and op.attributes["value"] == -1 for op in program.body.walk())
+
+
+def test_only_extents_of_tiles_are_fixed():
+    program = build("def k(x: f32[n, m], y: mut f32[n, m]):\n    for b in tile.range(x, axis=0, step=8):\n        y[b] = x[b] * 2.0\n", M, M)
+    assert [p.value.type.shape for p in program.parameters] == [("n", 64), ("n", 64)]
+
+
+def test_a_slice_has_the_length_its_ends_tell():
+    text = "def k(x: f32[n], y: mut f32[n]):\n    for t in range(4):\n        y[t * 8 : (t + 1) * 8] = x[t * 8 + 1 : t * 8 + 9]\n"
+    program = build(text, V, V)
+    load = next(op for op in program.body.walk() if op.opcode == "load")
+    assert load.result.type == Tile(f32, (8,))
+
+
+def test_broadcasting():
+    text = "def k(x: f32[8, 4], y: mut f32[8, 4]):\n    m = tile.max(x, axis=1)\n    y[:] = x - m[:, None]\n"
+    program = build(text, array(f32, 8, 4), array(f32, 8, 4))
+    shapes = [op.result.type.shape for op in program.body.walk() if op.opcode in ("reduce", "reshape", "broadcast")]
+    assert shapes == [(8,), (8, 1), (8, 4)]
+
+
+def test_early_return_becomes_the_other_branch():
+    program = build(HEAD + "    if i >= n:\n        return\n    y[i] = x[i]\n", V, V)
+    branch = next(op for op in program.body.walk() if op.opcode == "if")
+    assert [op.opcode for op in branch.regions[0].ops] == ["yield"]
+    assert [op.opcode for op in branch.regions[1].ops] == ["read", "write", "yield"]
+
+
+def test_a_nested_return_skips_everything_that_follows():
+    text = HEAD + "    if i > 2:\n        if i > 5:\n            return\n        y[i] = 1.0\n    y[i] = x[i]\n"
+    outer = next(op for op in build(text, V, V).body.ops if op.opcode == "if")
+    inner = next(op for op in outer.regions[0].ops if op.opcode == "if")
+    assert [op.opcode for op in inner.regions[0].ops] == ["yield"]
+    assert [op.opcode for op in inner.regions[1].ops].count("write") == 2
+
+
+def test_break_and_continue():
+    text = HEAD + "    acc = 0.0\n    for j in range(n):\n        if x[j] < 0.0:\n            continue\n        if j > i:\n            break\n        acc += x[j]\n    y[i] = acc\n"
+    program = build(text, V, V)
+    assert "while" in opcodes(program)
+    assert "for" not in opcodes(program)
+
+
+def test_a_loop_over_a_tuple_is_unrolled():
+    program = build(HEAD + "    for o in (1, 2, 4):\n        y[i + o] = x[i]\n", V, V)
+    assert opcodes(program).count("write") == 3
+
+
+def test_downward_ranges_count_trips():
+    program = build("def k(x: f32[n], y: mut f32[n]):\n    for j in range(10, 0, -3):\n        y[j] = x[j]\n", V, V)
+    loop = next(op for op in program.body.walk() if op.opcode == "for")
+    values = {op.result: op.attributes["value"] for op in program.body.walk() if op.opcode == "const"}
+    assert [values[v] for v in loop.operands[:3]] == [0, 4, 1]
+
+
+def test_functions_are_expanded_in_place():
+    def twice(v, by=2.0):
+        w = v * by
+        return w
+
+    program = build(HEAD + "    y[i] = twice(x[i])\n", V, V, namespace={"twice": twice})
+    assert opcodes(program) == ["id", "read", "const", "mul", "write"]
+
+
+def test_user_names_go_before_the_language():
+    program = build(HEAD + "    y[i] = ceil_div(7)\n", V, V, namespace={"ceil_div": lambda_like})
+    assert any(op.opcode == "const" and op.attributes["value"] == 14 for op in program.body.walk())
+
+
+def lambda_like(v):
+    return v * 2
+
+
+def test_tuning_parameters_go_before_everything():
+    text = "def k(x: f32[n], y: mut f32[n]):\n    for b in tile.range(x, step=BM):\n        y[b] = x[b]\n"
+    loads = [build(text, V, V, constants={"BM": size}, namespace={"BM": 8}) for size in (16, 32)]
+    shapes = [next(op for op in p.body.walk() if op.opcode == "load").result.type.shape for p in loads]
+    assert shapes == [(16,), (32,)]
+
+
+def test_divided_extents_bind_the_whole():
+    program = build("def k(a: f32[K/tp], c: mut f32[n]):\n    i = tile.linear_id()\n    if i < K:\n        c[i] = a[i]\n", V, V, namespace={"tp": 4})
+    assert [(s.name, s.parameter, s.scale) for s in program.symbols] == [("K", 0, 4), ("K/tp", 0, 1), ("n", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "domain"),
+    [
+        (HEAD + "    if i < n:\n        y[i] = x[i]\n", None, ("lanes", ("n",))),
+        (HEAD + "    y[i] = x[i]\n", None, ("lanes", ("n",))),
+        ("def k(x: f32[n], y: mut f32[m]):\n    i = launch.thread_id()\n    if i < m:\n        y[i] = x[0]\n", (128,), ("lanes", ("m",))),
+        ("def k(x: f32[n], y: mut f32[m]):\n    y[group_linear_id()] = x[0]\n", (128,), ("groups", ("m",))),
+        ("def k(x: f32[n], y: mut f32[m]):\n    y[0] = x[0]\n", None, ("single", ())),
+    ],
+)
+def test_launch_domains(text, group, domain):
+    program = build(text, V, array(f32, 4), group=group)
+    assert (program.domain.kind, program.domain.extents) == domain
+
+
+def test_every_operation_points_into_the_text():
+    text = KERNELS["group_sum"]
+    program = build(text, V, array(f32, 4), group=(128,))
+    lines = text.splitlines()
+    for op in program.body.walk():
+        assert 1 <= op.span.line <= len(lines)
+        assert op.span.column <= len(lines[op.span.line - 1]) + 1
+    multiply = next(op for op in program.body.walk() if op.opcode == "reduce")
+    line = lines[multiply.span.line - 1]
+    assert line[multiply.span.column - 1 : multiply.span.end_column - 1] == "reduce_sum(smem)"

@@ -1,0 +1,163 @@
+"""Every mistake a user can make in a kernel: its class, its place (the line of carets) and its remedy."""
+
+import pytest
+
+from frontend.kernels import array, build, scalar
+from tessera.core import mistakes
+from tessera.core.dtypes import f16, f32, f64, i8, i32
+from tessera.core.errors import TesseraError
+
+X, Y, A = array(f32, 100), array(f32, 100), scalar(f32)
+HEAD = "@kernel\ndef k(x: f32[n], y: mut f32[n], alpha: f32):\n    i = tile.linear_id()\n"
+TILE = "@kernel\ndef k(x: f32[n], y: mut f32[n], alpha: f32):\n"
+
+# name: (class, text with a line of carets under the mistake, part of the message, part of the remedy)
+CASES = {
+    "misspelt name": (mistakes.UndefinedName, HEAD + "    y[i] = alfa * x[i]\n           ^^^^\n", "nothing is named 'alfa'", "did you mean 'alpha'?"),
+    "unknown name": (mistakes.UndefinedName, HEAD + "    y[i] = zzz\n           ^^^\n", "nothing is named 'zzz'", "define it"),
+    "misspelt operation": (mistakes.UnknownAttribute, TILE + "    i = tile.linear_idx()\n        ^^^^^^^^^^^^^^^\n", "no 'linear_idx'", "'linear_id'"),
+    "operation not called": (mistakes.NotAValue, HEAD + "    y[i] = tile.lane_id\n    ^^^^\n", "the operation tile.lane_id", "use a number"),
+    "attribute of an operation": (mistakes.UnknownAttribute, HEAD + "    y[i] = tile.lane_id.x\n           ^^^^^^^^^^^^^^\n", "no 'x'", "call it"),
+    "attribute of an array": (mistakes.UnknownAttribute, HEAD + "    y[i] = x.shpe[0]\n           ^^^^^^\n", "no 'shpe'", "'shape'"),
+    "set on one path": (mistakes.MaybeUndefined, HEAD + "    if i < n:\n        v = 1.0\n    y[i] = v\n           ^\n", "one path", "before the branch"),
+    "set in a loop": (mistakes.MaybeUndefined, HEAD + "    for j in range(i):\n        v = x[j]\n    y[i] = v\n           ^\n", "inside the loop", "before the branch"),
+    "too few arguments": (mistakes.WrongArguments, HEAD + "    y[i] = tile.where(i < n)\n           ^^^^^^^^^^^^^^^^^\n", "tile.where", "it takes (condition, a, b)"),
+    "unknown keyword": (mistakes.WrongArguments, TILE + "    y[:] = tile.softmax(x[0:8], axs=0)\n           ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "axs", "axis"),
+    "bits of a float": (mistakes.TypeMismatch, HEAD + "    y[i] = x[i] << 1\n           ^^^^^^^^^\n", "bit operations need integers", "i32(...)"),
+    "float index": (mistakes.TypeMismatch, HEAD + "    y[i] = x[alpha]\n             ^^^^^\n", "an index must be an integer", "i64(...)"),
+    "read-only parameter": (mistakes.ReadOnlyParameter, HEAD + "    x[i] = 0.0\n    ^^^^\n", "x is not declared mut", "x: mut"),
+    "read-only update": (mistakes.ReadOnlyParameter, HEAD + "    x[i] += 1.0\n    ^^^^\n", "x is not declared mut", "x: mut"),
+    "too many indices": (mistakes.WrongRank, HEAD + "    y[i] = x[i, i]\n           ^^^^^^^\n", "x has 1 axes and is given 2 indices", "at most 1"),
+    "running slice": (mistakes.BadSlice, HEAD + "    y[i] = tile.sum(x[0:i])\n                      ^^^\n", "not a constant", "start:start+128"),
+    "slice with a step": (mistakes.BadSlice, TILE + "    y[0:4] = x[0:8:2]\n               ^^^^^\n", "a step", "tile.where"),
+    "empty slice": (mistakes.BadSlice, TILE + "    y[0:4] = x[4:4]\n               ^^^\n", "0 elements", "after the start"),
+    "shapes": (mistakes.ShapeMismatch, TILE + "    y[0:8] = x[0:8] + x[0:4]\n             ^^^^^^^^^^^^^^^\n", "(8,) tile and a (4,) tile", "or one of them 1"),
+    "dot of vectors": (mistakes.DotShape, TILE + "    y[0:8] = tile.dot(x[0:8], x[0:8])\n             ^^^^^^^^^^^^^^^^^^^^^^^^\n", "not a matrix", "rank 2"),
+    "axis": (mistakes.BadAxis, TILE + "    y[0] = tile.sum(x[0:8], axis=1)\n           ^^^^^^^^^^^^^^^^^^^^^^^^\n", "no axis 1", "use -1 to 0"),
+    "reshape": (mistakes.BadReshape, TILE + "    t = tile.reshape(x[0:8], (3, 2))\n        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "8 elements", ""),
+    "tile element": (mistakes.LaneIndexedTile, HEAD + "    t = x[0:8]\n    y[i] = t[i]\n           ^^^^\n", "worked on as a whole", "shared memory"),
+    "tile into element": (mistakes.WrongRank, HEAD + "    y[i] = x[0:8]\n    ^^^^\n", "does not fit one element", "slice"),
+    "shared without tile": (mistakes.SharedNeedsTile, HEAD + "    s = tshared.alloc[f32](128)\n        ^^^^^^^^^^^^^^^^^^^^^^^\n    s[i] = x[i]\n    tbarrier()\n", "how large a group", "tile[(128,)]"),
+    "barrier without tile": (mistakes.SharedNeedsTile, HEAD + "    tbarrier()\n    ^^^^^^^^^^\n    y[i] = x[i]\n", "how large a group", "tile[(128,)]"),
+    "shared without shape": (mistakes.UnknownSharedShape, TILE + "    s = tile.alloc_shared()\n        ^^^^^^^^^^^^^^^^^^^\n    y[0] = s[0]\n", "nothing tells the shape", "copy into it"),
+    "swizzle": (mistakes.UnknownSwizzle, TILE + "    s = tshared.alloc[f32](8, swizzle=\"xorr\")\n        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "'xorr'", "xor"),
+    "copy sizes": (mistakes.BadCopy, TILE + "    s = tshared.alloc[f32](8)\n    cp_async.shared.global(s, x[0:4])\n    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "(8,) of f32", "same shape"),
+    "copy backwards": (mistakes.BadCopy, TILE + "    s = tshared.alloc[f32](8)\n    cp_async.shared.global(y, x[0:4])\n    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "not shared memory", "tshared.alloc"),
+    "group size": (mistakes.BadWidth, TILE + "    g = tile.cooperative_group(size=48)\n        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "not 48", ""),
+    "shuffle width": (mistakes.BadWidth, HEAD + "    y[i] = tile.warp_shuffle_down(x[i], 1, width=5)\n           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "not 5", ""),
+    "value returned": (mistakes.UnsupportedReturn, HEAD + "    return x[i]\n    ^^^^^^^^^^^\n", "returns nothing", "mut parameter"),
+    "return in a loop": (mistakes.UnsupportedReturn, HEAD + "    for j in range(4):\n        return\n        ^^^^^^\n", "inside a loop", "break"),
+    "loop over an array": (mistakes.UnsupportedLoop, TILE + "    for v in x:\n             ^\n        y[0] = v\n", "the array x", "range(n)"),
+    "zero step": (mistakes.ZeroStep, TILE + "    for j in range(0, n, 0):\n             ^^^^^^^^^^^^^^\n        y[j] = 0.0\n", "a step of 0", "at least 1"),
+    "running step": (mistakes.ConstantNeeded, HEAD + "    for b in tile.range(n, step=i):\n             ^^^^^^^^^^^^^^^^^^^^^\n        y[b] = 0.0\n", "the step of tile.range", "a number or an extent"),
+    "shape changes in a loop": (mistakes.UnstableLoopType, TILE + "    t = x[0:8]\n    for j in range(4):\n    ^^^^^^^^^^^^^^^^^^\n        t = tile.sum(t)\n", "at the start of a trip", "before the loop"),
+    "branches disagree": (mistakes.BranchMismatch, HEAD + "    v = 1.0\n    if i < n:\n    ^^^^^^^^^\n        v = x[0:8]\n    else:\n        v = x[0:4]\n    y[i] = 1.0\n", "on one path", "two names"),
+    "mma_sync alone": (mistakes.MmaOutsideRange, TILE + "    tile.mma_sync(0, 0, 0)\n    ^^^^^^^^^^^^^^^^^^^^^^\n", "no blocks here", "tile.mma(A, B, C"),
+    "statement after break": (mistakes.DeadBreak, HEAD + "    for j in range(4):\n        break\n        y[i] = 1.0\n        ^^^^^^^^^^\n", "nothing after", "remove it"),
+    "running shape": (mistakes.ConstantNeeded, HEAD + "    s = tshared.alloc[f32](i)\n        ^^^^^^^^^^^^^^^^^^^^^\n", "the shape of shared memory", "a number or an extent"),
+    "division by zero": (mistakes.DivisionByZero, HEAD + "    y[i] = x[4 // 0]\n             ^^^^^^\n", "4 divided by 0", "must not be 0"),
+    "print": (mistakes.NotCallable, HEAD + "    print(i)\n    ^^^^^^^^\n", "cannot be called", "operations of tile"),
+    "try": (mistakes.UnsupportedSyntax, HEAD + "    try:\n    ^^^^\n        y[i] = 0.0\n    except ValueError:\n        pass\n", "try has no meaning", "outside"),
+    "lambda": (mistakes.UnsupportedSyntax, HEAD + "    f = lambda v: v\n        ^^^^^^^^^^^\n", "a lambda", ""),
+    "comprehension": (mistakes.UnsupportedSyntax, HEAD + "    v = [j for j in range(4)]\n        ^^^^^^^^^^^^^^^^^^^^^\n", "a comprehension", ""),
+    "string condition on tiles": (mistakes.UnsupportedSyntax, TILE + "    if x[0:8] > 0.0:\n       ^^^^^^^^^^^^\n        y[0] = 1.0\n", "a condition of", "tile.where"),
+    "in": (mistakes.UnsupportedSyntax, HEAD + "    y[i] = i in (1, 2)\n           ^^^^^^^^^^^\n", "`in`", "=="),
+    "assigning a parameter": (mistakes.TypeMismatch, TILE + "    y = x[0:8]\n    ^\n", "y is a parameter", "y[:] = ..."),
+    "unpacking": (mistakes.WrongArguments, TILE + "    a, b = 1, 2, 3\n    ^^^^\n", "does not unpack into 2 names", ""),
+    "mma without matrices": (mistakes.DotShape, TILE + "    for m, n2, k in tile.mma(x, x, y):\n                    ^^^^^^^^^^^^^^^^^\n        tile.mma_sync(m, n2, k)\n", "A is the array x", "rank-2"),
+    "number of a tile": (mistakes.TypeMismatch, HEAD + "    y[i] = tile.softmax(x[i])\n           ^^^^^^^^^^^^^^^^^^\n", "tile.softmax needs a tile", "slice"),
+    "wide character before the mistake": (mistakes.UndefinedName, HEAD + "    größe = 1.0; y[i] = grüße2\n                        ^^^^^^\n", "'grüße2'", "'größe'"),
+}  # fmt: skip
+
+
+def split(text: str) -> tuple[str, int, int, int]:
+    """The text without its line of carets, and where they point: line, column, end column (1-based)."""
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.strip() and set(line.strip()) == {"^"})
+    marks = lines.pop(at)
+    start = len(marks) - len(marks.lstrip())
+    return "\n".join(lines) + "\n", at, start + 1, len(marks) + 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_mistake_names_its_place_and_its_remedy(case: str):
+    kind, marked, message, remedy = CASES[case]
+    text, line, column, end = split(marked)
+    with pytest.raises(TesseraError) as caught:
+        build(text, X, Y, A)
+    error = caught.value
+    assert type(error) is kind, str(error)
+    assert message in error.message
+    assert remedy in error.hint
+    assert (error.span.line, error.span.column) == (line, column), str(error)
+    shown_end = error.span.end_column if error.span.end_line == line else len(text.splitlines()[line - 1]) + 1
+    assert shown_end == end, str(error)
+    rendered = str(error).splitlines()
+    assert rendered[0] == f"{kind.code} {kind.title}: {error.message}"
+    assert rendered[2].endswith(text.splitlines()[line - 1])
+
+
+def raises(kind: type[TesseraError], text: str, *arguments: object, **options: object) -> TesseraError:
+    with pytest.raises(kind) as caught:
+        build(text, *arguments, **options)  # type: ignore[arg-type]
+    return caught.value
+
+
+def test_annotations():
+    error = raises(mistakes.BadAnnotation, "def k(x: f33[n]):\n    pass\n", X)
+    assert "did you mean 'f32'?" in error.hint
+    assert (error.span.line, error.span.column) == (2, 10)
+    raises(mistakes.BadAnnotation, "def k(x: f32[n + 1]):\n    pass\n", X)
+    raises(mistakes.NotDivisible, "def k(x: f32[n/tp]):\n    pass\n", X)
+    assert "f64" in raises(mistakes.ArgumentType, "def k(x: f32[n]):\n    pass\n", array(f64, 4)).message
+    assert "2 axes" in raises(mistakes.ArgumentType, "def k(x: f32[n, m]):\n    pass\n", X).message
+    raises(mistakes.ArgumentType, "def k(x: f32[n]):\n    pass\n", A)
+    raises(mistakes.ArgumentType, "def k(x: f32):\n    pass\n", X)
+    raises(mistakes.ArgumentType, "def k(x: i32):\n    pass\n", A)
+    raises(mistakes.ArgumentType, "def k(x: f32[n]):\n    pass\n", X, X)
+
+
+def test_declared_only():
+    error = raises(mistakes.NoImplementation, "def tp_gemm(A: f16[M, K]): ...\n", array(f16, 4, 4))
+    assert "its body is `...`" in error.message
+
+
+def test_shared_budget_says_by_how_much():
+    text = "def k(x: f32[n]):\n    s = tshared.alloc[f32](128, 32)\n    s[0, 0] = x[0]\n"
+    error = raises(mistakes.SharedOverflow, text, X, group=(128,), shared_limit=8192)
+    assert "16384 bytes of shared memory are allocated, 8192 more than the budget of 8192" in error.message
+    assert "shared(16_KiB)" in error.hint
+
+
+def test_kernel_options():
+    raises(mistakes.BadKernelOption, "def k(x: f32[n]):\n    pass\n", X, group=(0,))
+    raises(mistakes.BadKernelOption, "def k(x: f32[n]):\n    pass\n", X, group=(2048,))
+    raises(mistakes.BadKernelOption, "def k(x: f32[n]):\n    pass\n", X, shared_limit=-1)
+
+
+def test_literals_and_stores():
+    text = "def k(b: mut i8[n]):\n    i = tile.linear_id()\n    b[i] = 300\n"
+    assert "-128 to 127" in raises(mistakes.LiteralOverflow, text, array(i8, 4)).hint
+    text = "def k(b: mut i32[n], a: f32):\n    i = tile.linear_id()\n    b[i] = a\n"
+    assert "i32(...)" in raises(mistakes.LossyStore, text, array(i32, 4), A).hint
+
+
+def test_mma_extents_disagree():
+    text = "def g(A, B, C):\n    for m, n, k in tile.mma(A, B, C):\n        tile.mma_sync(m, n, k)\n"
+    error = raises(mistakes.DotShape, text, array(f32, 8, 16), array(f32, 8, 8), array(f32, 8, 8))
+    assert "A.shape[1] is 16 and B.shape[0] is 8" in error.message
+
+
+def test_outside_a_kernel():
+    from tessera.frontend.namespace import tile
+
+    with pytest.raises(mistakes.OutsideKernel, match=r"tile\.linear_id works only inside a kernel"):
+        tile.linear_id()
+
+
+def test_a_function_that_calls_itself():
+    def again(v):
+        return again(v)
+
+    text = "def k(x: f32[n], y: mut f32[n]):\n    i = tile.linear_id()\n    y[i] = again(x[i])\n"
+    assert "calls itself" in raises(mistakes.NotCallable, text, X, Y, namespace={"again": again}).message
