@@ -55,7 +55,7 @@ class Settings:
     worker_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        _check(self.target in TARGETS, "target", self.target, f"one of {', '.join(TARGETS)}")
+        _check(self.target.partition(":")[0] in TARGETS, "target", self.target, f"one of {', '.join(TARGETS)}")
         _check(self.threads >= 1, "threads", self.threads, "at least 1")
         _check(self.workers >= 1, "workers", self.workers, "at least 1")
         _check(self.cache_bytes >= 0, "cache_bytes", self.cache_bytes, "at least 0")

@@ -48,7 +48,9 @@ def parse_annotation(node: ast.expr | None, lookup: Lookup, span: Callable[[ast.
     head = _name(node.value)
     inside = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not inside or (head in ("mut", "tensor") and len(inside) != 1):
-        raise BadAnnotation(f"{ast.unparse(node)} is not a type", span(node), "write f32[n], mut[f32[n]] or tensor[f32]")
+        raise BadAnnotation(
+            f"{ast.unparse(node)} is not a type", span(node), "write f32[n], mut[f32[n]] or tensor[f32]"
+        )
     if head == "mut":
         inner = parse_annotation(inside[0], lookup, span)
         return Declared(inner.dtype, inner.array, inner.extents, mutable=True, named=True)

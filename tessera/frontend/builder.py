@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from tessera.core import dtypes
@@ -48,6 +49,7 @@ class Builder:
         self.knowledge = knowledge
         self.affine = Affine()
         self.weak: set[Value] = set()
+        self.regions: dict[Value, Region] = {}  # what each loaded tile was loaded from
         self._blocks: list[list[Op]] = [[]]
 
     # Blocks and operations
@@ -287,7 +289,9 @@ class Builder:
             self.affine.note_access(region.memory, starts)
             return self.value("read", (region.memory, *starts), Scalar(dtype), span, cache=cache)
         attributes: dict[str, Attribute] = {"extents": region.extents, "dropped": region.dropped, "cache": cache}
-        return self.value("load", (region.memory, *starts), Tile(dtype, region.shape), span, **attributes)
+        tile = self.value("load", (region.memory, *starts), Tile(dtype, region.shape), span, **attributes)
+        self.regions[tile] = region
+        return tile
 
     def store(self, region: Region, value: Value, span: Span, cache: str = "") -> None:
         """Write a value of the region's own dtype and shape."""
@@ -298,6 +302,20 @@ class Builder:
             return
         attributes: dict[str, Attribute] = {"extents": region.extents, "dropped": region.dropped, "cache": cache}
         self.emit("store", (region.memory, value, *starts), (), span, (), **attributes)
+
+    def accumulate(self, product: Value, start: Value) -> Value | None:
+        """Let the matrix product made just now start from `start`; None where it is none, or their types differ.
+
+        before: ``%p = dot %a, %b``, and `acc += %p`
+        after:  ``%p = dot %a, %b, %acc``
+        """
+        last = self._blocks[-1][-1] if self._blocks[-1] else None
+        if last is None or last.results != (product,) or last.opcode != "dot" or len(last.operands) != 2:  # noqa: PLR2004
+            return None
+        if start.type != product.type:
+            return None
+        self._blocks[-1][-1] = replace(last, operands=(*last.operands, start))
+        return product
 
     # Promotion
 

@@ -89,7 +89,6 @@ class Context:
         raise UndefinedName(f"nothing is named {name!r}", span, hint)
 
 
-
 def suggestion(name: str, known: list[str]) -> str:
     """The question `did you mean ...?` for the closest known name, or an empty string."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

@@ -28,6 +28,7 @@ from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Region, Shar
 from tessera.frontend.builder import dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context
 from tessera.frontend.describe import describe
+from tessera.frontend.edges import without_outside
 from tessera.frontend.memory import store
 from tessera.frontend.namespace import MATH, dtype_of
 
@@ -289,6 +290,7 @@ def softmax(context: Context, span: Span, x: object, axis: object = -1) -> Value
     value = _tile(context, x, span, "tile.softmax")
     if not dtype_of_value(value).is_float:
         value = context.builder.cast(value, dtypes.f32, span)
+    value = without_outside(context.builder, value, "max", _axis(value, axis, context, span), span)
     return context.builder.value("softmax", (value,), value.type, span, axis=_axis(value, axis, context, span))
 
 
@@ -307,6 +309,8 @@ def _reduction(kind: str) -> Handler:
         dtype = dtype_of_value(value)
         if dtype.kind == "bool" and kind == "sum":
             value, dtype = context.builder.cast(value, dtypes.i64, span), dtypes.i64
+        if kind != "sum":
+            value = without_outside(context.builder, value, kind, number, span)
         rest = () if number is None else tuple(e for i, e in enumerate(shape) if i != number)
         result = Tile(dtype, rest) if rest else Scalar(dtype)
         made = context.builder.value("reduce", (value,), result, span, kind=kind, axis=number)

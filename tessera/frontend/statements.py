@@ -130,8 +130,7 @@ class Statements:
         if isinstance(have, Value) and isinstance(have.type, Array | Shared):
             self._update(self.context.builder.whole(have), node, span)
             return
-        value = self.evaluator.binary(node.op, have, self.evaluator.evaluate(node.value), span)
-        self._bind(node.target, value)
+        self._bind(node.target, self._changed(node, have, span))
 
     def _update(self, region: Region, node: ast.AugAssign, span: Span) -> None:
         """Read, change and write one region; its indices are evaluated once."""
@@ -140,9 +139,16 @@ class Statements:
         region = Region(region.memory, starts, region.extents, region.dropped)
         memory.check_writable(self.context, region.memory, self.context.span(node.target))
         old = builder.load(region, span)
-        memory.store(
-            self.context, region, self.evaluator.binary(node.op, old, self.evaluator.evaluate(node.value), span), span
-        )
+        memory.store(self.context, region, self._changed(node, old, span), span)
+
+    def _changed(self, node: ast.AugAssign, old: object, span: Span) -> object:
+        """`old op value`; `acc += tile.dot(a, b)` continues acc's own sums, whatever the extent of a block is."""
+        value = self.evaluator.evaluate(node.value)
+        if isinstance(node.op, ast.Add) and isinstance(value, Value) and isinstance(old, Value):
+            accumulated = self.context.builder.accumulate(value, old)
+            if accumulated is not None:
+                return accumulated
+        return self.evaluator.binary(node.op, old, value, span)
 
     def _bind(self, target: ast.expr, value: object) -> None:
         span = self.context.span(target)

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources
-from tessera.core.mistakes import MissingSchedule
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.targets import Target
 from tessera.runtime.bind import Binder
-from tessera.runtime.grid import Grid
+from tessera.runtime.grid import Grid, GridRule
 from tessera.runtime.interpret.run import Report, run
 
 TARGET = Target("interpret", "")
@@ -25,9 +24,19 @@ def interpreted_artifact(program: Program) -> Artifact:
         bindings.append(Binding(parameter.name, kind, parameter.mutable, parameter.span))
     symbols = tuple((s.name, s.parameter, s.axis, s.scale) for s in program.symbols)
     return Artifact(
-        "", program.name, TARGET, b"", "", tuple(bindings), symbols, (), LaunchRule("single"), Resources(),
+        "", program.name, TARGET, b"", "", tuple(bindings), symbols, (), _rule(program), Resources(),
         bounded=False, source=program.source, span=program.span,
     )  # fmt: skip
+
+
+def _rule(program: Program) -> LaunchRule:
+    extents, kind = program.domain.extents, program.domain.kind
+    if kind == "single":
+        return LaunchRule("single")
+    if kind == "lanes" and program.group is None:
+        return LaunchRule("lanes", extents, lanes_per_group=1)
+    group = program.group or (1,)
+    return LaunchRule("groups", extents, group) if kind == "lanes" else LaunchRule("groups", group=group, count=extents)
 
 
 class Interpreter:
@@ -43,6 +52,7 @@ class Interpreter:
         self._program = program
         self._sanitize = sanitize
         self._binder = Binder(self.artifact, scalars)
+        self._grid = GridRule(self.artifact, self._binder.symbol)
 
     def __call__(self, *arguments: object, grid: Grid | None = None) -> None:
         """Run the program on `arguments`; raises the TesseraError of whatever is wrong with them or is found."""
@@ -60,11 +70,8 @@ class Interpreter:
         for name, *_ in self.artifact.symbols:
             index, scale = self._binder.symbol(name)
             symbols[name] = int(facts[index]) * scale
-        if grid is None and self._program.domain.kind == "lanes" and not self._program.domain.extents:
-            raise MissingSchedule(
-                f"nothing tells how many lanes {self._program.name} needs", self._program.span,
-                f"give a grid: {self._program.name}[blocks, threads](...)",
-            ).with_source(self._program.source)  # fmt: skip
+        if self._grid.shape(facts, grid).units == 0:
+            return True
         self.report = run(
             self._program, arguments, symbols=symbols, sanitize=self._sanitize,
             grid=grid.blocks if grid is not None else None, group=grid.threads if grid is not None else None,

@@ -131,7 +131,7 @@ def test_copy_gives_the_text_of_the_level(show, view: IrView, browser) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_either_theme(show, scheme: str) -> None:
     page = show(scheme=scheme)
-    page.click(f'{SOURCE} [data-i="4"]')
+    page.click(f'{LEVEL} [data-i="5"]')
     # WCAG's contrast of every kind of text on what is behind it.
     worst = page.evaluate(
         """() => {

@@ -50,18 +50,27 @@ HEAD = "def k(x: f32[n], y: mut f32[n]):\n    i = tile.linear_id()\n"
 
 
 def test_literals_take_the_dtype_of_what_they_meet():
-    program = build("def k(x: f64[n], y: mut f64[n]):\n    i = tile.linear_id()\n    y[i] = x[i] * 2 + 0.5\n", array(f64, 4), array(f64, 4))
+    program = build(
+        "def k(x: f64[n], y: mut f64[n]):\n    i = tile.linear_id()\n    y[i] = x[i] * 2 + 0.5\n",
+        array(f64, 4),
+        array(f64, 4),
+    )
     constants = [op for op in program.body.walk() if op.opcode == "const"]
     assert [(op.attributes["value"], op.result.type) for op in constants] == [(2, Scalar(f64)), (0.5, Scalar(f64))]
 
 
 def test_a_carried_literal_takes_the_dtype_that_the_loop_gives_it():
-    text = "def k(x: f64[n], y: mut f64[n]):\n    acc = 0.0\n    for j in range(n):\n        acc += x[j]\n    y[0] = acc\n"
+    text = (
+        "def k(x: f64[n], y: mut f64[n]):\n    acc = 0.0\n    for j in range(n):\n        acc += x[j]\n    y[0] = acc\n"
+    )
     loop = next(op for op in build(text, array(f64, 4), array(f64, 4)).body.walk() if op.opcode == "for")
     assert [r.type for r in loop.results] == [Scalar(f64)]
 
 
-@pytest.mark.parametrize(("a", "b", "expected"), [(f16, f32, f32), (f16, bf16, f32), (i32, i64, i64), (u8, i32, i32), (i32, f16, f16), (boolean, i32, i32)])
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [(f16, f32, f32), (f16, bf16, f32), (i32, i64, i64), (u8, i32, i32), (i32, f16, f16), (boolean, i32, i32)],
+)
 def test_promotion(a, b, expected):
     text = "def k(x, y, z):\n    i = tile.linear_id()\n    z[i] = tile.cast(x[i] + y[i], f32)\n"
     program = build(text, array(a, 4), array(b, 4), V)
@@ -77,7 +86,11 @@ def test_constants_fold():
 
 
 def test_only_extents_of_tiles_are_fixed():
-    program = build("def k(x: f32[n, m], y: mut f32[n, m]):\n    for b in tile.range(x, axis=0, step=8):\n        y[b] = x[b] * 2.0\n", M, M)
+    program = build(
+        "def k(x: f32[n, m], y: mut f32[n, m]):\n    for b in tile.range(x, axis=0, step=8):\n        y[b] = x[b] * 2.0\n",
+        M,
+        M,
+    )
     assert [p.value.type.shape for p in program.parameters] == [("n", 64), ("n", 64)]
 
 
@@ -111,7 +124,10 @@ def test_a_nested_return_skips_everything_that_follows():
 
 
 def test_break_and_continue():
-    text = HEAD + "    acc = 0.0\n    for j in range(n):\n        if x[j] < 0.0:\n            continue\n        if j > i:\n            break\n        acc += x[j]\n    y[i] = acc\n"
+    text = (
+        HEAD
+        + "    acc = 0.0\n    for j in range(n):\n        if x[j] < 0.0:\n            continue\n        if j > i:\n            break\n        acc += x[j]\n    y[i] = acc\n"
+    )
     program = build(text, V, V)
     assert "while" in opcodes(program)
     assert "for" not in opcodes(program)
@@ -155,7 +171,12 @@ def test_tuning_parameters_go_before_everything():
 
 
 def test_divided_extents_bind_the_whole():
-    program = build("def k(a: f32[K/tp], c: mut f32[n]):\n    i = tile.linear_id()\n    if i < K:\n        c[i] = a[i]\n", V, V, namespace={"tp": 4})
+    program = build(
+        "def k(a: f32[K/tp], c: mut f32[n]):\n    i = tile.linear_id()\n    if i < K:\n        c[i] = a[i]\n",
+        V,
+        V,
+        namespace={"tp": 4},
+    )
     assert [(s.name, s.parameter, s.scale) for s in program.symbols] == [("K", 0, 4), ("K/tp", 0, 1), ("n", 1, 1)]
 
 
@@ -164,7 +185,11 @@ def test_divided_extents_bind_the_whole():
     [
         (HEAD + "    if i < n:\n        y[i] = x[i]\n", None, ("lanes", ("n",))),
         (HEAD + "    y[i] = x[i]\n", None, ("lanes", ("n",))),
-        ("def k(x: f32[n], y: mut f32[m]):\n    i = launch.thread_id()\n    if i < m:\n        y[i] = x[0]\n", (128,), ("lanes", ("m",))),
+        (
+            "def k(x: f32[n], y: mut f32[m]):\n    i = launch.thread_id()\n    if i < m:\n        y[i] = x[0]\n",
+            (128,),
+            ("lanes", ("m",)),
+        ),
         ("def k(x: f32[n], y: mut f32[m]):\n    y[group_linear_id()] = x[0]\n", (128,), ("groups", ("m",))),
         ("def k(x: f32[n], y: mut f32[m]):\n    y[0] = x[0]\n", None, ("single", ())),
     ],
@@ -184,3 +209,13 @@ def test_every_operation_points_into_the_text():
     multiply = next(op for op in program.body.walk() if op.opcode == "reduce")
     line = lines[multiply.span.line - 1]
     assert line[multiply.span.column - 1 : multiply.span.end_column - 1] == "reduce_sum(smem)"
+
+
+def test_adding_a_dot_in_place_continues_its_sums():
+    text = "def k(a: f32[16, 64], c: mut f32[16, 16]):\n    acc = tile.zeros((16, 16))\n    for k in range(0, 64, 16):\n        acc += tile.dot(a[:, k:k+16], a[:, k:k+16].T)\n    c[:] = acc\n"
+    program = build(text, array(f32, 16, 64), array(f32, 16, 16))
+    dot = next(op for op in program.body.walk() if op.opcode == "dot")
+    assert len(dot.operands) == 3
+    assert "add" not in opcodes(program)
+    kept = build(text.replace("acc += ", "acc = acc * 1.0 + "), array(f32, 16, 64), array(f32, 16, 16))
+    assert "add" in opcodes(kept)

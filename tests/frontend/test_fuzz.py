@@ -68,9 +68,15 @@ def graft(text: str, rng: random.Random) -> str:
         parent = rng.choice(parents)
         if rng.random() < 0.25 and isinstance(getattr(parent, "body", None), list) and parent.body:
             at, donor = rng.randrange(len(parent.body)), rng.choice([n for n in parents if isinstance(n, ast.stmt)])
-            parent.body[at : at + rng.randint(0, 1)] = [copy.deepcopy(donor)] if not isinstance(donor, ast.FunctionDef) else []
+            parent.body[at : at + rng.randint(0, 1)] = (
+                [copy.deepcopy(donor)] if not isinstance(donor, ast.FunctionDef) else []
+            )
             continue
-        fields = [(name, value) for name, value in ast.iter_fields(parent) if isinstance(value, ast.expr) and name != "annotation"]
+        fields = [
+            (name, value)
+            for name, value in ast.iter_fields(parent)
+            if isinstance(value, ast.expr) and name != "annotation"
+        ]
         if fields:
             name, _ = rng.choice(fields)
             expressions = [n for n in ast.walk(tree) if isinstance(n, ast.expr)]

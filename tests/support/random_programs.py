@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from support.interpret_programs import Writer
 from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u32
-from tessera.core.program.program import Block, Domain, Program, Value
+from tessera.core.program.program import Domain, Program, Value
+from tessera.core.program.text import to_text
 from tessera.core.program.types import Scalar
 
 DTYPES = (f32, f64, f16, bf16, i64, i32, i16, i8, u32, u8)
@@ -37,28 +38,7 @@ class Case:
     arguments: Callable[[], list[Any]]
 
     def __repr__(self) -> str:
-        return f"{self.groups} groups of {self.lanes} lanes, {self.symbols}\n" + "\n".join(printed(self.program))
-
-
-def printed(program: Program) -> list[str]:
-    """The program as text, values numbered, for a failing example."""
-    names: dict[Value, str] = {p.value: p.name for p in program.parameters}
-
-    def name(value: Value) -> str:
-        return names.setdefault(value, f"%{len(names)}")
-
-    def lines(block: Block, indent: str) -> list[str]:
-        text: list[str] = []
-        for op in block.ops:
-            left = ", ".join(f"{name(v)}: {v.type}" for v in op.results)
-            details = [name(v) for v in op.operands] + [f"{k}={v}" for k, v in op.attributes.items()]
-            text.append(f"{indent}{left}{' = ' if left else ''}{op.opcode} {', '.join(details)}")
-            for region in op.regions:
-                text.append(f"{indent}  ({', '.join(name(v) for v in region.arguments)}):")
-                text += lines(region, indent + "    ")
-        return text
-
-    return lines(program.body, "  ")
+        return f"{self.groups} groups of {self.lanes} lanes, {self.symbols}\n" + to_text(self.program)
 
 
 @dataclass

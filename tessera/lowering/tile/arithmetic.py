@@ -66,6 +66,7 @@ class Arithmetic:
         if opcode in _IDENTITY_ON_INTEGERS:
             return values[0]
         compound: dict[str, Callable[[Scalar | Tile, list[Any], Sequence[Interval | None]], Any]] = {
+            "div": self._integer_quotient,
             "floordiv": self._floordiv,
             "mod": self._mod,
             "shl": self._shift_left,
@@ -179,6 +180,14 @@ class Arithmetic:
         if kind.dtype.is_float:
             return self._divmod_of_floats(kind, values, 1)
         return self._integer_divmod(kind, values, known)[1]
+
+    def _integer_quotient(self, kind: Scalar | Tile, values: list[Any], _: Sequence[Interval | None]) -> Any:
+        """Quotient towards zero; 0 for a divisor of 0."""
+        a, b = values
+        by_zero = self._is(kind, b, 0)
+        name = "arith.divsi" if kind.dtype.kind == "int" else "arith.divui"
+        quotient = self._op(name, [a, self._safe_divisor(kind, a, b, by_zero)], kind)
+        return self.select(by_zero, self._const(0, kind), quotient)
 
     def _integer_divmod(
         self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]

@@ -103,14 +103,17 @@ def out_of_bounds(launch: Launch, memory: Memory, index: Sequence[int], now: Acc
     """An index outside its array."""
     shape = memory.data.shape
     place = ", ".join(str(i) for i in index)
-    size = f"{shape[0]} elements" if len(shape) == 1 else f"shape ({', '.join(map(str, shape))})"
+    words = memory.extents or shape
+    parts = [f"{word} = {n}" if isinstance(word, str) else str(n) for word, n in zip(words, shape, strict=True)]
+    size = f"{parts[0]} elements" if len(shape) == 1 else f"shape ({', '.join(parts)})"
     axis = next((k for k, (i, n) in enumerate(zip(index, shape, strict=True)) if not 0 <= i < n), 0)
+    limit = f"< {words[axis]}" if index[axis] >= 0 else ">= 0"
+    which = "index" if len(shape) == 1 else f"index {axis}"
     instead = "the write does nothing" if now.writes else "the read gives 0"
     return mistakes.OutOfBounds(
         f"{_who(launch, now)} {_verb(now)} {memory.name}[{place}], but {memory.name} has {size}",
         now.op.span,
-        f"guard it: `if {'index' if len(shape) == 1 else f'index {axis}'} < {shape[axis]}:` "
-        f"(without the sanitizer {instead})",
+        f"guard it: `if {which} {limit}:` (without the sanitizer {instead})",
     )
 
 

@@ -83,27 +83,27 @@ def launch_geometry(
     """Return the geometry of one launch; `grid` and `group` are what the user asked for, if anything.
 
     * domain "single": one group; the lanes of its group are those of `tile[...]`, else one
-    * `tile[...]`: groups of that many lanes, as many as `grid` says, or as the symbol `grid_groups` is bound to, or
-      enough to cover the domain
-    * otherwise: one group of the whole domain, which is grid x group, or the largest extent
+    * domain "groups", or `tile[...]`: groups of that many lanes, as many as `grid` says, else as the domain says, or
+      enough to cover it
+    * otherwise: one group of the whole domain, all its lanes on axis 0: grid x group, or the largest extent
     """
     if program.domain.kind == "single":
         return Geometry((1, 1, 1), _padded(program.group or (1,)))
-    if program.group is None and grid is None and group is None:
-        return Geometry((1, 1, 1), (_domain(program, symbols), 1, 1))
-    if program.group is None:
-        whole = zip(_padded(grid or (1,)), _padded(group or (1,)), strict=True)
-        return Geometry((1, 1, 1), _padded(tuple(blocks * lanes for blocks, lanes in whole)))
-    lanes = _padded(group or program.group)
-    if grid is None:
-        count = symbols.get("grid_groups", -(-_domain(program, symbols) // prod(lanes)))
-        return Geometry((count, 1, 1), lanes)
-    return Geometry(_padded(grid), lanes)
+    grouped = program.group is not None or program.domain.kind == "groups"
+    lanes = _padded(group or program.group or (1,))
+    if grid is not None:
+        return Geometry(_padded(grid), lanes) if grouped else Geometry((1, 1, 1), (prod(grid) * prod(lanes), 1, 1))
+    extent = _domain(program, symbols)
+    if program.domain.kind == "groups":
+        return Geometry((extent, 1, 1), lanes)
+    return Geometry((-(-extent // prod(lanes)), 1, 1), lanes) if grouped else Geometry((1, 1, 1), (extent, 1, 1))
 
 
 def _domain(program: Program, symbols: Mapping[str, int]) -> int:
     extents = program.domain.extents
-    return max((symbols[extent] if isinstance(extent, str) else extent for extent in extents), default=1)
+    if not extents:
+        raise ValueError(f"the number of lanes of {program.name} cannot be derived: a grid must be given")
+    return max(symbols[extent] if isinstance(extent, str) else extent for extent in extents)
 
 
 def _padded(shape: tuple[int, ...]) -> Shape:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessera.core.dtypes import DType
+from tessera.core.program.types import Extent
 from tessera.runtime.interpret.rounding import Numbers
 
 POISON: Final = 0xA5
@@ -18,12 +19,14 @@ POISON: Final = 0xA5
 class Memory:
     """A parameter's array, or a buffer of the group's shared memory.
 
-    `name` is what the user calls it; `data` is the caller's own array (of any strides) when not `shared`.
+    `name` is what the user calls it; `data` is the caller's own array (of any strides) when not `shared`; `extents` are
+    its shape in the user's words (numbers or symbols), where known.
     """
 
     name: str
     data: NDArray[Any]
     shared: bool = False
+    extents: tuple[Extent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,7 +86,7 @@ def _bind(value: Value, argument: Argument) -> Any:
         raise TypeError(f"parameter {value.name} needs an array")
     if argument.dtype != value.type.dtype.numpy or argument.ndim != len(value.type.shape):
         raise TypeError(f"{value.name} is {value.type}, not an array of {argument.dtype} with rank {argument.ndim}")
-    return Memory(value.name, argument)
+    return Memory(value.name, argument, extents=value.type.shape)
 
 
 def _windows(program: Program, geometry: Geometry, varying: frozenset[Value]) -> Iterator[Window]:

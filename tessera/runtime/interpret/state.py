@@ -85,8 +85,8 @@ class State:
         if new is old or not (self.mask & ~chosen).any():
             return new
         if isinstance(of.type, Scalar):
-            merged: Numbers = np.where(chosen, new, old)
-            return merged
+            sides: tuple[Numbers, Numbers] = (new, old)
+            return np.where(chosen, *sides)
         if isinstance(of.type, Tile):
             raise lane_dependent(of, of.span)
         return choose(chosen, new, old)

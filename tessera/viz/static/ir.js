@@ -9,6 +9,7 @@
   const HUES = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#b3a300", "#8c7bd1"];
   const SIGNS = { "+": "new", "~": "changed", ">": "moved" };
   const CHUNK = 200;
+  const ROW = 18;
 
   // A tokenizer small enough to send with every output: one regular expression a language.
   const WORDS = {
@@ -36,9 +37,9 @@
       ["0", "-?\\b\\d[\\w.+]*"],
     ],
     asm: [
-      ["x", "#.*|//.*|;\\s*$"],
+      ["x", "#.*|//.*|;\\s*$|/\\*.*?\\*/"],
       ["s", "\"(?:[^\"\\\\]|\\\\.)*\""],
-      ["k", "^\\s*(?:/\\*[\\da-f]+\\*/)?\\s*(?:@!?%?\\w+\\s+)?\\.?[A-Za-z][\\w.]*(?=\\s|;|$)"],
+      ["k", "(?<=^\\s*(?:/\\*[\\da-f]+\\*/)?\\s*(?:@!?%?\\w+\\s+)?)\\.?[A-Za-z][\\w.]*(?=\\s|;|$)"],
       ["v", "%[\\w.]+|\\b(?:[xyz]mm\\d+|[re]?[abcd]x|[re]?[sd]i|[re]?[sbi]p|r\\d+[dwb]?|k[0-7]|U?[RP]\\d+|U?[RP][ZT])\\b"],
       ["0", "[-+]?\\b(?:0x)?\\d[\\w.]*"],
     ],
@@ -95,7 +96,9 @@
         let html = "";
         for (let i = start; i < stop; i++) html += this.ghostRows(gone.get(i)) + this.row(i);
         if (stop === lines.length) html += this.ghostRows(gone.get(stop));
-        chunks.push(`<div class="tsr-chunk" role="presentation">${html}</div>`);
+        // The exact height, so that scrolling to a row that was never drawn finds it.
+        const tall = (html.match(/<div /g) || []).length * ROW;
+        chunks.push(`<div class="tsr-chunk" role="presentation" style="contain-intrinsic-block-size:${tall}px">${html}</div>`);
       }
       this.box.innerHTML = `<div class="tsr-rows" role="presentation">${chunks.join("")}</div>`;
       this.rows = new Map([...this.box.querySelectorAll("[data-i]")].map((row) => [Number(row.dataset.i), row]));
@@ -164,8 +167,12 @@
       this.focusable(after ?? marked[step > 0 ? 0 : marked.length - 1], true);
     }
 
+    top(row) {
+      return row.getBoundingClientRect().top - this.box.getBoundingClientRect().top + this.box.scrollTop;
+    }
+
     reveal(row) {
-      const [top, tall] = [row.offsetTop, this.box.clientHeight];
+      const [top, tall] = [this.top(row), this.box.clientHeight];
       if (top < this.box.scrollTop + 20 || top > this.box.scrollTop + tall - 40) this.box.scrollTop = top - tall / 3;
     }
 
@@ -185,7 +192,7 @@
       // The ruler maps the whole text to the height of the box, once the text is taller than it.
       const tall = Math.max(this.box.scrollHeight, this.box.clientHeight, 1);
       const shown = ticks.filter((i, at) => at === 0 || i - ticks[at - 1] > this.lines.length / 300);
-      this.ruler.replaceChildren(...shown.map((i) => make("i", { style: `top:${(100 * this.rows.get(i).offsetTop) / tall}%` })));
+      this.ruler.replaceChildren(...shown.map((i) => make("i", { style: `top:${(100 * this.top(this.rows.get(i))) / tall}%` })));
       if (first && self === null) this.reveal(first);
     }
 
@@ -310,16 +317,16 @@
         if (at) bar.append(make("span", { class: "tsr-then", "aria-hidden": "true" }, "›"));
         const deltas = make("span", { class: "tsr-delta" });
         const badge = make("span");
-        this.badges.set(pane, badge);
         const { fresh, changed, gone } = pane.counts;
         for (const [count, sign, kind] of [[fresh, "+", "p"], [changed, "~", "c"], [gone, "−", "m"]])
           if (count) deltas.append(make("i", { class: `tsr-${kind}` }, sign + count));
         const quiet = at > 0 && !fresh && !changed && !gone;
         const chosen = index === this.chosen[pane.level];
+        if (chosen || !quiet) this.badges.set(pane, badge);
         const told = at === 0 ? "as built from the kernel" : quiet ? "changed nothing" : `${fresh} new, ${changed} changed or moved, ${gone} gone`;
         bar.append(make("button", { type: "button", role: "radio", class: "tsr-stage" + (quiet ? " tsr-same" : ""), "aria-checked": String(chosen),
           tabindex: chosen ? "0" : "-1", title: `${pane.stage}: ${told}`, "data-pane": index,
-          onclick: () => this.choose(index) }, pane.stage, deltas, badge));
+          "aria-label": `${pane.stage}: ${told}`, onclick: () => this.choose(index) }, quiet && !chosen ? "○" : pane.stage, deltas, badge));
       });
       bar.append(make("span", { class: "tsr-grow" }), make("button", { type: "button", class: "tsr-toggle", "aria-pressed": String(this.changes),
         title: "mark what this pass changed: + new, ~ changed, ↕ moved, − gone", onclick: () => { this.changes = !this.changes; this.layout(); } },

@@ -1,6 +1,6 @@
 """What lane code is emitted with: the lane value of every Tile IR value that is defined, and where a group stands."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,6 @@ from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.kernel import Kernel
 from tessera.lowering.target.cpu.shapes import Shape, Shapes
-from tessera.lowering.target.cpu.tree import Node
 from tessera.lowering.target.cpu.vectors import Lane, Linear, Prefix, Scalar, Scope, Vector, Vectors
 
 
@@ -36,13 +35,13 @@ class Position:
 
 @dataclass(slots=True)
 class Code:
-    """The state of code emission.  `restore` finds a value that was computed in an earlier stretch of lane code."""
+    """The state of code emission."""
 
     kernel: Kernel
     shapes: Shapes
     group: tuple[int, ...] | None
     position: Position = field(default_factory=Position)
-    restore: Callable[[Any], Lane | None] = field(default=lambda value: None)
+    arrays: dict[Any, ArrayRef] = field(default_factory=dict[Any, ArrayRef])
 
     @property
     def emit(self) -> Emitter:
@@ -70,7 +69,7 @@ class Code:
 
     def lane(self, value: Any) -> Lane:
         """The lane value of a Tile IR value."""
-        found = self.vectors.scope.find(value) or self.restore(value)
+        found = self.vectors.scope.find(value)
         if found is None:
             place = spans(value.owner.location) if hasattr(value.owner, "location") else ()
             msg = f"a value is used before it is defined: {value}"
@@ -132,10 +131,3 @@ class Code:
             strides[axis] = strides[axis + 1] * shape[axis + 1]
         extents = tuple(self.vectors.constant(extent, "i64") for extent in shape)
         return ArrayRef(pointer, extents, tuple(strides), kind.element_type)
-
-    arrays: dict[Any, ArrayRef] = field(default_factory=dict[Any, ArrayRef])
-
-
-def attributes_of(node: Node) -> dict[str, Any]:
-    """All attributes of an operation, to give to one like it."""
-    return {named.name: named.attr for named in node.op.attributes} if len(node.op.attributes) else {}

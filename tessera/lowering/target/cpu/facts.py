@@ -67,8 +67,6 @@ class Facts:
 
     def once(self, node: Node) -> bool:
         """Whether this very operation runs once a group: barriers, tiles, writes that no lane differs in."""
-        if node.blocks:
-            return False
         if self.synchronizes(node) or node.has_tiles:
             return True
         return node.name in _WRITES and all(self._shapes.of(v).kind == "uniform" for v in node.operands)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tessera.core.artifact import Slot
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
-from tessera.core.program.types import Array, Scalar, Shared
+from tessera.core.program.types import Array, Scalar
 from tessera.core.tile.types import element, stored
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import ArrayRef
@@ -137,10 +137,6 @@ class Kernel:
         """The address of a reserved place."""
         return self.offset(self._scratch, offset)
 
-    def shared(self, kind: Shared) -> Any:
-        """The address of a new buffer in the group's shared memory."""
-        self.shared_bytes += kind.bytes
-        return self.scratch(kind.bytes)
 
     def offset(self, pointer: Any, offset: int) -> Any:
         """`pointer` plus a constant number of bytes."""

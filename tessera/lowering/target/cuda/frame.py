@@ -214,6 +214,9 @@ class Frame:
             total = ir.IntegerAttr.get(self._scratch_size.type, self.scratch_bytes)
             self._scratch_size.owner.attributes["value"] = total
         size = self.shared.peak
+        if not size:
+            self.shared_base.owner.erase()
+            return
         dynamic = size > STATIC_LIMIT
         attributes = {
             "sym_name": ir.StringAttr.get(SHARED_SYMBOL),
@@ -222,8 +225,6 @@ class Frame:
             "addr_space": "3 : i32",
             "alignment": "1024 : i64",
         }
-        if not dynamic:
-            attributes["value"] = ir.Attribute.parse("unit")
         before, build.point = build.point, ir.InsertionPoint.at_block_begin(module_block)
         build.create("llvm.mlir.global", attributes=attributes, regions=1)
         build.point = before

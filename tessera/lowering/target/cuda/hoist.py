@@ -14,6 +14,7 @@ _PURE = frozenset(
     f"tessera.{name}"
     for name in ("load", "reduce", "dot", "broadcast", "reshape", "transpose", "arange", "id", "dim")
 )  # fmt: skip
+_SYNCHRONISING = frozenset(("tessera.barrier", "tessera.group_sync", "tessera.shuffle"))
 
 
 def hoist_tiles(function: Any) -> Uniformity:
@@ -36,15 +37,17 @@ def _hoist(facts: Uniformity, branch: Any, block: Any) -> None:
     if not any(is_tile(v.type) for op in operations for v in op.results):
         return
     written: set[int] = set()
+    synchronised = False
     stuck: set[Any] = set()
     for op in operations:
         inner = [op, *(o for region in op.regions for b in region.blocks for o in walk(b))]
         free = not any(v in stuck for v in op.operands) and not any(facts.varies(v) for v in (*op.operands, *op.results))
-        if free and _is_pure(op) and not _reads(facts, op) & written:
+        if free and _is_pure(op) and not _reads(facts, op) & written and not (synchronised and _reads(facts, op)):
             op.move_before(branch)
             continue
         stuck.update(op.results)
         for one in inner:
+            synchronised = synchronised or one.name in _SYNCHRONISING
             if one.name in WRITES:
                 written.add(facts.memory_class(one.operands[WRITES[one.name]]))
 

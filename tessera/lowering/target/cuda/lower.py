@@ -213,7 +213,12 @@ class Lowering:
 
     def _id(self, op: Any) -> None:
         axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
-        self.env[op.results[0]] = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
+        value = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
+        self.env[op.results[0]] = value
+        # The value may have been computed where the function begins: that code now stands for this operation.
+        owner = None if isinstance(value, int) or isinstance(value.owner, ir.Block) else value.owner.operation
+        if owner is not None and not identities(owner.location):
+            owner.location = op.location
 
     def _dim(self, op: Any) -> None:
         self.env[op.results[0]] = self.symbol(ir.StringAttr(op.attributes["symbol"]).value)
@@ -254,7 +259,8 @@ class Lowering:
             message = "a barrier in a kernel whose one group is the whole launch"
             raise NotOnCuda(message, hint="give the group's size: `@kernel tile[(128,)]`")
         if self.copies:
-            self.build.create("nvvm.cp.async.wait.all")
+            self.build.create("nvvm.cp.async.commit.group")
+            self.build.create("nvvm.cp.async.wait.group", attributes={"n": "0 : i32"})
         self.sync.barrier(divergent=self.facts.is_divergent(op))
         self.hazards.clear()
 

@@ -1,0 +1,76 @@
+"""What a call's arguments are, as the frontend and the plan table see them."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from tessera.core.dtypes import boolean, f32, from_numpy, i64
+from tessera.core.mistakes import ArgumentType, NotAnArray
+from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
+from tessera.runtime.arrays import AnyArray, as_array, is_array
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A call's arguments.
+
+    key: all of their types but no extents: two calls of one key differ in extents and values alone
+    types: the Python type of each scalar, `object` for arrays
+    """
+
+    arguments: tuple[Argument, ...]
+    key: tuple[object, ...]
+    types: tuple[type, ...]
+
+
+def describe_arguments(values: tuple[object, ...], names: tuple[str, ...]) -> Described:
+    """Describe `values`, the arguments for the parameters `names`.
+
+    Raises NotAnArray, WrongDevice, ArgumentType for what no kernel can take.
+    """
+    arguments: list[Argument] = []
+    key: list[object] = []
+    types: list[type] = []
+    for value, name in zip(values, names, strict=True):
+        argument = _array(value, name) if is_array(value) else _scalar(value, name)
+        arguments.append(argument)
+        if isinstance(argument, ArrayArgument):
+            key.append((argument.dtype.name, len(argument.shape), argument.contiguous))
+            types.append(object)
+        else:
+            key.append(type(value))
+            types.append(type(value))
+    return Described(tuple(arguments), tuple(key), tuple(types))
+
+
+def plain(value: object) -> object:
+    """A 0-d array as the scalar it holds; everything else as it is."""
+    if isinstance(value, np.ndarray) and cast("AnyArray", value).ndim == 0:
+        return cast("object", cast("AnyArray", value)[()])
+    return cast("object", value)
+
+
+def _array(value: object, name: str) -> ArrayArgument:
+    array = as_array(value, name)
+    dtype = from_numpy(array.dtype)
+    if dtype is None:
+        raise ArgumentType(f"{name} holds {array.dtype}, which Tessera has no type for", hint="convert it, e.g. to float32")
+    return ArrayArgument(dtype, array.shape, bool(array.flags.c_contiguous))
+
+
+def _scalar(value: object, name: str) -> ScalarArgument:
+    if isinstance(value, np.generic):
+        dtype = from_numpy(cast("Any", value).dtype)
+        if dtype is not None:
+            return ScalarArgument(dtype)
+    elif isinstance(value, bool):
+        return ScalarArgument(boolean)
+    elif isinstance(value, int):
+        return ScalarArgument(i64)
+    elif isinstance(value, float):
+        return ScalarArgument(f32)
+    kind = type(cast("object", value)).__name__
+    shown = repr(value) if value is None or isinstance(value, str | complex) else f"a {kind}"
+    hint = f"pass np.asarray({name})" if isinstance(value, list | tuple | range) else "pass a NumPy array, or a number"
+    raise NotAnArray(f"{name} is {shown}; a kernel takes arrays and numbers", hint=hint)

@@ -1,0 +1,69 @@
+"""Run text in Tessera syntax: a cell's kernels and host code, in a namespace that also knows the language's names."""
+
+import builtins
+import hashlib
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from tessera.core.errors import TesseraError
+from tessera.frontend.namespace import LANGUAGE
+from tessera.frontend.read import read_cell
+from tessera.kernels import Kernel, kernel
+
+
+@dataclass(frozen=True, slots=True)
+class CellRun:
+    """What a cell defined: its kernels by name, in the order of the text."""
+
+    kernels: dict[str, Kernel]
+
+
+def language_names() -> dict[str, Any]:
+    """Every name that a cell may use without importing it: the language's, `kernel`, and `autotune`."""
+    from tessera import autotune  # noqa: PLC0415 - it imports this package
+
+    return {**LANGUAGE, "kernel": kernel, "autotune": autotune, "TesseraError": TesseraError}
+
+
+def run_cell(
+    text: str, namespace: MutableMapping[str, Any], *, name: str, first_line: int = 1, label: str = ""
+) -> CellRun:
+    """Run a cell of Tessera syntax in `namespace`, where everything it defines lands.
+
+    `name` is the file name that tracebacks show, `first_line` the number of the text's first line in it, `label` what
+    a person calls it ("Cell In[3]").  The language's names are visible to the cell's code without being put into
+    `namespace`; a name that `namespace` holds goes first.  Raises SyntaxMistake for text that is not Tessera, and
+    whatever the cell's own code raises.
+    """
+    cell = read_cell(text, name, first_line, label)
+    code = compile(cell.tree, name, "exec", dont_inherit=True)
+    names = dict(namespace)
+    had = "__builtins__" in namespace
+    before = namespace.get("__builtins__")
+    # Functions keep the builtins of the moment they are defined in: this reaches all code of the cell, also when it
+    # is called later, and leaves the namespace clean.
+    namespace["__builtins__"] = {**vars(builtins), **language_names()}
+    try:
+        exec(code, namespace)  # noqa: S102 - running the user's cell is the purpose  # pyright: ignore[reportArgumentType]
+    finally:
+        if had:
+            namespace["__builtins__"] = before
+        else:
+            del namespace["__builtins__"]
+    wanted = [source.name for source in cell.kernels]
+    found = {k: namespace[k] for k in wanted if isinstance(namespace.get(k), Kernel) and namespace[k] is not names.get(k)}
+    return CellRun(found)
+
+
+def compile_source(text: str, name: str | None = None) -> ModuleType:
+    """Return a module with everything that `text`, in Tessera syntax, defines.
+
+    `name` is what errors call it; left out, it is made from the text.  Raises SyntaxMistake.
+    """
+    digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    file = name or f"<tessera {digest}>"
+    module = ModuleType(f"tessera_source_{digest}", "Compiled from Tessera source.")
+    run_cell(text, vars(module), name=file)
+    return module

@@ -1,0 +1,108 @@
+"""One kernel compiled for one set of argument types: what `kernel.compile` returns and `kernel.last` holds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from tessera.core.artifact import Artifact
+from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.listing import LEVELS, Listing
+from tessera.core.mistakes import UnknownLevel
+from tessera.core.program.program import Program
+from tessera.core.targets import Target
+from tessera.lowering.cache import Entry
+
+Observe = Callable[["Compiled"], Entry]
+"""Compiles again and records every level; asked only when somebody looks."""
+
+
+class IrText(str):
+    """The text of one level; `listing` links each of its lines to the source."""
+
+    __slots__ = ("listing",)
+    listing: Listing
+
+    def __new__(cls, listing: Listing) -> "IrText":
+        """Make the text of `listing`."""
+        self = super().__new__(cls, listing.text)
+        self.listing = listing
+        return self
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compilation.
+
+    origin: where it came from: "compiler", "disk" or "memory"
+    seconds: what that took, the frontend not included
+    """
+
+    program: Program
+    entry: Entry
+    origin: str
+    seconds: float
+    observe: Observe
+
+    @property
+    def artifact(self) -> Artifact:
+        """What the runtime launches."""
+        return self.entry.artifact
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.program.name
+
+    @property
+    def target(self) -> Target:
+        """What it is compiled for."""
+        return self.artifact.target
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[Listing, ...], tuple[PassRecord, ...]]:
+        entry = self.entry if self.entry.observed else self.observe(self)
+        return entry.levels()
+
+    @property
+    def listings(self) -> tuple[Listing, ...]:
+        """Every level in order, the state after each pass included; compiles once more if nobody looked so far."""
+        return self._levels[0]
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        """Every pass in order, with its time."""
+        return self._levels[1]
+
+    @property
+    def compilation(self) -> Compilation:
+        """The same as plain data."""
+        return Compilation(self.artifact, self.listings, self.passes)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels this compilation went through, in order."""
+        found = {listing.level for listing in self.listings}
+        return tuple(level for level in LEVELS if level in found)
+
+    def listing(self, level: str, stage: str = "") -> Listing:
+        """Return one level as it stood after `stage` (a pass's name; "": the end).  Raises UnknownLevel."""
+        for listing in self.listings:
+            if listing.level == level and listing.stage == stage:
+                return listing
+        stages = [listing.stage for listing in self.listings if listing.level == level and listing.stage]
+        if level not in self.levels:
+            message, known = f"{level!r} is no level of a kernel compiled for {self.target.name}", self.levels
+        else:
+            message, known = f"{level!r} has no stage {stage!r}", tuple(stages)
+        raise UnknownLevel(message, hint=f"choose one of {', '.join(known)}")
+
+    def ir(self, level: str = "tile", stage: str = "") -> IrText:
+        """Return one level as text; see `listing`."""
+        return IrText(self.listing(level, stage))
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name} for {self.target.name}: {', '.join(_signature(self.artifact))}>"
+
+
+def _signature(artifact: Artifact) -> list[str]:
+    return [f"{binding.name}: {'mut ' if binding.mutable else ''}{binding.type}" for binding in artifact.bindings]

@@ -1,0 +1,323 @@
+"""`@kernel`: a Python function as a kernel that can be called, launched, compiled, inspected and tuned."""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, cast, overload
+
+from tessera.arguments import Described, describe_arguments, plain
+from tessera.compiled import Compiled, IrText
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import (
+    ArgumentCount,
+    NotAvailableYet,
+    UnknownLevel,
+)
+from tessera.core.program.arguments import ArrayArgument
+from tessera.core.program.program import Attribute, Program
+from tessera.core.program.types import Array
+from tessera.core.settings import Settings, current
+from tessera.core.source import Span
+from tessera.core.targets import Target
+from tessera.free_names import Capture, FreeNames, unchanged
+from tessera.frontend.read import source_for
+from tessera.frontend.surface import KernelSource
+from tessera.kernel_options import Options, Space, read_options, with_space
+from tessera.runtime.grid import Grid, read_grid
+from tessera.runtime.interpreted import Interpreter
+from tessera.runtime.launch import Launcher
+from tessera.session import Session, Specification, resolve_target, session
+
+Function = Callable[..., Any]
+_MANY: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A kernel made ready for one kind of arguments.
+
+    settings: those in force when it was made; captured: what its free names stood for
+    """
+
+    program: Program
+    compiled: Compiled | None
+    launcher: Launcher | Interpreter
+    settings: Settings
+    captured: tuple[Capture, ...]
+    arguments: Described
+
+    def valid(self) -> bool:
+        """Would the kernel be compiled the same way now?"""
+        return self.settings is current() and unchanged(self.captured)
+
+
+class Kernel:
+    """A kernel.  `k(x, y, 2.0)` compiles it for these argument types, once, and runs it; see also the methods.
+
+    Arrays are written in place; nothing is returned.  Outputs are parameters marked `mut`.
+    """
+
+    def __init__(self, function: Function, options: Options | None = None, home: Session | None = None) -> None:
+        self.options = options or Options()
+        self.source: KernelSource = source_for(function)
+        self.function = function
+        self._session = home or session()
+        self._signature = inspect.signature(function)
+        self._names = tuple(self._signature.parameters)
+        self._latest: Plan | None = None
+        self._families: dict[tuple[object, ...], _Family] = {}
+        functools.update_wrapper(self, function)
+        Latest.kernel = self
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> None:
+        """Run the kernel on a grid derived from the arguments."""
+        plan = self._latest
+        if keywords or plan is None or not plan.valid() or not plan.launcher.run(arguments):
+            self.launch(arguments, keywords)
+
+    def __getitem__(self, key: object) -> "Configured":
+        """`k[grid, block]`: the kernel with an explicit launch grid; each of the two an int or a tuple."""
+        given = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
+        if len(given) >= _MANY:
+            raise NotAvailableYet("streams are not available yet", hint="write kernel[grid, block](...)")
+        return Configured(self, read_grid(*given))
+
+    def launch(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None, grid: Grid | None = None) -> None:
+        """Run the kernel with everything spelled out; raises the TesseraError of whatever is wrong."""
+        Latest.kernel = self
+        values = self._ordered(arguments, keywords or {})
+        plan = self._plan(values, grid)
+        self._latest = plan
+        plan.launcher(*values, grid=grid)
+
+    def compile(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
+        """Compile for arguments like these without running; without arguments, for those of the last call.
+
+        Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
+        """
+        Latest.kernel = self
+        wanted = resolve_target(target) if target is not None else self._target()
+        if wanted.name == "interpret":
+            wanted = resolve_target("cpu")
+        if not arguments and not keywords:
+            program = self._known_program()
+        else:
+            described = self._described(self._ordered(arguments, keywords))
+            program, _ = self._specialise(described)
+        return self._session.compile(program, wanted)
+
+    def inspect_ir(self, level: str = "tile", *arguments: Any, stage: str = "", target: str | None = None) -> IrText:
+        """Return a level of the compiler as text, for arguments like these or for those of the last call.
+
+        `level`: source, tile, target, llvm, and asm (CPU) or ptx, sass (CUDA; chosen when such a level is asked for).
+        """
+        if target is None and level in ("ptx", "sass") and self._target().name != "cuda":
+            target = "cuda"
+        return self.compile(*arguments, target=target).ir(level, stage)
+
+    def autotune(self, space: Space | None = None, **more: Iterable[Attribute]) -> "Kernel":
+        """Return this kernel with a space of tuning parameters, searched at its first call.
+
+        Example: `k.autotune(space=dict(BM=[64, 128], BN=[64, 128]))(a, b, c)`.
+        """
+        return Kernel(self.function, with_space(self.options, space, more), self._session)
+
+    def variant(self, **constants: Attribute) -> "Kernel":
+        """Return this kernel with fixed values for tuning parameters."""
+        options = dataclasses.replace(self.options, constants={**self.options.constants, **constants}, space=None)
+        return Kernel(self.function, options, self._session)
+
+    def on(self, stream: object) -> NoReturn:
+        """Launch on a stream: not available yet."""
+        raise NotAvailableYet("streams are not available yet", hint="launch without .on(...)")
+
+    @property
+    def last(self) -> Compiled | None:
+        """The compilation that the last call used; None before a call, and for interpreted kernels."""
+        return self._latest.compiled if self._latest is not None else None
+
+    @property
+    def last_arguments(self) -> Described | None:
+        """What the last call's arguments were: types and shapes, not values."""
+        return self._latest.arguments if self._latest is not None else None
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.source.name}({', '.join(self._names)})>"
+
+    def _ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Every parameter's argument, in order, defaults filled in."""
+        try:
+            bound = self._signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            names = ", ".join(self._names)
+            raise ArgumentCount(
+                f"{self.source.name}: {error}", self._head(), f"call {self.source.name}({names})"
+            ).with_source(self.source.source) from None
+        bound.apply_defaults()
+        return tuple(plain(bound.arguments[name]) for name in self._names)
+
+    def _plan(self, values: tuple[Any, ...], grid: Grid | None) -> Plan:
+        described = self._described(values)
+        family = self._families.setdefault((*described.key, self.options.target, current().target), _Family())
+        plan = family.find(described)
+        if plan is None or not plan.valid():
+            plan = self._make(described, values, grid)
+            family.add(plan)
+        return plan
+
+    def _make(self, described: Described, values: tuple[Any, ...], grid: Grid | None) -> Plan:
+        settings = current()
+        tuned: Mapping[str, Attribute] = {}
+        if self.options.space is not None:
+            from tessera.autotune import tuned_constants  # noqa: PLC0415 - few kernels are tuned
+
+            tuned = tuned_constants(self, values, grid)
+        program, names = self._specialise(described, tuned)
+        target = self._target()
+        if target.name == "cuda":
+            raise NotAvailableYet(
+                "kernels do not run on GPUs yet", self._head(), "inspect them: kernel.inspect_ir('ptx')"
+            ).with_source(self.source.source)
+        if target.name == "interpret":
+            interpreter = Interpreter(program, described.types, sanitize=self.options.sanitize)
+            return Plan(program, None, interpreter, settings, names.captured, described)
+        compiled = self._session.compile(program, target)
+        launcher = Launcher(compiled.artifact, described.types)
+        return Plan(program, compiled, launcher, settings, names.captured, described)
+
+    def _specialise(self, described: Described, tuned: Mapping[str, Attribute] | None = None) -> tuple[Program, FreeNames]:
+        names = FreeNames(self.function)
+        options = self.options
+        wanted = Specification(described.arguments, options.tile, options.shared, {**options.constants, **(tuned or {})})
+        return self._session.specialise(self.source, names, wanted), names
+
+    def _target(self) -> Target:
+        options = self.options
+        return resolve_target("interpret" if options.sanitize else options.target or current().target)
+
+    def _described(self, values: tuple[Any, ...]) -> Described:
+        try:
+            return describe_arguments(values, self._names)
+        except TesseraError as error:
+            error.span = self._head()
+            raise error.with_source(self.source.source) from None
+
+    def _known_program(self) -> Program:
+        """The program of the last call."""
+        if self._latest is None:
+            name = self.source.name
+            raise UnknownLevel(
+                f"{name} was not called yet, so its argument types are not known", self._head(),
+                f"call it first, or give arguments: {name}.inspect_ir('tile', {', '.join(self._names)})",
+            ).with_source(self.source.source)  # fmt: skip
+        return self._latest.program
+
+    def _head(self) -> Span:
+        node = self.source.function
+        column = node.col_offset + 1
+        return Span(self.source.source.name, node.lineno, column, node.lineno, column + len("def ") + len(node.name))
+
+
+class _Family:
+    """The plans for arguments of one kind; which extents each was specialised on is found out by building it."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[tuple[int, int], ...], dict[tuple[int, ...], Plan]] = {}
+
+    def find(self, described: Described) -> Plan | None:
+        """The plan whose fixed extents are those of `described`."""
+        for places, plans in self._plans.items():
+            plan = plans.get(_extents(described, places))
+            if plan is not None:
+                return plan
+        return None
+
+    def add(self, plan: Plan) -> None:
+        """Keep `plan` for its fixed extents."""
+        places = tuple(
+            (index, axis)
+            for index, parameter in enumerate(plan.program.parameters)
+            if isinstance(parameter.value.type, Array)
+            for axis, extent in enumerate(parameter.value.type.shape)
+            if isinstance(extent, int)
+        )
+        self._plans.setdefault(places, {})[_extents(plan.arguments, places)] = plan
+
+
+def _extents(described: Described, places: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    found: list[int] = []
+    for index, axis in places:
+        argument = described.arguments[index]
+        found.append(argument.shape[axis] if isinstance(argument, ArrayArgument) else -1)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A kernel with a launch grid, to be called."""
+
+    kernel: Kernel
+    grid: Grid
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> None:
+        """Run the kernel on this grid."""
+        self.kernel.launch(arguments, keywords, self.grid)
+
+    def on(self, stream: object) -> NoReturn:
+        """Launch on a stream: not available yet."""
+        self.kernel.on(stream)
+
+
+class Latest:
+    """The kernel that was defined, called or inspected last."""
+
+    kernel: Kernel | None = None
+
+
+class KernelDecorator:
+    """`@kernel`, `@kernel(tile=(128,), shared=8 * KiB)`, `@kernel.autotune(space=dict(BM=[64, 128]))`."""
+
+    @overload
+    def __call__(self, function: Function, /) -> Kernel: ...
+    @overload
+    def __call__(self, function: None = None, /, **options: Any) -> Callable[[Function], Kernel]: ...
+    def __call__(self, function: Function | None = None, /, **options: Any) -> Kernel | Callable[[Function], Kernel]:
+        """Make a kernel of `function`; with options (see `Options`), return the decorator that does."""
+        if function is not None and not options:
+            return decorate(function, Options())
+        chosen = read_options(options)
+        return (lambda f: decorate(f, chosen)) if function is None else decorate(function, chosen)
+
+    def autotune(self, space: Space | None = None, **more: Iterable[Attribute]) -> Callable[[Function], Kernel]:
+        """Return a decorator: the kernel searches `space` for its fastest parameters when it is first called."""
+        return lambda function: decorate(function, with_space(Options(), space, more))
+
+    def inspect_ir(self, level: str = "tile", *arguments: Any, **options: Any) -> IrText:
+        """Return a level of the kernel that was defined, called or inspected last."""
+        if Latest.kernel is None:
+            raise UnknownLevel("no kernel was defined yet", hint="define one with @kernel")
+        return Latest.kernel.inspect_ir(level, *arguments, **options)
+
+    def __repr__(self) -> str:
+        return "<kernel: makes a kernel of a function>"
+
+
+def decorate(function: Function | Kernel, options: Options) -> Kernel:
+    """Make a kernel of `function`, or add options to one."""
+    if isinstance(function, Kernel):
+        old = function.options
+        merged = {
+            field.name: getattr(options, field.name)
+            for field in dataclasses.fields(Options)
+            if getattr(options, field.name)
+        }
+        return Kernel(function.function, dataclasses.replace(old, **merged))
+    return Kernel(function, options)
+
+
+kernel: Final = KernelDecorator()
+"""The decorator."""
+
+

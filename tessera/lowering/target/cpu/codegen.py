@@ -1,0 +1,76 @@
+"""From target IR to an object file: upstream conversions, LLVM's optimizer, the host's code generator."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from llvmlite import binding
+
+from tessera.core.mistakes import CompilerCrash
+from tessera.core.mlir import passmanager
+from tessera.core.targets import Target
+from tessera.lowering.target.llvm_ir import parse, to_llvm_text
+
+_LOWERING: Final = (
+    "builtin.module(canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"
+    "convert-arith-to-llvm,convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts)"
+)
+_DEBUG: Final = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"
+_SPEED: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """An ELF object, and what it looks like as LLVM IR (optimized) and assembly; texts are empty unless asked for."""
+
+    code: bytes
+    llvm: str = ""
+    assembly: str = ""
+
+
+@cache
+def host_target() -> Target:
+    """The machine this process runs on, as LLVM names it."""
+    return Target("cpu", binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+
+
+def lower_to_llvm(module: Any) -> None:
+    """Turn target IR into the LLVM dialect, in place."""
+    passmanager.PassManager.parse(_LOWERING).run(module.operation)
+
+
+def add_line_table(module: Any) -> None:
+    """Let the locations of an LLVM dialect module reach assembly."""
+    passmanager.PassManager.parse(_DEBUG).run(module.operation)
+
+
+def generate_code(module: Any, target: Target, *, observe: bool) -> MachineCode:
+    """Compile an LLVM dialect module for `target` (an empty `arch` is the host)."""
+    llvm = parse(to_llvm_text(module.operation))
+    machine = _machine(target.arch, target.features)
+    llvm.triple = machine.triple
+    llvm.data_layout = str(machine.target_data)
+    options: Any = binding.create_pipeline_tuning_options(speed_level=_SPEED)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    builder: Any = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(llvm, builder)
+    if not observe:
+        return MachineCode(machine.emit_object(llvm))
+    text = str(llvm)
+    return MachineCode(machine.emit_object(llvm), text, machine.emit_assembly(llvm))
+
+
+@cache
+def _machine(arch: str, features: str) -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    host = host_target()
+    try:
+        target: Any = binding.Target.from_default_triple()
+        return target.create_target_machine(
+            cpu=arch or host.arch, features=features if arch else host.features, opt=_SPEED, reloc="pic", codemodel="small"
+        )
+    except RuntimeError as error:
+        msg = f"LLVM has no code generator for {arch or host.arch}: {error}"
+        raise CompilerCrash(msg) from error

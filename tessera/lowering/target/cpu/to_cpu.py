@@ -1,0 +1,134 @@
+"""From Tile IR to the CPU's target IR: one entry point in upstream dialects (arith, math, vector, scf, llvm).
+
+    entry(slots, first, past, scratch, cancel):
+        for group in first .. past, while not cancelled:  the kernel's body, for one group
+        return whether it was cancelled
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tessera.core.artifact import LaunchRule, Resources, Slot
+from tessera.core.mlir import ir
+from tessera.core.program.program import Program
+from tessera.core.tile.location import place
+from tessera.lowering.target.cpu.code import Code, Position
+from tessera.lowering.target.cpu.context import ArrayRef
+from tessera.lowering.target.cpu.facts import Facts
+from tessera.lowering.target.cpu.group import Group
+from tessera.lowering.target.cpu.kernel import Kernel
+from tessera.lowering.target.cpu.shapes import Shapes
+from tessera.lowering.target.cpu.stretch import LANES_PER_GROUP
+from tessera.lowering.target.cpu.tree import Node, Tree, read_function
+from tessera.lowering.target.cpu.vectors import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class TargetModule:
+    """Target IR and what a launch has to know about it (see `core/artifact.py`)."""
+
+    module: Any
+    entry: str
+    slots: tuple[Slot, ...]
+    launch: LaunchRule
+    resources: Resources
+    bounded: bool
+
+
+def to_cpu(module: Any, program: Program) -> TargetModule:
+    """Lower the one function of a Tile IR module; the module itself is left as it is."""
+    function = next(iter(module.body.operations)).operation
+    body = read_function(function)
+    target = ir.Module.create(loc=place(program.span))
+    kernel = Kernel(program, target, place(program.span))
+    shapes = Shapes(body, program.group)
+    code = Code(kernel, shapes, program.group)
+    _bind(code, body)
+    _groups(code, body, Facts(body, shapes))
+    kernel.close()
+    return TargetModule(
+        target,
+        kernel.entry,
+        tuple(kernel.slots),
+        launch_rule(program),
+        Resources(scratch_bytes=kernel.scratch_bytes, shared_bytes=kernel.shared_bytes),
+        all(_is_bounded(node, shapes) for node in _walk(body)),
+    )
+
+
+def launch_rule(program: Program) -> LaunchRule:
+    """How many groups a launch of `program` has."""
+    domain = program.domain
+    if program.group is not None:
+        if domain.kind == "groups":
+            return LaunchRule("groups", group=program.group, count=domain.extents)
+        return LaunchRule("groups", extents=domain.extents, group=program.group)
+    if domain.kind == "lanes":
+        return LaunchRule("lanes", extents=domain.extents, lanes_per_group=LANES_PER_GROUP)
+    return LaunchRule("single")
+
+
+def _bind(code: Code, body: Tree) -> None:
+    """Give parameters and shared buffers their target values."""
+    for argument, value in zip(body.arguments, code.kernel.arguments, strict=True):
+        if isinstance(value, ArrayRef):
+            code.arrays[argument] = value
+        else:
+            code.define(argument, Scalar(value))
+    for node in _walk(body):
+        if node.name == "tessera.alloc":
+            (buffer,) = node.results
+            code.define(buffer, Scalar(code.kernel.scratch(_bytes(code, buffer.type))))
+
+
+def _bytes(code: Code, kind: Any) -> int:
+    buffer = ir.MemRefType(kind)
+    count = max(1, int(code.vectors.text(buffer.element_type).lstrip("bfi")) // 8)
+    for extent in buffer.shape:
+        count *= extent
+    code.kernel.shared_bytes += count
+    return count
+
+
+def _groups(code: Code, body: Tree, facts: Facts) -> None:
+    """The loop over groups; each starts with its place in the grid."""
+    kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
+    lanes = kernel.slot(Slot("lanes")) if launch_rule(code.kernel.program).kind == "lanes" else None
+    extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if code.group is not None else ()
+
+    def inside(group: Any) -> list[Any]:
+        with code.scope():
+            code.position = Position(group, _coordinates(code, body, group, extents), extents, lanes=lanes)
+            Group(code, facts).body(body)
+        return []
+
+    one = vectors.constant(1, "i64")
+    flow.watched(kernel.first, kernel.past, one, [], inside, innermost=False)
+
+
+def _coordinates(code: Code, body: Tree, group: Any, extents: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The group's index along each axis of the grid, where the kernel asks for one; axis 0 is the fastest."""
+    asked = any(node.name == "tessera.id" and node.number("axis") is not None for node in _walk(body))
+    if not asked or not extents:
+        return ()
+    vectors = code.vectors
+    first, second, _ = extents
+    rest = vectors.integer("divui", group, first)
+    return (
+        vectors.integer("remui", group, first),
+        vectors.integer("remui", rest, second),
+        vectors.integer("divui", rest, second),
+    )
+
+
+def _walk(body: Tree) -> Iterable[Node]:
+    for node in body.nodes:
+        yield from node.walk()
+
+
+def _is_bounded(node: Node, shapes: Shapes) -> bool:
+    """Whether an operation's length does not depend on the arguments: false of the user's loops, unless constant."""
+    if node.name == "scf.while":
+        return False
+    return node.name != "scf.for" or all(shapes.of(v).known is not None for v in node.operands[:3])

@@ -1,0 +1,157 @@
+"""Tile IR to a cubin: the whole CUDA target in order.
+
+Tile IR -> (hoist, lower) -> Target IR: upstream gpu, nvvm, llvm, scf, arith -> LLVM dialect -> LLVM IR -> PTX -> cubin
+-> SASS.  Without ptxas the artifact's code is the PTX itself, which the driver compiles when it is loaded.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.core.artifact import Resources
+from tessera.core.listing import Listing
+from tessera.core.mistakes import CompilerCrash
+from tessera.core.mlir import ir, passmanager
+from tessera.core.program.program import Program
+from tessera.core.targets import Target
+from tessera.core.tile.location import place
+from tessera.lowering.diagnostics import crash
+from tessera.lowering.target.cuda.architectures import Architecture, architecture
+from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.frame import DEFAULT_LANES, WARP, Frame
+from tessera.lowering.target.cuda.hoist import hoist_tiles
+from tessera.lowering.target.cuda.listings import (
+    Places, llvm_listing, ptx_listing, sass_listing, target_listing, without_fusions,
+)  # fmt: skip
+from tessera.lowering.target.cuda.lower import lower
+from tessera.lowering.target.cuda.ptx import to_ptx
+from tessera.lowering.target.cuda.tile_values import NeedsSpillError
+from tessera.lowering.target.cuda.toolchain import Usage, assemble, disassemble, find_tool
+from tessera.lowering.target.cuda.uniformity import Uniformity, is_tile, walk
+from tessera.lowering.target.launch import launch_rule
+from tessera.lowering.target.llvm_ir import to_llvm_text
+from tessera.lowering.target.result import TargetCode
+
+DEFAULT_ARCHITECTURE: Final = "sm_90a"
+_PIPELINE: Final = (
+    "builtin.module(convert-scf-to-cf,convert-nvvm-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
+    "canonicalize,cse,reconcile-unrealized-casts,"
+    "ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"
+)
+
+
+def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
+    """Compile a Tile IR module for `target`; `module` is changed.
+
+    With `observe`, the listings `target`, `llvm`, `ptx` and `sass` come along (no `sass` without the CUDA tools).
+
+    Raises:
+        NotOnCuda: the kernel needs what a GPU does not have.
+        UnknownArchitecture: `target.arch` is none of ours.
+        CompilerCrash: LLVM or ptxas refuses the code, which is our fault.
+    """
+    chip = architecture(target.arch or DEFAULT_ARCHITECTURE)
+    function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
+    bounded = all(op.name != "scf.while" and op.name != "scf.for" for op in walk(function.regions[0].blocks[0]))
+    facts = hoist_tiles(function)
+    lowered = _lower(function, program, chip, facts)
+    listings: list[Listing] = []
+    places = Places.of(lowered.module) if observe else Places()
+    if observe:
+        listings.append(target_listing(lowered.module))
+    text = _to_llvm(lowered.module, program)
+    ptx = to_ptx(text, chip, keep_optimised=observe)
+    if observe:
+        listings += [llvm_listing(ptx.optimised, places), ptx_listing(ptx.text, places)]
+    code, usage = ptx.text.encode() + b"\0", Usage(0, 0, 0, 0)
+    if find_tool("ptxas") is not None:
+        assembled = assemble(ptx.text, chip.name)
+        code, usage = assembled.cubin, assembled.usage
+        if observe and find_tool("nvdisasm") is not None:
+            listings.append(sass_listing(disassemble(code), places))
+    frame = lowered.frame
+    resources = Resources(
+        scratch_bytes=frame.scratch_bytes if frame.spill else 0,
+        shared_bytes=frame.shared.peak,
+        registers=usage.registers or None,
+        spill_bytes=usage.spill_bytes + usage.stack_bytes if usage.registers else None,
+    )
+    return TargetCode(code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    module: Any
+    frame: Frame
+    entry: str
+
+
+def _lower(function: Any, program: Program, chip: Architecture, facts: Uniformity) -> _Lowered:
+    """Target IR; a second time, with private global memory, where shared memory turns out to be too small."""
+    try:
+        return _attempt(function, program, chip, facts, spill=False)
+    except NeedsSpillError:
+        return _attempt(function, program, chip, facts, spill=True)
+
+
+def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniformity, *, spill: bool) -> _Lowered:
+    location = place(program.span)
+    module = ir.Module.create(loc=location)
+    outer = Build(module.body, location)
+    container = outer.create("gpu.module", attributes={"sym_name": ir.StringAttr.get("kernels")}, regions=1)
+    body = container.regions[0].blocks.append()
+    entry_name = ir.StringAttr(function.attributes["sym_name"]).value
+    lanes = _lanes(function, program)
+    with outer.at(body):
+        kernel = outer.create(
+            "llvm.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(entry_name),
+                "function_type": "!llvm.func<void ()>",
+                "linkage": "#llvm.linkage<external>",
+                "CConv": "#llvm.cconv<ccc>",
+                "nvvm.kernel": "unit",
+                "nvvm.reqntid": f"array<i32: {lanes}, 1, 1>",
+            },
+            regions=1,
+        )
+    entry = kernel.regions[0].blocks.append()
+    build = Build(entry, location)
+    frame = Frame(program, chip, launch_rule(function, program, lanes), build, entry, lanes, spill)
+    frame.begin()
+    lower(frame, facts, function)
+    frame.finish(body, kernel)
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        raise crash(error, "to-cuda") from error
+    return _Lowered(module, frame, entry_name)
+
+
+def _lanes(function: Any, program: Program) -> int:
+    """Lanes of a hardware block: those of `tile[...]`, the schedule's, or as many as the largest tile has work for."""
+    if program.group is not None:
+        return math.prod(program.group)
+    wanted = program.options.get("lanes")
+    if isinstance(wanted, int):
+        return wanted
+    if program.domain.kind == "lanes":
+        return DEFAULT_LANES
+    sizes = [math.prod(v.type.shape) for op in walk(function.regions[0].blocks[0]) for v in op.results if is_tile(v.type)]
+    largest = max(sizes, default=1)
+    return min(DEFAULT_LANES, max(WARP, 1 << (largest - 1).bit_length()))
+
+
+def _to_llvm(module: Any, program: Program) -> str:
+    """LLVM IR text of the kernel."""
+    without_fusions(module)
+    manager = passmanager.PassManager.parse(_PIPELINE)
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError as error:
+        raise crash(error, "cuda-to-llvm") from error
+    container = next((op.operation for op in module.body.operations if op.operation.name == "gpu.module"), None)
+    if container is None:
+        message = "the GPU code vanished on the way to LLVM"
+        raise CompilerCrash(message, program.span)
+    return to_llvm_text(container)

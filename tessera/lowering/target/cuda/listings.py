@@ -1,0 +1,173 @@
+"""The CUDA target's levels as text, every line linked to the user's source and to the kernel's operations.
+
+Target IR carries its locations; the levels below carry DWARF line directives: `!DILocation` in LLVM IR, `.loc` in PTX,
+`//## File` in SASS.  `Places` leads from a line and column of the source back to the operations written there.
+"""
+
+import os
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tessera.core.listing import Line, Listing
+from tessera.core.mlir import ir
+from tessera.core.source import Span
+from tessera.core.tile.location import identities, spans
+
+_DEBUG: Final = re.compile(r"!dbg !(\d+)")
+_LOCATION: Final = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:, column: (\d+))?, scope: !(\d+)")
+_SCOPE: Final = re.compile(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlockFile|LexicalBlock)\(.*?file: !(\d+)")
+_FILE: Final = re.compile(r'^!(\d+) = !DIFile\(filename: "([^"]*)", directory: "([^"]*)"\)')
+_LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_PTX_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_SASS_FILE: Final = re.compile(r'//## File "([^"]*)", line (\d+)')
+_SASS_CODE: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
+
+
+@dataclass(frozen=True)
+class Places:
+    """What is written where: (file, line) to the operations and spans there, in the order of the kernel."""
+
+    ops: dict[tuple[str, int], dict[int, tuple[int, ...]]] = field(default_factory=dict[Any, Any])
+    spans: dict[tuple[str, int], dict[int, tuple[Span, ...]]] = field(default_factory=dict[Any, Any])
+
+    @classmethod
+    def of(cls, module: Any) -> "Places":
+        """Read the locations of a module of Target IR."""
+        ops: dict[tuple[str, int], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        where: dict[tuple[str, int], dict[int, set[Span]]] = defaultdict(lambda: defaultdict(set))
+
+        def visit(op: Any) -> Any:
+            numbers = identities(op.location)
+            for span in spans(op.location) if numbers else ():
+                ops[span.file, span.line][span.column].update(numbers)
+                where[span.file, span.line][span.column].add(span)
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        return cls(
+            {key: {c: tuple(sorted(v)) for c, v in columns.items()} for key, columns in ops.items()},
+            {key: {c: tuple(sorted(v)) for c, v in columns.items()} for key, columns in where.items()},
+        )
+
+    def line(self, text: str, file: str, line: int, column: int = 0) -> Line:
+        """A line of text that came from this place; column 0 means anywhere on the line."""
+        key = self._key(file, line)
+        if key is None:
+            return Line(text)
+        columns, places = self.ops[key], self.spans[key]
+        chosen = [column] if column in columns else sorted(columns)
+        numbers = sorted({number for c in chosen for number in columns[c]})
+        return Line(text, tuple(sorted({s for c in chosen for s in places[c]})), tuple(numbers))
+
+    def _key(self, file: str, line: int) -> tuple[str, int] | None:
+        """Tools may join a relative file name to a folder: the base name decides where the whole does not."""
+        if (file, line) in self.ops:
+            return file, line
+        same = [key for key in self.ops if key[1] == line and os.path.basename(key[0]) == os.path.basename(file)]
+        return same[0] if same else None
+
+
+def without_fusions(module: Any) -> None:
+    """Give every operation one place of the source: LLVM's debug information has no room for several."""
+
+    def visit(op: Any) -> Any:
+        if isinstance(op.location, ir.FusedLoc):
+            places = spans(op.location)
+            if places:
+                first = places[0]
+                op.operation.location = ir.Location.file(first.file, first.line, first.column)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def target_listing(module: Any) -> Listing:
+    """Target IR as MLIR prints it; a line is linked to the operation that begins on it."""
+    text = str(module)
+    printed: list[int] = []
+    original: list[Any] = []
+
+    def lines(op: Any) -> Any:
+        printed.append(_printed_line(op.location))
+        return ir.WalkResult.ADVANCE
+
+    def locations(op: Any) -> Any:
+        original.append(op.location)
+        return ir.WalkResult.ADVANCE
+
+    ir.Module.parse(text).operation.walk(lines, ir.WalkOrder.PRE_ORDER)
+    module.operation.walk(locations, ir.WalkOrder.PRE_ORDER)
+    by_line: dict[int, Any] = {}
+    for number, location in zip(printed, original, strict=False):
+        by_line.setdefault(number, location)
+    result: list[Line] = []
+    for number, content in enumerate(text.rstrip("\n").split("\n"), start=1):
+        location = by_line.get(number)
+        linked = location is not None and identities(location)
+        result.append(Line(content, spans(location), identities(location)) if linked else Line(content))
+    return Listing("target", "", tuple(result))
+
+
+def _printed_line(location: Any) -> int:
+    return int(location.start_line) if isinstance(location, ir.FileLineColLoc) else 0
+
+
+def llvm_listing(text: str, places: Places) -> Listing:
+    """LLVM IR, with debug metadata resolved and left out."""
+    files: dict[str, str] = {}
+    scopes: dict[str, str] = {}
+    found: dict[str, tuple[str, int, int]] = {}
+    rows = text.rstrip("\n").split("\n")
+    for row in rows:
+        if match := _FILE.match(row):
+            files[match[1]] = f"{match[3]}/{match[2]}" if match[3] else match[2]
+        elif match := _SCOPE.match(row):
+            scopes[match[1]] = match[2]
+        elif match := _LOCATION.match(row):
+            found[match[1]] = (match[4], int(match[2]), int(match[3] or 0))
+    lines: list[Line] = []
+    for row in rows:
+        if row.startswith("!"):
+            continue
+        match = _DEBUG.search(row)
+        content = re.sub(r",? !dbg !\d+", "", row)
+        if match and match[1] in found:
+            scope, line, column = found[match[1]]
+            lines.append(places.line(content, files.get(scopes.get(scope, ""), ""), line, column))
+        else:
+            lines.append(Line(content))
+    while lines and not lines[-1].text:
+        lines.pop()
+    return Listing("llvm", "", tuple(lines))
+
+
+def ptx_listing(text: str, places: Places) -> Listing:
+    """PTX without its `.loc` directives; each says where the instructions after it came from."""
+    rows = text.rstrip("\n").split("\n")
+    files = {m[1]: (f"{m[2]}/{m[3]}" if m[3] else m[2]) for row in rows if (m := _PTX_FILE.match(row))}
+    lines: list[Line] = []
+    current: tuple[str, int, int] | None = None
+    for row in rows:
+        if match := _LOC.match(row):
+            current = (files.get(match[1], ""), int(match[2]), int(match[3])) if int(match[2]) else current
+            continue
+        if _PTX_FILE.match(row) or ".debug_macinfo" in row:
+            continue
+        code = row.startswith("\t") and not row.strip().startswith((".", "//"))
+        lines.append(places.line(row, *current) if code and current is not None else Line(row))
+    return Listing("ptx", "", tuple(lines))
+
+
+def sass_listing(text: str, places: Places) -> Listing:
+    """SASS without the disassembler's `//## File` lines."""
+    lines: list[Line] = []
+    current: tuple[str, int] | None = None
+    for row in text.rstrip("\n").split("\n"):
+        if match := _SASS_FILE.search(row):
+            current = (match[1], int(match[2]))
+            continue
+        code = _SASS_CODE.match(row)
+        lines.append(places.line(row, *current) if code and current is not None else Line(row))
+    return Listing("sass", "", tuple(lines))

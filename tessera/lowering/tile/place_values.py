@@ -1,0 +1,272 @@
+"""Decide where each tile value lives: computed where it is used, or kept in the thread's memory.
+
+A *virtual* value has no memory: whoever reads it computes the elements it needs (a load reads the array then).  A
+value in *scratch* is computed once, in program order.  Virtual is cheaper as long as little is computed twice.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from tessera.core.mlir import ir
+from tessera.core.tile.verify import is_shared
+from tessera.lowering.passes import Pass
+from tessera.lowering.tile.attributes import integer, text
+from tessera.lowering.tile.walk import defining, kernel, operations
+
+_FREE: Final = frozenset(("arith.constant", "tensor.splat", "tessera.arange"))
+_MOVES: Final = frozenset(("tessera.broadcast", "tessera.reshape", "tessera.transpose"))
+_KEPT: Final = frozenset(("tessera.dot", "tessera.reduce", "tessera.softmax"))
+_CONTROL: Final = frozenset(("scf.for", "scf.if", "scf.while"))
+_ENDS: Final = frozenset(("scf.yield", "scf.condition"))
+_FLOWS: Final = _CONTROL | _ENDS
+_COSTS: Final = {
+    **dict.fromkeys(("arith.divf", "math.sqrt", "math.rsqrt"), 8),
+    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "math.exp", "math.exp2"), 16),
+    **dict.fromkeys(("math.log", "math.log2"), 20),
+    **dict.fromkeys(("math.sin", "math.cos", "math.tanh", "math.erf", "math.powf", "arith.remf"), 40),
+}
+_GATHER: Final = 10
+_LOOP: Final = 8
+"""How often a loop of unknown length is taken to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceValues(Pass):
+    """Mark each operation that makes a tile with `tessera.place`, "virtual" or "scratch".
+
+    before: `%e = math.exp %x`, used by a sum and by a product
+    after:  `%e = math.exp %x {tessera.place = "scratch"}`: it is expensive and read twice
+
+    A load is virtual unless the kernel writes that array before the last reader.  What a loop hands on is in scratch;
+    `tessera.replaces = i` lets an operation write its result over carried tile i, whose last reader it is.
+    """
+
+    name: ClassVar[str] = "tile-place-values"
+
+    def run(self, module: Any) -> None:
+        """Mark every operation of the kernel."""
+        _Placement(kernel(module)).mark()
+
+
+class _Placement:
+    """The placement of one kernel.  `order` numbers operations in program order, outer before inner."""
+
+    def __init__(self, function: Any) -> None:
+        self.ops = operations(function)[1:]
+        self.order = {op: number for number, op in enumerate(self.ops)}
+        self.names = {op: str(op.name) for op in self.ops}
+        self.makers = [op for op in self.ops if self.names[op] not in _CONTROL and any(map(_is_tile, op.results))]
+        self.writers = [op for op in self.ops if self.names[op] in _WRITES]
+        self.virtual: dict[Any, bool] = {}
+        self._reads: dict[Any, int] = {}
+        self._costs: dict[Any, int] = {}
+
+    def mark(self) -> None:
+        """Decide, users before what they use, and write the attributes."""
+        for op in reversed(self.makers):
+            self.virtual[op] = self._is_virtual(op)
+        for op in reversed(self.makers):
+            if self.names[op] == "tessera.load" and self.virtual[op]:
+                self.virtual[op] = not self._overwritten(op)
+        # An operation's hash covers its attributes: everything is looked up before any is written.
+        decisions = [(op, None if self.virtual[op] else self._replaces(op), self.virtual[op]) for op in self.makers]
+        for op, carried, virtual in decisions:
+            op.attributes["tessera.place"] = text("virtual" if virtual else "scratch")
+            if carried is not None:
+                op.attributes["tessera.replaces"] = integer(carried)
+
+    # -- virtual or not ----------------------------------------------------------------------------------------
+
+    def _is_virtual(self, op: Any) -> bool:
+        name = self.names[op]
+        if name in _FREE:
+            return True
+        if name in _KEPT or (name != "tessera.load" and self._handed_on(op)):
+            return False
+        if name == "tessera.transpose":
+            return not _turns(op) or all(self.names[user] in _TURNING for user, _ in _uses(op.results[0]))
+        if name == "tessera.reshape":
+            return _only_units(op)
+        if name == "tessera.broadcast":
+            return True
+        reads, cost = self.reads(op), self.cost(op)
+        return reads <= 1 or cost * reads <= cost + 1 + reads
+
+    def _handed_on(self, op: Any) -> bool:
+        return any(self.names[user] in _FLOWS for user, _ in _uses(op.results[0]))
+
+    def reads(self, op: Any) -> int:
+        """How often each element of `op`'s result is read, if it is not kept."""
+        found = self._reads.get(op)
+        if found is None:
+            users = dict.fromkeys(user for user, _ in _uses(op.results[0]))
+            found = self._reads[op] = sum(self._reads_of_user(op, user) for user in users)
+        return found
+
+    def _reads_of_user(self, op: Any, user: Any) -> int:
+        times = _LOOP ** _loops_between(op, user)
+        if self.virtual.get(user, False):
+            times *= max(1, self.reads(user))
+        if self.names[user] == "tessera.broadcast":
+            before, after = _shape(user.operands[0]), _shape(user.results[0])
+            # A row that repeats one element computes it once.
+            last = max((axis for axis, extent in enumerate(after) if extent > 1), default=0)
+            times *= math.prod(a for i, (b, a) in enumerate(zip(before, after, strict=True)) if b != a and i != last)
+        return times
+
+    def cost(self, op: Any) -> int:
+        """What computing one element takes, in simple operations, with everything virtual it reads."""
+        found = self._costs.get(op)
+        if found is None:
+            name = self.names[op]
+            own = 0 if name in _FREE | _MOVES else _COSTS.get(name, 1)
+            if name == "tessera.load" and not _consecutive(op):
+                own = _GATHER
+            makers = [defining(v) for v in op.operands if _is_tile(v)]
+            found = own + sum(1 if m is None or self.names[m] in _KEPT | _CONTROL else self.cost(m) for m in makers)
+            self._costs[op] = found
+        return found
+
+    # -- loads and the writes after them -----------------------------------------------------------------------
+
+    def readers(self, value: Any) -> Iterator[Any]:
+        """The operations at which `value`'s memory is read: users, and users of what is computed from it."""
+        for user, _ in _uses(value):
+            if self.virtual.get(user, False):
+                yield from self.readers(user.results[0])
+            else:
+                yield user
+
+    def _overwritten(self, load: Any) -> bool:
+        """Whether a reader of `load` may come after a write to the same memory."""
+        memory = load.operands[0]
+        shared = is_shared(memory.type)
+        writers = [w for w in self.writers if w.operands and w.operands[0] == memory]
+        if shared:  # any lane may write after a barrier, and buffers may take turns under one name
+            writers = [w for w in self.writers if not w.operands or is_shared(w.operands[0].type)]
+        if not writers:
+            return False
+        return any(self._between(load, writer, reader) for reader in self.readers(load.results[0]) for writer in writers)
+
+    def _between(self, load: Any, writer: Any, reader: Any) -> bool:
+        begin, middle, end = self.order[load], self.order[writer], self.order[reader]
+        if writer == reader:
+            return not (_same_place(load, writer) and self._aligned(reader, 1, load))
+        if begin < middle < end:
+            return True
+        # A loop around both that the load is not in: the writer may run before the reader's next turn.
+        around = set(_ancestors(reader)) & set(_ancestors(writer))
+        return any(loop in around and loop not in _ancestors(load) for loop in around if self.names.get(loop) in _LOOPS)
+
+    # -- results in place of carried tiles ---------------------------------------------------------------------
+
+    def _replaces(self, op: Any) -> int | None:
+        """Which carried tile of the loop around `op` its result may overwrite; None for none."""
+        loop = op.parent.operation if op.parent is not None else None
+        if loop is None or self.names.get(loop) != "scf.for" or self.names[op] == "tessera.load":
+            return None
+        block = op.block
+        end = list(block.operations)[-1].operation
+        places = [index for index, value in enumerate(end.operands) if value == op.results[0]]
+        if len(places) != 1:
+            return None
+        (index,) = places
+        carried = block.arguments[1 + index]
+        for reader in self.readers(carried):
+            if self.order[reader] > self.order[op]:
+                return None
+        operand = 2 if self.names[op] == "tessera.dot" else 0
+        if self.names[op] in ("tessera.reduce", *_MOVES):
+            return None if self._depends(op, carried) else index
+        if self.names[op] == "tessera.dot":
+            aside = any(self._reaches(v, carried) for v in op.operands[:2])
+            aligned = len(op.operands) < 3 or self._aligned_value(op.operands[operand], carried)
+            return None if aside or not aligned else index
+        return index if all(self._aligned_value(v, carried) for v in op.operands) else None
+
+    def _depends(self, op: Any, value: Any) -> bool:
+        return any(self._reaches(v, value) for v in op.operands)
+
+    def _reaches(self, value: Any, source: Any) -> bool:
+        """Whether reading `value` reads the memory of `source`."""
+        if value == source:
+            return True
+        op = defining(value)
+        return op is not None and self.virtual.get(op, False) and self._depends(op, source)
+
+    def _aligned_value(self, value: Any, source: Any) -> bool:
+        """Whether reading an element of `value` reads, of `source`, nothing but the same element."""
+        if value == source:
+            return True
+        op = defining(value)
+        if op is None or not self.virtual.get(op, False):
+            return True
+        if self.names[op] in _MOVES:
+            return not self._depends(op, source)
+        return all(self._aligned_value(v, source) for v in op.operands)
+
+    def _aligned(self, reader: Any, operand: int, load: Any) -> bool:
+        return self._aligned_value(reader.operands[operand], load.results[0])
+
+
+_WRITES: Final = frozenset(("tessera.store", "tessera.write", "tessera.copy", "tessera.barrier", "tessera.group_sync"))
+_TURNING: Final = frozenset(("tessera.dot", "tessera.store", "tessera.transpose"))
+_LOOPS: Final = frozenset(("scf.for", "scf.while"))
+
+
+def _is_tile(value: Any) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def _shape(value: Any) -> list[int]:
+    return list(value.type.shape)
+
+
+def _uses(value: Any) -> Iterator[tuple[Any, int]]:
+    for use in value.uses:
+        yield use.owner.operation, use.operand_number
+
+
+def _ancestors(op: Any) -> list[Any]:
+    found: list[Any] = []
+    parent = op.parent
+    while parent is not None:
+        found.append(parent.operation)
+        parent = parent.operation.parent
+    return found
+
+
+def _loops_between(op: Any, user: Any) -> int:
+    """Loops around `user` that are not around `op`."""
+    around = _ancestors(op)
+    return sum(1 for a in _ancestors(user) if a not in around and str(a.name) in _LOOPS)
+
+
+def _consecutive(load: Any) -> bool:
+    """Whether the tile's vectors lie side by side in memory."""
+    extents = list(ir.DenseI64ArrayAttr(load.attributes["extents"]))
+    last = max((axis for axis, extent in enumerate(extents) if extent > 1), default=len(extents) - 1)
+    kind = ir.MemRefType(load.operands[0].type)
+    plain = isinstance(kind.layout, ir.AffineMapAttr)
+    return plain and all(extent == 1 for extent in list(kind.shape)[last + 1 :]) if kind.rank else True
+
+
+def _turns(op: Any) -> bool:
+    """Whether a transpose moves the axis along which vectors lie."""
+    order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+    before, after = _shape(op.operands[0]), _shape(op.results[0])
+    kept = [axis for axis in order if before[axis] > 1]
+    return kept != sorted(kept) and len(after) > 1
+
+
+def _only_units(op: Any) -> bool:
+    """Whether a reshape adds and drops axes of extent 1, no more."""
+    return [e for e in _shape(op.operands[0]) if e > 1] == [e for e in _shape(op.results[0]) if e > 1]
+
+
+def _same_place(load: Any, store: Any) -> bool:
+    """Whether a store writes the very block that a load reads."""
+    same = all(load.attributes[name] == store.attributes[name] for name in ("extents", "dropped"))
+    return same and str(store.name) == "tessera.store" and list(load.operands)[1:] == list(store.operands)[2:]

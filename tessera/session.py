@@ -1,0 +1,139 @@
+"""The session: one process's compile service, cache and memory of what was compiled.
+
+Everything that has to see the frontend, the compiler and the runtime at once goes through here.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from tessera.compiled import Compiled
+from tessera.core.mistakes import BadSetting
+from tessera.core.program.arguments import Argument
+from tessera.core.program.program import Attribute, Program
+from tessera.core.settings import TARGETS, current
+from tessera.core.targets import Target
+from tessera.frontend.surface import KernelSource
+from tessera.lowering.cache import Cache, Entry, Place, entry_of
+from tessera.lowering.key import artifact_key
+from tessera.lowering.service import CompileService, host_target
+
+_REMEMBERED: Final = 256
+_DEFAULT_CUDA: Final = "sm_90a"
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """What a kernel is compiled for, besides its text: see `tessera.frontend.build.specialise`."""
+
+    arguments: tuple[Argument, ...]
+    group: tuple[int, ...] | None = None
+    shared_limit: int | None = None
+    constants: Mapping[str, Attribute] | None = None
+
+
+class Session:
+    """Compiles programs and remembers the results; safe to use from several threads."""
+
+    def __init__(self, service: CompileService | None = None) -> None:
+        self.service = service or CompileService()
+        self._lock = threading.Lock()
+        self._remembered: OrderedDict[tuple[object, ...], Compiled] = OrderedDict()
+        self._cache: Cache | None = None
+
+    def specialise(self, source: KernelSource, names: Mapping[str, object], wanted: Specification) -> Program:
+        """Build the program of a kernel for one set of argument types.  Raises the mistakes of its author."""
+        from tessera.frontend.build import specialise  # noqa: PLC0415 - the frontend loads when a kernel is used
+
+        return specialise(
+            source, wanted.arguments, names, group=wanted.group, shared_limit=wanted.shared_limit,
+            constants=wanted.constants,
+        )  # fmt: skip
+
+    def compile(self, program: Program, target: Target, *, observe: bool = False) -> Compiled:
+        """Return `program` compiled for `target`: from memory, from the disk cache, or by a worker process.
+
+        With `observe`, every level is recorded on the way; without, `Compiled.listings` does so when asked.
+        Raises the TesseraError of a mistake in the kernel, or CompilerCrash, CompileTimeout.
+        """
+        start = time.perf_counter()
+        key = artifact_key(program, target)
+        # The same kernel in another cell has other spans: it comes from the disk, which moves them.
+        place = (key, program.source.name, program.span.line)
+        with self._lock:
+            found = self._remembered.get(place)
+        if found is not None and (found.entry.observed or not observe):
+            return self._remember(place, found)
+        entry, origin = self._fetch(key, program, target, observe)
+        compiled = Compiled(program, entry, origin, time.perf_counter() - start, self._observe)
+        return self._remember(place, compiled)
+
+    @property
+    def cache(self) -> Cache | None:
+        """The disk cache, or None where the settings switch it off."""
+        settings = current()
+        if not settings.cache:
+            return None
+        folder = settings.cache_dir / "kernels"
+        if self._cache is None or (self._cache.folder, self._cache.limit) != (folder, settings.cache_bytes):
+            self._cache = Cache(folder, settings.cache_bytes)
+        return self._cache
+
+    @property
+    def recent(self) -> tuple[Compiled, ...]:
+        """What was compiled or fetched in this process, the latest last (256 at most)."""
+        with self._lock:
+            return tuple(self._remembered.values())
+
+    def warm(self) -> None:
+        """Start a compiler process in the background, so that the first kernel does not wait for it."""
+        self.service.warm()
+
+    def close(self) -> None:
+        """End the compiler processes; the session starts new ones when it is used again."""
+        self.service.close()
+
+    def _fetch(self, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:
+        origin = "disk"
+
+        def build() -> Entry:
+            nonlocal origin
+            origin = "compiler"
+            return entry_of(self.service.compile(program, target, observe))
+
+        if self.cache is None:
+            return build(), origin
+        entry = self.cache.get_or_build(key, Place(program.source, program.span), build, observed=observe)
+        return entry, origin
+
+    def _observe(self, compiled: Compiled) -> Entry:
+        return self.compile(compiled.program, compiled.target, observe=True).entry
+
+    def _remember(self, place: tuple[object, ...], compiled: Compiled) -> Compiled:
+        with self._lock:
+            self._remembered[place] = compiled
+            self._remembered.move_to_end(place)
+            if len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        return compiled
+
+
+def resolve_target(name: str) -> Target:
+    """Return the target that a user calls "cpu", "interpret", "cuda" or "cuda:sm_90a".  Raises BadSetting."""
+    kind, _, arch = name.partition(":")
+    if kind not in TARGETS or (arch and kind != "cuda"):
+        hint = "choose cpu, interpret, cuda, or cuda:sm_90a and the like"
+        raise BadSetting(f"there is no target {name!r}", hint=hint)
+    if kind == "cpu":
+        return host_target()
+    return Target(kind, arch or _DEFAULT_CUDA) if kind == "cuda" else Target(kind, "")
+
+
+@cache
+def session() -> Session:
+    """Return the process's session."""
+    return Session()

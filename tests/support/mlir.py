@@ -1,0 +1,40 @@
+"""Tile IR in tests: parse text, run passes, print."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tessera.core.mlir import ir
+from tessera.core.tile.dialect import shared_context
+from tessera.core.tile.text import listing_of_tile
+from tessera.lowering.passes import run_passes
+from tessera.lowering.tile.to_tile import to_tile
+
+
+@pytest.fixture(autouse=True)
+def mlir_context() -> Iterator[object]:
+    """A context with the dialect, current in the test (import this name into a conftest.py)."""
+    with shared_context() as context:
+        yield context
+
+
+def function(body: str, parameters: str = "", results: str = "") -> str:
+    """The text of a module with one function around `body`."""
+    return f"module {{ func.func @f({parameters}) {results} {{\n{body}\n}} }}"
+
+
+def parse(text: str):
+    return ir.Module.parse(text)
+
+
+def shown(program, *passes) -> str:
+    """The Tile IR of `program` after `passes`, as people see it."""
+    module = to_tile(program)
+    run_passes(passes, module)
+    return listing_of_tile(module, "", program).text
+
+
+def lowered(program, *passes):
+    module = to_tile(program)
+    run_passes(passes, module)
+    return module
