@@ -8,7 +8,7 @@ TOUR := build/tour/00_tour.html
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env tour lab test lint clean
+.PHONY: help env tour lab test lint docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -45,6 +45,9 @@ lint: $(STAMP)  ## linter, formatter, type checker, import contracts
 
 test: lint  ## everything CI runs: lint, then every test and notebook
 	$(BIN)/python -m pytest --nbval-lax --nbval-current-env tests notebooks
+
+docs: $(STAMP)  ## write the generated parts of the documentation
+	$(BIN)/python docs/generate.py
 
 clean:  ## remove what the commands made, the environment included
 	rm -rf $(ENV) build dist .pytest_cache .ruff_cache .hypothesis *.egg-info

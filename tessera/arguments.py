@@ -8,6 +8,7 @@ import numpy as np
 from tessera.core.dtypes import boolean, f32, from_numpy, i64
 from tessera.core.mistakes import ArgumentType, NotAnArray
 from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
+from tessera.core.source import Span
 from tessera.runtime.arrays import AnyArray, as_array, is_array
 
 
@@ -23,17 +24,31 @@ class Described:
     key: tuple[object, ...]
     types: tuple[type, ...]
 
+    @property
+    def shape_class(self) -> tuple[object, ...]:
+        """Extents rounded up to powers of two: what a tuned configuration is good for."""
+        return tuple(_class(a.shape) for a in self.arguments if isinstance(a, ArrayArgument))
 
-def describe_arguments(values: tuple[object, ...], names: tuple[str, ...]) -> Described:
-    """Describe `values`, the arguments for the parameters `names`.
+
+def shape_class(values: tuple[object, ...]) -> tuple[object, ...]:
+    """Return `Described.shape_class` for NumPy arrays and numbers, fast."""
+    return tuple(_class(cast("AnyArray", v).shape) for v in values if isinstance(v, np.ndarray))
+
+
+def _class(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 << max(0, extent - 1).bit_length() for extent in shape)
+
+
+def describe_arguments(values: tuple[object, ...], names: tuple[str, ...], spans: tuple[Span, ...]) -> Described:
+    """Describe `values`, the arguments for the parameters `names` that stand at `spans`.
 
     Raises NotAnArray, WrongDevice, ArgumentType for what no kernel can take.
     """
     arguments: list[Argument] = []
     key: list[object] = []
     types: list[type] = []
-    for value, name in zip(values, names, strict=True):
-        argument = _array(value, name) if is_array(value) else _scalar(value, name)
+    for value, name, span in zip(values, names, spans, strict=True):
+        argument = _array(value, name, span) if is_array(value) else _scalar(value, name, span)
         arguments.append(argument)
         if isinstance(argument, ArrayArgument):
             key.append((argument.dtype.name, len(argument.shape), argument.contiguous))
@@ -51,15 +66,16 @@ def plain(value: object) -> object:
     return cast("object", value)
 
 
-def _array(value: object, name: str) -> ArrayArgument:
-    array = as_array(value, name)
+def _array(value: object, name: str, span: Span) -> ArrayArgument:
+    array = as_array(value, name, span=span)
     dtype = from_numpy(array.dtype)
     if dtype is None:
-        raise ArgumentType(f"{name} holds {array.dtype}, which Tessera has no type for", hint="convert it, e.g. to float32")
+        raise ArgumentType(f"{name} holds {array.dtype}, which Tessera has no type for", span,
+                           "convert it, e.g. to float32")  # fmt: skip
     return ArrayArgument(dtype, array.shape, bool(array.flags.c_contiguous))
 
 
-def _scalar(value: object, name: str) -> ScalarArgument:
+def _scalar(value: object, name: str, span: Span) -> ScalarArgument:
     if isinstance(value, np.generic):
         dtype = from_numpy(cast("Any", value).dtype)
         if dtype is not None:
@@ -73,4 +89,4 @@ def _scalar(value: object, name: str) -> ScalarArgument:
     kind = type(cast("object", value)).__name__
     shown = repr(value) if value is None or isinstance(value, str | complex) else f"a {kind}"
     hint = f"pass np.asarray({name})" if isinstance(value, list | tuple | range) else "pass a NumPy array, or a number"
-    raise NotAnArray(f"{name} is {shown}; a kernel takes arrays and numbers", hint=hint)
+    raise NotAnArray(f"{name} is {shown}; a kernel takes arrays and numbers", span, hint)

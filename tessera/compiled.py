@@ -1,5 +1,6 @@
 """One kernel compiled for one set of argument types: what `kernel.compile` returns and `kernel.last` holds."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +48,14 @@ class Compiled:
     def artifact(self) -> Artifact:
         """What the runtime launches."""
         return self.entry.artifact
+
+    @property
+    def code_identity(self) -> str:
+        """The same for two compilations that do the same: their machine code, and how it is launched."""
+        artifact = self.artifact
+        digest = hashlib.blake2b(artifact.code, digest_size=16)
+        digest.update(repr((artifact.slots, artifact.launch, artifact.resources)).encode())
+        return digest.hexdigest()
 
     @property
     def name(self) -> str:

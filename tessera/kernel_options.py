@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from tessera.core.mistakes import BadGrid, BadKernelOption
 from tessera.core.program.program import Attribute
@@ -39,7 +39,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     for name in given:
         if name not in known:
             raise BadKernelOption(f"a kernel has no option {name!r}", hint=f"the options are {', '.join(known)}")
-    options = dict(given)
+    options: dict[str, Any] = dict(given)
     if options.get("tile") is not None:
         options["tile"] = _tile(options["tile"])
     shared = options.get("shared")
@@ -48,7 +48,8 @@ def read_options(given: Mapping[str, Any]) -> Options:
     if options.get("target") is not None:
         _check_target(options["target"])
     if options.get("space") is not None:
-        return with_space(Options(**{**options, "space": None}), cast("Space", options["space"]), {})
+        space: Space = options.pop("space")
+        return with_space(Options(**options), space, {})
     return Options(**options)
 
 

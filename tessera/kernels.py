@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, cast, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, overload
 
-from tessera.arguments import Described, describe_arguments, plain
+from tessera.arguments import Described, describe_arguments, plain, shape_class
 from tessera.compiled import Compiled, IrText
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
@@ -21,14 +22,17 @@ from tessera.core.program.types import Array
 from tessera.core.settings import Settings, current
 from tessera.core.source import Span
 from tessera.core.targets import Target
+from tessera.examples import example_arguments, require_symbolic, span_of
 from tessera.free_names import Capture, FreeNames, unchanged
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
 from tessera.kernel_options import Options, Space, read_options, with_space
 from tessera.runtime.grid import Grid, read_grid
-from tessera.runtime.interpreted import Interpreter
 from tessera.runtime.launch import Launcher
 from tessera.session import Session, Specification, resolve_target, session
+
+if TYPE_CHECKING:
+    from tessera.runtime.interpreted import Interpreter
 
 Function = Callable[..., Any]
 _MANY: Final = 3
@@ -43,10 +47,19 @@ class Plan:
 
     program: Program
     compiled: Compiled | None
-    launcher: Launcher | Interpreter
+    launcher: "Launcher | Interpreter"
     settings: Settings
     captured: tuple[Capture, ...]
     arguments: Described
+    tuned: bool
+
+    def run(self, values: tuple[Any, ...]) -> bool:
+        """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
+        if self.settings is not current() or not unchanged(self.captured):
+            return False
+        if self.tuned and shape_class(values) != self.arguments.shape_class:
+            return False
+        return self.launcher.run(values)
 
     def valid(self) -> bool:
         """Would the kernel be compiled the same way now?"""
@@ -70,11 +83,13 @@ class Kernel:
         self._families: dict[tuple[object, ...], _Family] = {}
         functools.update_wrapper(self, function)
         Latest.kernel = self
+        if _interactive():
+            self._session.warm()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         """Run the kernel on a grid derived from the arguments."""
         plan = self._latest
-        if keywords or plan is None or not plan.valid() or not plan.launcher.run(arguments):
+        if keywords or plan is None or not plan.run(arguments):
             self.launch(arguments, keywords)
 
     def __getitem__(self, key: object) -> "Configured":
@@ -104,7 +119,7 @@ class Kernel:
         if not arguments and not keywords:
             program = self._known_program()
         else:
-            described = self._described(self._ordered(arguments, keywords))
+            described = self.described(self._ordered(arguments, keywords))
             program, _ = self._specialise(described)
         return self._session.compile(program, wanted)
 
@@ -133,6 +148,28 @@ class Kernel:
         """Launch on a stream: not available yet."""
         raise NotAvailableYet("streams are not available yet", hint="launch without .on(...)")
 
+    def described(self, values: tuple[Any, ...]) -> Described:
+        """Return the types and shapes of `values`, one a parameter.  Raises NotAnArray and the like."""
+        try:
+            return describe_arguments(values, self._names, self._spans())
+        except TesseraError as error:
+            raise error.with_source(self.source.source) from None
+
+    def stop_compiling(self) -> None:
+        """End the compilations that run in other threads: the search for a configuration was interrupted."""
+        self._session.close()
+
+    @property
+    def compiles(self) -> bool:
+        """Whether calls run compiled code, not the interpreter."""
+        return self._target().name != "interpret"
+
+    @property
+    def device(self) -> str:
+        """What calls run on, with its threads: the times of another device mean nothing here."""
+        target = self._target()
+        return f"{target} x{current().threads}" if target.name == "cpu" else str(target)
+
     @property
     def last(self) -> Compiled | None:
         """The compilation that the last call used; None before a call, and for interpreted kernels."""
@@ -159,8 +196,9 @@ class Kernel:
         return tuple(plain(bound.arguments[name]) for name in self._names)
 
     def _plan(self, values: tuple[Any, ...], grid: Grid | None) -> Plan:
-        described = self._described(values)
-        family = self._families.setdefault((*described.key, self.options.target, current().target), _Family())
+        described = self.described(values)
+        tuned = described.shape_class if self.options.space is not None else ()
+        family = self._families.setdefault((described.key, tuned, current().target), _Family())
         plan = family.find(described)
         if plan is None or not plan.valid():
             plan = self._make(described, values, grid)
@@ -181,11 +219,13 @@ class Kernel:
                 "kernels do not run on GPUs yet", self._head(), "inspect them: kernel.inspect_ir('ptx')"
             ).with_source(self.source.source)
         if target.name == "interpret":
+            from tessera.runtime.interpreted import Interpreter  # noqa: PLC0415 - compiled kernels do not need it
+
             interpreter = Interpreter(program, described.types, sanitize=self.options.sanitize)
-            return Plan(program, None, interpreter, settings, names.captured, described)
+            return Plan(program, None, interpreter, settings, names.captured, described, bool(tuned))
         compiled = self._session.compile(program, target)
         launcher = Launcher(compiled.artifact, described.types)
-        return Plan(program, compiled, launcher, settings, names.captured, described)
+        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned))
 
     def _specialise(self, described: Described, tuned: Mapping[str, Attribute] | None = None) -> tuple[Program, FreeNames]:
         names = FreeNames(self.function)
@@ -197,27 +237,22 @@ class Kernel:
         options = self.options
         return resolve_target("interpret" if options.sanitize else options.target or current().target)
 
-    def _described(self, values: tuple[Any, ...]) -> Described:
-        try:
-            return describe_arguments(values, self._names)
-        except TesseraError as error:
-            error.span = self._head()
-            raise error.with_source(self.source.source) from None
-
     def _known_program(self) -> Program:
-        """The program of the last call."""
-        if self._latest is None:
-            name = self.source.name
-            raise UnknownLevel(
-                f"{name} was not called yet, so its argument types are not known", self._head(),
-                f"call it first, or give arguments: {name}.inspect_ir('tile', {', '.join(self._names)})",
-            ).with_source(self.source.source)  # fmt: skip
-        return self._latest.program
+        """The program of the last call, or the one that the annotations alone determine."""
+        if self._latest is not None:
+            return self._latest.program
+        arguments = example_arguments(self.source, FreeNames(self.function))
+        program, _ = self._specialise(Described(arguments, (), ()))
+        return require_symbolic(self.source, program)
 
     def _head(self) -> Span:
         node = self.source.function
         column = node.col_offset + 1
         return Span(self.source.source.name, node.lineno, column, node.lineno, column + len("def ") + len(node.name))
+
+    def _spans(self) -> tuple[Span, ...]:
+        args = self.source.function.args
+        return tuple(span_of(self.source, node) for node in (*args.posonlyargs, *args.args, *args.kwonlyargs))
 
 
 class _Family:
@@ -268,6 +303,11 @@ class Configured:
     def on(self, stream: object) -> NoReturn:
         """Launch on a stream: not available yet."""
         self.kernel.on(stream)
+
+
+def _interactive() -> bool:
+    """Is a person waiting?  Then a compiler process is started before it is needed; a script may never need one."""
+    return hasattr(sys, "ps1") or "ipykernel" in sys.modules
 
 
 class Latest:

@@ -1,0 +1,43 @@
+"""The IPython extension: `%load_ext tessera_magics`.  Importing this package changes nothing."""
+
+from typing import Any
+
+_TRANSFORMER = "AnnotationTransformer"
+_COMPLETED = r"%%?tessera\b"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register the magics, their completion, the display of our objects, and plain-Python kernels in ordinary cells.
+
+    Doing it again replaces what was registered.  A compiler process starts in the background.
+    """
+    # Only loading the extension, not importing this package, pays for what it needs.
+    from tessera.frontend.read import AnnotationTransformer  # noqa: PLC0415
+    from tessera.session import session  # noqa: PLC0415
+    from tessera.viz import display  # noqa: PLC0415
+    from tessera_magics.complete import completer  # noqa: PLC0415
+    from tessera_magics.magics import TesseraMagics  # noqa: PLC0415
+    from tessera_magics.tracebacks import paint_errors  # noqa: PLC0415
+
+    unload_ipython_extension(shell)
+    shell.register_magics(TesseraMagics(shell))
+    shell.set_hook("complete_command", completer(shell), re_key=_COMPLETED)
+    shell.ast_transformers.append(AnnotationTransformer())
+    display.register(shell.display_formatter)
+    paint_errors(shell)
+    session().warm()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take everything back that `load_ipython_extension` registered; what kernels were defined stay."""
+    from tessera.viz import display  # noqa: PLC0415
+    from tessera_magics.complete import forget_completer  # noqa: PLC0415
+    from tessera_magics.tracebacks import plain_errors  # noqa: PLC0415
+
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("tessera", None)
+    forget_completer(shell, _COMPLETED)
+    kept = [each for each in shell.ast_transformers if type(each).__name__ != _TRANSFORMER]
+    shell.ast_transformers[:] = kept
+    display.unregister(shell.display_formatter)
+    plain_errors()

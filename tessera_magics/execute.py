@@ -76,23 +76,23 @@ def read_body(shell: Shell, body: str, place: Place) -> Cell:
         return read_cell("\n".join(plain), place.name, place.first_line, place.label)
 
 
-def supply_names(cell: Cell, namespace: dict[str, Any], public: Mapping[str, Any]) -> tuple[str, ...]:
-    """Put the public names that the cell uses and the user never defined into `namespace`; return their names."""
-    used = {node.id for node in ast.walk(cell.tree) if isinstance(node, ast.Name)}
-    missing = sorted(used & public.keys() - namespace.keys() - vars(builtins).keys())
-    for name in missing:
-        namespace[name] = public[name]
-    return tuple(missing)
+def run(shell: Shell, cell: Cell, names: Mapping[str, Any]) -> None:
+    """Execute the cell in the user's namespace; its last expression is displayed like any cell's.
 
-
-def run(shell: Shell, cell: Cell) -> None:
-    """Execute the cell in the user's namespace; its last expression is displayed like any cell's."""
+    `names` are visible to the cell's code without being put among the user's own, which go first.
+    """
     # IPython hides such frames in tracebacks, and its debugger all those above this mark.
     __tracebackhide__ = "__ipython_bottom__"
-    for node, mode in _steps(cell.tree, shell.ast_node_interactivity, _is_silenced(cell.source.text)):
-        code = compile(node, cell.source.name, mode, dont_inherit=True)
-        # The point of a cell is to run what the user wrote in it.
-        exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102
+    namespace: dict[str, Any] = shell.user_ns
+    before = namespace.get("__builtins__", builtins)
+    # Functions keep the builtins of the moment they are defined in: their code sees the names later, too.
+    namespace["__builtins__"] = {**vars(builtins), **names}
+    try:
+        for node, mode in _steps(cell.tree, shell.ast_node_interactivity, _is_silenced(cell.source.text)):
+            code = compile(node, cell.source.name, mode, dont_inherit=True)
+            exec(code, namespace)  # noqa: S102 - running what the user wrote is what a cell is for
+    finally:
+        namespace["__builtins__"] = before
 
 
 def _steps(tree: ast.Module, interactivity: str, silenced: bool) -> Iterator[tuple[ast.Module | ast.Interactive, str]]:

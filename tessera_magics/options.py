@@ -1,7 +1,6 @@
 """The options of `%%tessera` and the commands of `%tessera`: reading them, suggesting, completing."""
 
 import difflib
-import re
 import shlex
 from collections.abc import Iterable
 from typing import Final
@@ -9,9 +8,9 @@ from typing import Final
 from IPython.core.error import UsageError
 
 from tessera.core.listing import LEVELS
+from tessera.core.settings import TARGETS
+from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 
-TARGETS: Final = ("cpu", "interpret", "cuda")
-ARCHITECTURES: Final = ("cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_120a")
 OPTIONS: Final = ("--target", "--show", "--name", "--time", "--sanitize", "--out")
 COMMANDS: Final = ("doctor", "ir", "targets", "cache", "--version")
 CACHE_ACTIONS: Final = ("info", "clear")
@@ -28,8 +27,9 @@ def target_name(text: str) -> str:
     name, _, arch = text.partition(":")
     if name not in TARGETS:
         raise UsageError(f"there is no target {text!r}{suggestion(name, TARGETS)} (targets: {', '.join(TARGETS)})")
-    if arch and (name != "cuda" or not re.fullmatch(r"sm_\d{2,3}[af]?", arch)):
-        raise UsageError(f"{arch!r} is no architecture of {name} (write cuda:sm_90a)")
+    if arch and (name != "cuda" or arch not in ARCHITECTURES):
+        known = f" (architectures: {', '.join(ARCHITECTURES)})" if name == "cuda" else ""
+        raise UsageError(f"{name} has no architecture {arch!r}{suggestion(arch, ARCHITECTURES)}{known}")
     return text
 
 
@@ -69,7 +69,7 @@ def complete_cell(line: str) -> list[str]:
     current = "" if line.endswith(" ") else words.pop()
     before = words[-1] if words else ""
     if before == "--target":
-        return _starting((*TARGETS, *ARCHITECTURES), current)
+        return _starting((*TARGETS, *(f"cuda:{name}" for name in ARCHITECTURES)), current)
     if before == "--show":
         done, comma, part = current.rpartition(",")
         return [done + comma + level for level in _starting(LEVELS, part)]

@@ -4,7 +4,7 @@ The catalogue of mistakes is in `core/mistakes.py`: one class and one code a mis
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from tessera.core.source import NOWHERE, Note, Source, Span
@@ -19,6 +19,8 @@ class TesseraError(Exception):
 
     code: ClassVar[str] = "TSR-E000"
     title: ClassVar[str] = "error"
+    paint: ClassVar[Callable[["TesseraError"], list[str]] | None] = None
+    """How IPython shows errors, where somebody above knows better than plain text (a `staticmethod`)."""
 
     def __init__(
         self, message: str, span: Span = NOWHERE, hint: str = "", notes: Sequence[Note] = ()
@@ -45,7 +47,7 @@ class TesseraError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the message, the user's line and the caret, and none of our frames."""
-        return render(self).splitlines()
+        return render(self).splitlines() if self.paint is None else self.paint(self)
 
 
 def _rebuild(kind: type[TesseraError], message: str, state: dict[str, object]) -> TesseraError:

@@ -122,14 +122,14 @@ def _decode(stored: Any, place: Place) -> Any:
     if not isinstance(stored, dict):
         return stored
     table = cast("dict[str, Any]", stored)
+    if "is" in table:
+        kind = _CLASSES[table.pop("is")]
+        return kind(**{key: _decode(item, place) for key, item in table.items()})
     if "dtype" in table:
         return BY_NAME[table["dtype"]]
     if "span" in table:
         return _absolute(table["span"], place.span)
-    if "map" in table:
-        return {key: _decode(item, place) for key, item in table["map"].items()}
-    kind = _CLASSES[table["is"]]
-    return kind(**{key: _decode(item, place) for key, item in table.items() if key != "is"})
+    return {key: _decode(item, place) for key, item in table["map"].items()}
 
 
 def _relative(span: Span, origin: Span) -> list[object]:

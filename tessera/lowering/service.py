@@ -56,6 +56,7 @@ class Worker:
     """One worker process and the pipe to it.  Not thread-safe: the service lends it to one thread at a time."""
 
     def __init__(self) -> None:
+        self.closed = False
         ours, theirs = Pipe()
         self.connection: Connection = ours
         self.stderr = tempfile.TemporaryFile()
@@ -95,6 +96,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the worker and what it started (`ptxas`), at once; harmless when it is gone already."""
+        self.closed = True
         if self.process.poll() is None:
             # The worker leads a session of its own, so its process group is exactly itself and its children.
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -150,6 +152,8 @@ class CompileService:
             try:
                 reply = worker.request(request, current().compile_timeout)
             except WorkerDied as death:
+                if worker.closed:
+                    raise CompilerCrash("stopped: the compile service was closed") from None
                 raise _crash(request, _cause(death.status), death.stderr) from None
             except TimeoutError:
                 raise _timeout(request) from None

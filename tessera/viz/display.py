@@ -11,9 +11,11 @@ from tessera.compiled import Compiled, IrText
 from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError, render
 from tessera.core.listing import Listing
+from tessera.kernels import Kernel
 from tessera.viz.error_view import error_html
 from tessera.viz.ir_html import ir_html
 from tessera.viz.ir_view import ir_view
+from tessera.viz.kernel_view import kernel_html, kernel_text
 
 Bundle = dict[str, str]
 _PRE: Final = "white-space:pre;overflow:auto;max-height:32em;font-size:12px;line-height:1.4"
@@ -42,6 +44,11 @@ def text_bundle(text: IrText) -> Bundle:
     return listing_bundle(text.listing)
 
 
+def kernel_bundle(kernel: Kernel) -> Bundle:
+    """Return a kernel's card."""
+    return {"text/plain": kernel_text(kernel), "text/html": kernel_html(kernel)}
+
+
 def error_bundle(error: TesseraError) -> Bundle:
     """Return a mistake with its place and its remedy."""
     return {"text/plain": render(error), "text/html": error_html(error)}
@@ -50,6 +57,7 @@ def error_bundle(error: TesseraError) -> Bundle:
 def bundles() -> Mapping[type, Callable[[Any], Bundle]]:
     """The view of each class, by class."""
     return {
+        Kernel: kernel_bundle,
         Compiled: compiled_bundle,
         Compilation: compiled_bundle,
         Listing: listing_bundle,

@@ -7,15 +7,22 @@ import pytest
 import tessera
 from support.documents import KERNELS
 from tessera.core.reductions import tree_sum
+from tessera.core.settings import overridden
 
-TARGETS = ["interpret", "cpu"]
 
 
-def load(name: str, namespace: dict[str, object] | None = None):
+@pytest.fixture(params=["interpret", "cpu"], autouse=True)
+def target(request: pytest.FixtureRequest):
+    """Run each test on both targets."""
+    with overridden(target=request.param):
+        yield request.param
+
+
+def load(name: str):
     """The kernel of a block of the documents."""
     text = KERNELS[name]
     host = text.find("\nlaunch.grid(")  # the host's own lines run in the test, on the test's data
-    module = tessera.compile_source(text if host < 0 else text[:host], **(namespace or {}))
+    module = tessera.compile_source(text if host < 0 else text[:host])
     return next(value for value in vars(module).values() if isinstance(value, tessera.Kernel))
 
 
@@ -23,28 +30,25 @@ def normal(*shape: int, dtype: object = np.float32) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("n", [1, 31, 128, 1000])
-def test_scale(target: str, n: int):
+def test_scale(n: int):
     x, y = normal(n), np.full(n, np.nan, np.float32)
-    load("scale").on_target(target)(x, y, 0.3)
+    load("scale")(x, y, 0.3)
     np.testing.assert_array_equal(y, np.float32(0.3) * x)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("n", [1, 33, 4097])
-def test_saxpy(target: str, n: int):
+def test_saxpy(n: int):
     x, y = normal(n), normal(n) + 1
     want = np.float32(0.3) * x + y
-    load("saxpy").on_target(target)(x, y, 0.3)
+    load("saxpy")(x, y, 0.3)
     np.testing.assert_array_equal(y, want)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("n", [1, 1000])
-def test_saxpy_with_an_explicit_grid(target: str, n: int):
+def test_saxpy_with_an_explicit_grid(n: int):
     x, y, out = normal(n), normal(n) + 1, np.full(n, np.nan, np.float32)
-    kernel = load("saxpy_launch").on_target(target)
+    kernel = load("saxpy_launch")
     tessera.launch.grid(blocks=(tessera.ceil_div(n, 256),), threads=(256,))(kernel)(0.3, x, y, out)
     np.testing.assert_array_equal(out, np.float32(0.3) * x + y)
     out[:] = np.nan
@@ -55,11 +59,10 @@ def test_saxpy_with_an_explicit_grid(target: str, n: int):
     np.testing.assert_array_equal(out, np.float32(0.3) * x + y)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("n", "groups"), [(1, 1), (1000, 3), (128, 2)])
-def test_group_sum(target: str, n: int, groups: int):
+def test_group_sum(n: int, groups: int):
     x, out = normal(n), np.full(groups, np.nan, np.float32)
-    load("group_sum").on_target(target)(x, out)
+    load("group_sum")(x, out)
     lanes = np.zeros(128, np.float32)
     for lane in range(128):
         total = np.float32(0)
@@ -76,13 +79,12 @@ def axpy(x: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ["axpy_tiled", "tp_axpy"])
 @pytest.mark.parametrize("n", [128, 512, 700])
-def test_the_double_buffered_pipelines(target: str, name: str, n: int):
+def test_the_double_buffered_pipelines(name: str, n: int):
     x, y = normal(n, dtype=np.float16), normal(n, dtype=np.float16)
     want = axpy(x, y, 0.5)
-    load(name).on_target(target)(x, y, 0.5)
+    load(name)(x, y, 0.5)
     np.testing.assert_array_equal(y, want)
 
 
@@ -91,24 +93,22 @@ def close(got: np.ndarray, want: np.ndarray, tolerance: float) -> None:
     assert np.abs(got.astype(np.float64) - want).max() <= tolerance * np.abs(want).max()
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [(128, 128, 32), (200, 150, 70)])
-def test_gemm_tc(target: str, shape: tuple[int, int, int]):
+def test_gemm_tc(shape: tuple[int, int, int]):
     m, n, k = shape
     a, b, c = (
         normal(m, k, dtype=ml_dtypes.bfloat16),
         normal(k, n, dtype=ml_dtypes.bfloat16),
         np.full((m, n), np.nan, np.float32),
     )
-    load("gemm_tc").on_target(target)(a, b, c)
+    load("gemm_tc")(a, b, c)
     close(c, a.astype(np.float64) @ b.astype(np.float64), 1e-6)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_flash_attention(target: str):
+def test_flash_attention():
     q, k, v = (normal(256, 64, dtype=np.float16) + np.float16(0.1 * i) for i in range(3))
     o = np.full((256, 64), np.nan, np.float16)
-    load("flash_attention").on_target(target)(q, k, v, o)
+    load("flash_attention")(q, k, v, o)
     want = np.zeros((256, 64))
     for at in range(0, 256, 128):
         s = q[at : at + 128].astype(np.float64) @ k[at : at + 128].astype(np.float64).T
@@ -117,39 +117,35 @@ def test_flash_attention(target: str):
     close(o, want, 2e-3)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("warps", [1, 5])
-def test_warp_reduce_sum(target: str, warps: int):
+def test_warp_reduce_sum(warps: int):
     x, out = normal(32 * warps), np.full(warps, np.nan, np.float32)
-    load("warp_reduce_sum").on_target(target)(x, out)
+    load("warp_reduce_sum")(x, out)
     total = x.reshape(warps, 32).copy()
     for offset in (16, 8, 4, 2, 1):
         total[:, :offset] += total[:, offset : 2 * offset]
     np.testing.assert_array_equal(out, total[:, 0])
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_pipeline(target: str):
+def test_pipeline():
     a, b, c = normal(64, 512), normal(512, 96), normal(64, 96)
     want = a.astype(np.float64) @ b.astype(np.float64) + c
-    load("pipeline").on_target(target)(a, b, c)
+    load("pipeline")(a, b, c)
     close(c, want, 1e-6)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_coop_example(target: str):
+def test_coop_example():
     x = normal(100)
     want = x.copy()
     want[:64] += 1
-    load("coop_example").on_target(target)(x)
+    load("coop_example")(x)
     np.testing.assert_array_equal(x, want)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_fused_mlp(target: str):
+def test_fused_mlp():
     x, w1, b1, w2, b2 = normal(70, 40), normal(40, 130), normal(130), normal(130, 24), normal(24)
     out = np.full((70, 24), np.nan, np.float32)
-    load("fused_mlp").on_target(target)(x, w1, b1, w2, b2, out)
+    load("fused_mlp")(x, w1, b1, w2, b2, out)
     h = np.maximum(x.astype(np.float64) @ w1 + b1, 0)
     close(out, h @ w2 + b2, 1e-6)
 
@@ -168,8 +164,7 @@ def swizzled(A: f16[M, K], B: f16[K, N], out: mut f32[M, N]):
 """
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_swizzled_gemm_fragment(target: str):
+def test_the_swizzled_gemm_fragment():
     from support.documents import BLOCKS
 
     fragment = BLOCKS["swizzled_gemm"].replace("A_tile)", "A[m:m+BM, k:k+BK])").replace("B_tile)", "B[k:k+BK, n:n+BN])")
@@ -181,7 +176,7 @@ def test_the_swizzled_gemm_fragment(target: str):
         normal(64, 64, dtype=np.float16),
         np.full((128, 64), np.nan, np.float32),
     )
-    kernel.on_target(target)(a, b, out)
+    kernel(a, b, out)
     close(out, a.astype(np.float64) @ b.astype(np.float64), 1e-6)
 
 
@@ -200,6 +195,6 @@ def test_autotune_search_as_the_documents_do():
     result = tessera.autotune.search(
         kernel=kernel, params={"BM": [64, 128], "BN": [64, 128], "BK": [16, 32]}, objective="runtime"
     )
-    assert set(result.best) == {"BM", "BN", "BK"}
+    assert set(result.config) == {"BM", "BN", "BK"}
     assert len(result.trials) == 8
     assert all(trial.status == "timed" for trial in result.trials)

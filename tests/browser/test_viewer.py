@@ -63,6 +63,8 @@ def test_every_click_marks_what_the_view_model_says(show, view: IrView, watch) -
 
 def test_side_by_side_marks_all_levels_at_once(show, view: IrView) -> None:
     page = show("tile", "asm")
+    assert page.locator(LEVEL).count() == 2
+    page.click("[data-pick=target]")
     page.click(f'{SOURCE} [data-i="4"]')
     texts = page.query_selector_all(LEVEL)
     assert [len(text.query_selector_all(".tsr-on")) for text in texts] == [5, 3, 3]

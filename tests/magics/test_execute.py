@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from tessera_magics import execute
 
-PUBLIC = {"mark": 7, "other": 8, "print": None}
+PUBLIC = {"mark": 7, "other": 8}
 
 
 @pytest.fixture
@@ -18,8 +18,7 @@ def cells(shell: InteractiveShell) -> InteractiveShell:
         __tracebackhide__ = True
         place = execute.place_of(shell, line, body)
         cell = execute.read_body(shell, body, place)
-        execute.supply_names(cell, shell.user_ns, PUBLIC)
-        execute.run(shell, cell)
+        execute.run(shell, cell, PUBLIC)
 
     shell.register_magic_function(tessera, "cell", "tessera")
     return shell
@@ -62,7 +61,13 @@ def test_inspect_finds_the_source_of_what_a_cell_defines(cells: InteractiveShell
 def test_names_are_supplied_but_never_replaced(cells: InteractiveShell) -> None:
     cells.user_ns["other"] = "mine"
     assert run(cells, "%%tessera\n(mark, other)") == (7, "mine")
-    assert "print" not in cells.user_ns
+    assert "mark" not in cells.user_ns
+
+
+def test_functions_of_the_cell_keep_seeing_the_names(cells: InteractiveShell) -> None:
+    run(cells, "%%tessera\ndef late():\n    return mark")
+    assert cells.user_ns["late"]() == 7
+    assert "mark" not in cells.user_ns
 
 
 def test_a_name_the_cell_defines_itself_wins(cells: InteractiveShell) -> None:

@@ -51,7 +51,7 @@ class Kernel:
 
 
 def parse(text: str) -> Kernel:
-    parameters = re.findall(r"\.param\s+[^,)]*?(\w+)(?=[,\n)])", text[text.index(".entry") : text.index("{")])
+    parameters = re.findall(r"\.param\s+[^,)]*?(\w+)(?:\[\d+\])?(?=[,\n)])", text[text.index(".entry") : text.index("{")])
     shared, code, labels, depot = {}, [], {}, 0
     lanes = int(re.search(r"\.reqntid\s+(\d+)", text)[1])
     for raw in text.splitlines():
@@ -122,7 +122,9 @@ class _Block:
         self.done = np.zeros(n, bool)
         self.waiting = np.full(n, -1)
         self.needed = np.zeros(n, np.int64)
+        self.origin = np.zeros(n, np.int64)
         self.gathered = np.full(n, -1)
+        self.masks = np.zeros(n, np.uint32)
         size = max([shared_bytes, *(s + c for s, c in kernel.shared.values() if s < LOCAL_BASE)])
         self.shared = np.full(size, _POISON, np.uint8)
         self.local = np.full((n, kernel.depot), _POISON, np.uint8)
@@ -557,12 +559,7 @@ class _Block:
             return
         number = self.raw(op.operands[0], lanes, np.uint32)
         count = self.raw(op.operands[1], lanes, np.uint32) if len(op.operands) > 1 else np.zeros(len(lanes), np.uint32)
-        aligned = op.name == "bar"
-        if aligned:
-            for warp in np.unique(lanes // WARP):
-                everyone = np.flatnonzero((self.tid // WARP == warp) & ~self.done)
-                if len(everyone) != np.count_nonzero(lanes // WARP == warp):
-                    raise PtxFault(f"{op.text}: only some lanes of warp {warp} reach it")
+        self.origin[lanes] = at if op.name == "bar" else -1
         self.waiting[lanes] = number
         self.needed[lanes] = count
         self.release()
@@ -570,21 +567,32 @@ class _Block:
     _barrier = _bar
 
     def release(self) -> None:
+        """Let the lanes of every barrier that is complete go on."""
         for number in np.unique(self.waiting[self.waiting >= 0]):
-            here = np.flatnonzero(self.waiting == number)
+            here = self.waiting == number
             needed = int(self.needed[here].max())
-            arrived = len(np.unique(here // WARP)) * WARP
-            complete = arrived >= needed if needed else len(here) == np.count_nonzero(~self.done)
-            if complete:
-                self.waiting[here] = -1
+            missing = np.unique(self.tid[~here & ~self.done] // WARP)
+            warps = [w for w in np.unique(self.tid[here] // WARP) if w not in missing]
+            if (len(warps) * WARP < needed) if needed else len(missing):
+                continue
+            for warp in warps:
+                if len(np.unique(self.origin[here & (self.tid // WARP == warp)])) > 1:
+                    raise PtxFault(f"the lanes of warp {warp} wait at different barriers")
+            self.waiting[here] = -1
 
-    def gather(self, lanes, masks, at) -> None:
-        """`bar.warp.sync`: a lane waits for all lanes its mask names."""
+    def gather(self, lanes, masks, at) -> np.ndarray:
+        """A lane waits at a `.sync` instruction for all lanes its mask names; gives those that wait no longer."""
         self.gathered[lanes] = at
-        for lane, mask in zip(lanes, masks, strict=True):
-            wanted = self.named(lane, mask)
+        self.masks[lanes] = masks
+        ready = []
+        for lane in np.flatnonzero(self.gathered == at):
+            wanted = self.named(lane, self.masks[lane])
+            if lane not in wanted:
+                raise PtxFault(f"{self.kernel.code[at].text}: lane {lane} is not in its own mask")
             if (self.gathered[wanted] == at).all():
-                self.gathered[wanted] = -1
+                ready.append(lane)
+        self.gathered[ready] = -1
+        return np.array(ready, np.int64)
 
     def named(self, lane, mask) -> np.ndarray:
         first = lane // WARP * WARP
@@ -596,6 +604,9 @@ class _Block:
     def _shfl(self, op, lanes, at):
         target, value, amount, clamp, mask = op.operands
         target = target.split("|")[0]
+        lanes = self.gather(lanes, self.raw(mask, lanes, np.uint32), at)
+        if not lanes.size:
+            return
         bits = self.raw(value, lanes, np.uint32)
         b, c = self.raw(amount, lanes, np.uint32) & 31, self.raw(clamp, lanes, np.uint32)
         masks = self.raw(mask, lanes, np.uint32)
@@ -612,14 +623,8 @@ class _Block:
             source, valid = mine ^ b, (mine ^ b) <= top
         else:
             source, valid = low | (b & ~segment & 31), (low | (b & ~segment & 31)) <= top
-        present = set(lanes.tolist())
         result = bits.copy()
         for row, lane in enumerate(lanes):
-            for other in self.named(lane, masks[row]):
-                if int(other) not in present:
-                    raise PtxFault(f"{op.text}: lane {other} is named but not here")
-            if int(masks[row]) >> int(mine[row]) & 1 == 0:
-                raise PtxFault(f"{op.text}: lane {lane} is not in its own mask")
             if valid[row]:
                 other = int(lane) // WARP * WARP + int(source[row])
                 if int(masks[row]) >> int(source[row]) & 1 == 0:
@@ -627,7 +632,8 @@ class _Block:
                 result[row] = bits[np.flatnonzero(lanes == other)[0]]
         self.put(target, lanes, result)
 
-    def _vote(self, op, lanes, _):
+    def _vote(self, op, lanes, at):
+        lanes = self.gather(lanes, self.raw(op.operands[2], lanes, np.uint32), at)
         value = self.predicate(op.operands[1], lanes)
         result = np.zeros(len(lanes), np.uint32)
         for row, lane in enumerate(lanes):

@@ -217,7 +217,7 @@ def _either(a: Bounds, b: Bounds) -> dict[str | None, int]:
 def _divide(a: Bounds, b: Bounds) -> Bounds | None:
     if a.low < 0 or b.low < 1:
         return None
-    above = {s: n for s, n in a.above.items() if s is not None and n >= 0}
+    above = {s: n for s, n in a.above.items() if s is not None}  # the quotient is no more than the dividend
     return _checked(a.low // b.high, {**above, None: a.high // b.low})
 
 

@@ -1,5 +1,6 @@
 """Spread a kernel's whole-array statements over groups, a block of rows each."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -27,8 +28,8 @@ class DistributeRows(Pass):
     before: `%h = tessera.dot %X, %W1 : tile<256x128xf32>` ... `tessera.store %y, %Out[0:+256, 0:+64]`
     after:  `%h = tessera.dot %X, %W1 : tile<64x128xf32>` with `%X` loaded from row `64 * group`, and so on;
             the function says `tessera.ranges = [[256, 64]]`
-    keeps:  kernels that use ids or write single elements; stores whose rows depend on other rows; kernels in which a
-            product would have to be computed whole by every group
+    keeps:  kernels that use ids or write single elements; stores whose rows depend on other rows; kernels in which
+            every group would repeat more than it has to do
 
     `rows` is the block's height where the kernel's own option `rows` does not say; it is halved while there would be
     few groups, and doubled while a block would hold few elements.
@@ -45,7 +46,8 @@ class DistributeRows(Pass):
             return
         total, stores, cuts = plan
         rows = _height(function, self.rows, total, stores[0])
-        if rows < total and (total % rows == 0 or all(_whole(store) for store in stores)):
+        masked = total % rows == 0 or all(_whole(store) for store in stores)
+        if rows < total and masked and _worthwhile(function, cuts, rows / total):
             _Rewriter(function, cuts, total, rows).run(stores)
 
 
@@ -63,7 +65,7 @@ def _plan(function: Any) -> tuple[int, list[Any], Cuts] | None:
     for copy in operations(function, "tessera.copy"):
         if copy.operands[0] in cuts.axes:  # a copy fills the rows of a cut buffer with the same rows of its source
             cuts.uses.add((copy, 0))
-    legal = _rows_apart(function, stores, cuts) and _nothing_heavy_whole(function, cuts) and _uses_agree(cuts)
+    legal = _rows_apart(function, stores, cuts) and _uses_agree(cuts)
     return (heights.pop(), stores, cuts) if legal else None
 
 
@@ -85,9 +87,22 @@ def _agrees(access: Access, windows: dict[Any, tuple[int, int | None]], cuts: Cu
     return cuts.loads.get(access.op) == axis and constant(access.starts[axis]) == start
 
 
-def _nothing_heavy_whole(function: Any, cuts: Cuts) -> bool:
-    """No group repeats a product that the others compute too."""
-    return all(op.results[0] in cuts.axes for op in operations(function, "tessera.dot"))
+def _worthwhile(function: Any, cuts: Cuts, share: float) -> bool:
+    """What every group computes whole is no more than its own share of what is cut."""
+    whole = cut = 0.0
+    for op in operations(function):
+        if op.results and isinstance(op.results[0].type, ir.RankedTensorType) and not op.name.startswith("scf."):
+            if op.results[0] in cuts.axes:
+                cut += _work(op) * share
+            else:
+                whole += _work(op)
+    return whole <= cut
+
+
+def _work(op: Any) -> int:
+    """Roughly how many elements `op` handles: multiply-adds of a product, else the larger of operand and result."""
+    sizes = [math.prod(tile(v.type)[0]) for v in (*op.operands, *op.results)]
+    return sizes[-1] * tile(op.operands[0].type)[0][1] if op.name == "tessera.dot" else max(sizes)
 
 
 def _uses_agree(cuts: Cuts) -> bool:
@@ -139,28 +154,27 @@ class _Rewriter:
 
     def run(self, stores: Sequence[Any]) -> None:
         """Shrink every cut value, and move the windows of loads, stores and copies."""
-        for value in self.cuts.axes:
-            self._keep_whole(value)
-        for value, axis in self.cuts.axes.items():
+        # An operation's hash covers its operands, types and attributes: look everything up before changing anything.
+        cuts = self.cuts
+        whole = [(value, uses) for value in cuts.axes if (uses := cuts.whole_uses(value))]
+        copies = [op for op in operations(self.function, "tessera.copy") if op.operands[0] in cuts.axes]
+        windows = [(op, axis, 1 + axis) for op, axis in cuts.loads.items()]
+        for op, axis in [*((s, 0) for s in stores), *((c, cuts.axes[c.operands[0]]) for c in copies)]:
+            windows.append((op, memory_axis(op, axis), 2 + memory_axis(op, axis)))
+        for value, uses in whole:
+            self._keep_whole(value, uses)
+        for value, axis in cuts.axes.items():
             self._shrink(value, axis)
-        for op, axis in self.cuts.loads.items():
-            self._window(op, axis, 1 + axis)
-        for op in stores:
-            axis = memory_axis(op, 0)
-            self._window(op, axis, 2 + axis)
-        for op in operations(self.function, "tessera.copy"):
-            if op.operands[0] in self.cuts.axes:
-                axis = memory_axis(op, self.cuts.axes[op.operands[0]])
-                self._window(op, axis, 2 + axis)
+        for op, axis, operand in windows:
+            self._window(op, axis, operand)
 
-    def _keep_whole(self, value: Any) -> None:
+    def _keep_whole(self, value: Any, uses: Sequence[tuple[Any, int]]) -> None:
         """Give those who need all rows of a cheap value a copy of it."""
-        whole = self.cuts.whole_uses(value)
         op = defining(value)
-        if not whole or op is None:
+        if op is None:
             return
         copy = op.clone(ir.InsertionPoint(op))
-        for user, number in whole:
+        for user, number in uses:
             user.operands[number] = copy.results[0]
 
     def _shrink(self, value: Any, axis: int) -> None:
@@ -180,7 +194,7 @@ class _Rewriter:
             op.attributes["value"] = ir.DenseElementsAttr.get_splat(value.type, scalar)
         elif op.name == "tessera.arange":
             self._moved(op, 0)
-        elif op.name == "tessera.load" and op not in self.cuts.loads:
+        elif op.name == "tessera.load":
             self._resize(op, memory_axis(op, axis))
 
     def _window(self, op: Any, axis: int, operand: int) -> None:

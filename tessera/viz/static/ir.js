@@ -222,6 +222,8 @@
       this.hues = new Map(known.map((line, i) => [line, HUES[i % HUES.length]]));
       this.level = data.open.find((level) => this.levels.includes(level)) ?? this.levels[0];
       this.all = data.open.length > 1;
+      this.columns = new Set(this.all ? data.open : this.levels);
+      this.rows = 8;
       this.changes = false;
       this.query = "";
       this.build();
@@ -242,11 +244,11 @@
         oninput: () => this.find(), onkeydown: (event) => event.key === "Enter" && this.texts[0]?.walk(event.shiftKey ? -1 : 1) });
       this.allButton = make("button", { type: "button", title: "every level side by side", "aria-pressed": "false",
         onclick: () => { this.all = !this.all; this.layout(); } }, "▥ side by side");
+      this.picks = make("span", { class: "tsr-picks", role: "group", "aria-label": "levels shown" });
       const copy = make("button", { type: "button", title: "copy the text of the level shown", onclick: () => this.copy(copy) }, "copy");
       const head = make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, data.name),
-        make("span", { class: "tsr-pill" }, data.target), make("span", { class: "tsr-grow" }), this.search, this.allButton, copy);
-      const longest = Math.max(data.source.length, ...data.panes.map((pane) => pane.lines.length));
-      this.body = make("div", { class: "tsr-body", style: `--tall:${Math.min(34, Math.max(8, longest + 2)) * 18 + 66}px` });
+        make("span", { class: "tsr-pill" }, data.target), make("span", { class: "tsr-grow" }), this.search, this.picks, this.allButton, copy);
+      this.body = make("div", { class: "tsr-body" });
       this.foot = make("div", { class: "tsr-foot", role: "status", "aria-live": "polite" });
       this.root.querySelector(".tsr-plain").hidden = true;
       this.root.append(head, this.body, this.foot);
@@ -262,11 +264,29 @@
       this.tabs = new Map();
       this.badges = new Map();
       this.texts = [];
-      const shown = this.all ? this.levels : [this.level];
+      const shown = this.all ? this.levels.filter((level) => this.columns.has(level)) : [this.level];
       const panes = shown.map((level) => this.pane(level));
+      this.picks.replaceChildren(...(this.all ? this.levels.map((level) => this.pick(level)) : []));
+      // As tall as what is shown needs; it grows with longer levels and never shrinks under the pointer.
+      const longest = Math.max(this.data.source.length, ...this.texts.map((text) => text.lines.length));
+      this.rows = Math.max(this.rows, Math.min(34, longest + 2));
+      this.body.style.setProperty("--tall", `${this.rows * 18 + 66}px`);
       this.body.classList.toggle("tsr-all", this.all);
       this.body.replaceChildren(left, ...panes);
       this.refresh(true);
+    }
+
+    // Side by side, each level can be left out.
+    pick(level) {
+      const chosen = this.columns.has(level);
+      const choose = () => {
+        if (!this.columns.delete(level)) this.columns.add(level);
+        if (!this.columns.size) this.columns.add(level);
+        this.layout();
+        this.picks.querySelector(`[data-pick="${level}"]`).focus({ preventScroll: true });
+      };
+      return make("button", { type: "button", class: "tsr-toggle", "data-pick": level, "aria-pressed": String(chosen),
+        title: this.data.captions[level], onclick: choose }, level);
     }
 
     // A pane: a bar of tabs (or the level's name), the passes of the level, and the text.

@@ -59,7 +59,22 @@ def test_integers(dtype: DType, data: st.DataObject) -> None:
     a, b = data.draw(integers(dtype)), data.draw(integers(dtype))
     x, y = np.asarray([a], dtype.numpy), np.asarray([b], dtype.numpy)
     with np.errstate(all="ignore"):
-        for opcode in ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "and", "or", "xor", "shl", "shr", "pow"):
+        for opcode in (
+            "add",
+            "sub",
+            "mul",
+            "div",
+            "floordiv",
+            "mod",
+            "min",
+            "max",
+            "and",
+            "or",
+            "xor",
+            "shl",
+            "shr",
+            "pow",
+        ):
             result = binary(opcode, x, y, dtype)
             assert result.dtype == dtype.numpy
             assert int(result[0]) == python(opcode, a, b, dtype), (opcode, a, b)

@@ -39,17 +39,16 @@ def test_dot_fuses() -> None:
 
 
 def test_dot_of_bf16_far_out_of_range_of_f32() -> None:
-    a = np.array([[2.0**100, 2.0**-100]], ml_dtypes.bfloat16)
-    b = np.array([[2.0**100], [2.0**-100]], ml_dtypes.bfloat16)
-    acc = np.array([[-(2.0**127)]], np.float32)
-    assert dot(a, b, acc, bf16, f32)[0, 0] == np.inf
-    tiny = np.array([[2.0**-80, 2.0**-80]], ml_dtypes.bfloat16)
-    expected = np.float32(2.0**-149)
-    # 2^-150 + 2^-150: rounding each product first would give 0.
-    half = np.array([[2.0**-70], [2.0**-70]], ml_dtypes.bfloat16)
-    assert dot(tiny, half, np.array([[2.0**-150]]).astype(np.float32), bf16, f32)[0, 0] in (0, expected)
-    least = np.array([[2.0**-149]], np.float32)
-    assert dot(tiny[:, :1], half[:1] * ml_dtypes.bfloat16(1.5), least, bf16, f32)[0, 0] == np.float32(2.0**-148)
+    def one(a: float, b: float, acc: float) -> float:
+        sides = np.array([[a]], ml_dtypes.bfloat16), np.array([[b]], ml_dtypes.bfloat16)
+        with np.errstate(all="ignore"):
+            return float(dot(*sides, np.array([[acc]], np.float32), bf16, f32)[0, 0])
+
+    assert one(2.0**100, 2.0**100, 1.0) == np.inf
+    # The product alone would be infinite.
+    assert one(2.0**64, 2.0**64, -(2.0**127)) == 2.0**127
+    # The product alone, half the least f32, would round to 0; the sum is a tie that goes to the even neighbour.
+    assert one(2.0**-75, 2.0**-75, 5 * 2.0**-149) == 6 * 2.0**-149
 
 
 def test_dot_rounds_to_the_result_type_once_and_integers_wrap() -> None:
@@ -79,7 +78,9 @@ def test_reduce_extremes(kind: str) -> None:
     x[1, 2] = np.nan
     assert np.isnan(reduce(x, kind, None, f16))
     assert reduce(np.array([3, -4, 2], np.int32), kind, None, i32) == (3 if kind == "max" else -4)
-    assert bool(reduce(np.array([True, False]), kind, None, DType("bool", "bool", 1, np.dtype(np.bool_)))) is (kind == "max")
+    assert bool(reduce(np.array([True, False]), kind, None, DType("bool", "bool", 1, np.dtype(np.bool_)))) is (
+        kind == "max"
+    )
 
 
 def test_softmax_is_e_times_the_inverse_sum() -> None:

@@ -7,8 +7,10 @@ from typing import Any, Final
 from llvmlite import binding
 
 from tessera.core.mistakes import CompilerCrash
-from tessera.core.mlir import passmanager
+from tessera.core.mlir import ir
 from tessera.core.targets import Target
+from tessera.core.tile.location import spans
+from tessera.lowering.passes import run_upstream
 from tessera.lowering.target.llvm_ir import parse, to_llvm_text
 
 _LOWERING: Final = (
@@ -36,12 +38,19 @@ def host_target() -> Target:
 
 def lower_to_llvm(module: Any) -> None:
     """Turn target IR into the LLVM dialect, in place."""
-    passmanager.PassManager.parse(_LOWERING).run(module.operation)
+    run_upstream(_LOWERING, module)
 
 
 def add_line_table(module: Any) -> None:
-    """Let the locations of an LLVM dialect module reach assembly."""
-    passmanager.PassManager.parse(_DEBUG).run(module.operation)
+    """Let the locations of target IR reach assembly.  LLVM has room for one place an operation: the first."""
+
+    def visit(op: Any) -> Any:
+        if isinstance(op.location, ir.FusedLoc) and (places := spans(op.location)):
+            op.operation.location = ir.Location.file(places[0].file, places[0].line, places[0].column)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    run_upstream(_DEBUG, module)
 
 
 def generate_code(module: Any, target: Target, *, observe: bool) -> MachineCode:
@@ -65,6 +74,9 @@ def generate_code(module: Any, target: Target, *, observe: bool) -> MachineCode:
 def _machine(arch: str, features: str) -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    # LLVM 22 asserts in this pass ("Getting value from an unknown LocationSize") on masked accesses of the stack; it
+    # splits copies to avoid blocked store forwarding, which our code, with its own vectors, has nothing of.
+    binding.set_option("tessera", "-x86-disable-avoid-SFB")
     host = host_target()
     try:
         target: Any = binding.Target.from_default_triple()

@@ -16,8 +16,6 @@ from tessera.lowering.target.cpu.vector_math import NAMES, emit_math
 _HALF: Final = ("f16", "bf16")
 _MATH: Final = {"math.absf": "abs", "math.powf": "pow", **{f"math.{name}": name for name in NAMES}}
 _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
-# Operations whose result does not depend on the numbers they move around.
-_MOVES: Final = ("arith.select", "arith.bitcast")
 
 
 def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int) -> Any:
@@ -32,12 +30,25 @@ def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: 
         return emit_math(emitter, _MATH[name], operands, operands[0].type)
     attributes = {n: op.attributes[n] for n in op.attributes if not n.startswith("tessera.")}
     kind = shaped(lanes, element)
-    if name in _MOVES:
+    if name == "arith.bitcast":
         return emitter.value(name, operands, kind, attributes)
+    if name == "arith.select":
+        return _select(emitter, operands, lanes, element)
     wide = [widen(emitter, value) for value in operands]
     if element not in _HALF:
         return emitter.value(name, wide, kind, attributes)
     return narrow(emitter, emitter.value(name, wide, shaped(lanes, "f32"), attributes), element)
+
+
+def _select(emitter: Emitter, operands: Sequence[Any], lanes: int, element: str) -> Any:
+    """Choose between two values; 16-bit floats as integers, for which every processor has vectors."""
+    condition, yes, no = operands
+    if element not in _HALF:
+        return emitter.value("arith.select", operands, yes.type)
+    bits = shaped(lanes, "i16")
+    yes, no = (emitter.value("arith.bitcast", [value], bits) for value in (yes, no))
+    chosen = emitter.value("arith.select", [condition, yes, no], bits)
+    return emitter.value("arith.bitcast", [chosen], shaped(lanes, element))
 
 
 def element_type(kind: Any) -> Any:

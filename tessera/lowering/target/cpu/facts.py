@@ -99,3 +99,12 @@ def touched(nodes: Sequence[Node]) -> Iterator[Any]:
     for node in nodes:
         for inner in _leaves(node):
             yield from inner.operands
+
+
+def defined(nodes: Sequence[Node]) -> Iterator[Any]:
+    """Every value that `nodes`, or what is inside them, make."""
+    for node in nodes:
+        for inner in node.walk():
+            yield from inner.results
+            for block in inner.blocks:
+                yield from block.arguments

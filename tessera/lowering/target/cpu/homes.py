@@ -13,7 +13,10 @@ _POINTER: int = 8
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A place for one value: `offset` in scratch memory, `element` as text, how it varies, bytes a warp takes."""
+    """A place for one value: `offset` in scratch memory, `element` as text, how it varies, bytes a warp takes.
+
+    A uniform value has one place for all warps.
+    """
 
     offset: int
     element: str
@@ -34,11 +37,14 @@ def make_home(code: Code, element: str, shape: Shape, warps: int) -> Home:
         return Home(code.kernel.reserve(4 * warps), element, shape, "i32", 4)
     stored, size = ("!llvm.ptr", _POINTER) if element == "!llvm.ptr" else in_memory(element)
     stride = size * LANES if varying else size
-    return Home(code.kernel.reserve(stride * warps), element, shape, stored, stride)
+    count = 1 if shape.kind == "uniform" else warps
+    return Home(code.kernel.reserve(stride * count), element, shape, stored, stride)
 
 
 def _address(code: Code, home: Home) -> Any:
     kernel, vectors = code.kernel, code.vectors
+    if home.shape.kind == "uniform":
+        return kernel.at(home.offset)
     stride = vectors.constant(home.stride, "i64")
     return kernel.element(kernel.at(home.offset), vectors.integer("muli", code.position.warp, stride), "i8")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tessera.lowering.target.cpu.code import Code, Position
 from tessera.lowering.target.cpu.control import Control
-from tessera.lowering.target.cpu.facts import Facts, touched
+from tessera.lowering.target.cpu.facts import Facts, defined, touched
 from tessera.lowering.target.cpu.homes import Home, load, load_mask, make_home, store, store_mask
 from tessera.lowering.target.cpu.lanes import below
 from tessera.lowering.target.cpu.shapes import LANES, Shape
@@ -99,12 +99,16 @@ class Stretches:
             self._masked(lambda mask: self._emit(nodes, wanted, spilled, tail, mask))
 
         self._each_warp(warp)
+        for value in spilled:
+            if self._code.shape(value).kind == "uniform":  # every warp left the same
+                self._code.define(value, load(self._code, self.home(value)))
 
     def _must_keep(self, value: Any, inside: set[Node], end: Node | None) -> bool:
-        return not self._again(value) and self._facts.used_outside(value, inside, end)
+        uniform = self._code.shape(value).kind == "uniform"
+        return (uniform or not self._again(value)) and self._facts.used_outside(value, inside, None if uniform else end)
 
     def _emit(self, nodes: list[Node], wanted: list[Any], spilled: list[Any], tail: Tail | None, mask: Mask) -> None:
-        made = {result for node in nodes for inner in node.walk() for result in inner.results}
+        made = set(defined(nodes))
         for value in wanted:
             if value not in made:
                 self._bring(value)

@@ -4,6 +4,7 @@ A tile value is *virtual* (its elements are computed where they are used) or in 
 arena), as the pass `tile-place-values` decided (attribute `tessera.place`; without it, values are kept).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,17 +13,23 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import TileContext
+from tessera.lowering.target.cpu.functions.half import convert
 from tessera.lowering.target.cpu.elementwise import element_type, emit_elementwise
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.blocking import choose
+from tessera.lowering.target.cpu.tile.combine import Combine
 from tessera.lowering.target.cpu.tile.dot import Dot, as_element, sum_element, turned
-from tessera.lowering.target.cpu.tile.loops import padded
-from tessera.lowering.target.cpu.tile.memory import bytes_of
+from tessera.lowering.target.cpu.tile.indices import Index
+from tessera.lowering.target.cpu.tile.loops import LANES, padded
+from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.target.cpu.tile.nests import copy
+from tessera.lowering.target.cpu.tile.reduce import Reduction
 from tessera.lowering.target.cpu.tile.values import (
     Arange,
     Block,
     Computed,
+    Flat,
+    Frame,
     Function,
     Moved,
     Scratch,
@@ -55,7 +62,9 @@ class TileLowering:
         if result is None:
             return
         if _place(op) == "scratch" and not isinstance(result, Scratch):
-            result = self.materialize(result)
+            place = self._home(op)
+            copy(self.emitter, result, place, self.side(place.element))
+            result = place
         self.values[op.results[0]] = result
 
     # -- carried tiles -----------------------------------------------------------------------------------------
@@ -163,8 +172,48 @@ class TileLowering:
 
     def _reshape(self, op: Any) -> Source:
         source = self.source(op.operands[0])
-        shape, _ = shape_and_element(op.results[0].type)
-        return Moved(shape, source, unit_axes(source.shape, shape))
+        shape, element = shape_and_element(op.results[0].type)
+        if [e for e in source.shape if e > 1] == [e for e in shape if e > 1]:
+            return Moved(shape, source, unit_axes(source.shape, shape))
+        return Scratch(shape, element, self._dense(source).pointer, row_major(shape), dense=True)
+
+    def _dense(self, source: Source) -> Scratch:
+        """The tile in scratch with its rows one right after the other."""
+        strides = row_major(source.shape)
+        if isinstance(source, Scratch) and source.strides == strides:
+            return source
+        pointer = self.context.scratch((math.prod(source.shape) + SLACK) * bytes_of(source.element), 64)
+        place = Scratch(source.shape, source.element, pointer, strides, dense=True)
+        copy(self.emitter, source, place, self.side(source.element))
+        return place
+
+    def _reduce(self, op: Any) -> Source | None:
+        source, result = self.source(op.operands[0]), op.results[0]
+        element = source.element
+        wide = as_element(source, "f32") if element in ("f16", "bf16") else source
+        combine = Combine(self.emitter, str(op.attributes["kind"].value), wide.element, "unsigned" in op.attributes)
+        axis = int(op.attributes["axis"].value) if "axis" in op.attributes else None
+        if axis is None:
+            wide, axis = self._flat(wide), 0
+        scalar = not isinstance(result.type, ir.RankedTensorType)
+        shape = [1] if scalar else [e for a, e in enumerate(wide.shape) if a != axis]
+        sums = self._home(op) if not scalar and wide.element == element else self.allocate(shape, wide.element)
+        reduction = Reduction(self.emitter, wide, axis, combine, self.machine, lambda n: self.context.scratch(n, 64))
+        reduction.emit(partial(_write_reduced, self.emitter, sums, axis, scalar))
+        if not scalar:
+            return as_element(sums, element)
+        value = Memory(self.emitter).load(sums.pointer, 0, sums.element)
+        self.context.set_scalar(result, convert(self.emitter, value, element) if combine.is_float else value)
+        return None
+
+    def _flat(self, source: Source) -> Source:
+        """The tile as a row of all its elements."""
+        if sum(e > 1 for e in source.shape) <= 1:
+            return Moved((math.prod(source.shape),), source, unit_axes(source.shape, (math.prod(source.shape),)))
+        if source.shape[vector_axis(source.shape)] % LANES == 0:
+            return Flat(source)
+        place = self._dense(source)
+        return Scratch((math.prod(source.shape),), source.element, place.pointer, (1,), dense=True)
 
     def _dot(self, op: Any) -> Source:
         shape, element = shape_and_element(op.results[0].type)
@@ -202,6 +251,11 @@ def unit_axes(before: Sequence[int], after: Sequence[int]) -> list[int | None]:
     return [next(places) if extent > 1 else None for extent in before]
 
 
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides without gaps."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
 def same_place(a: Scratch, b: Source) -> bool:
     """Whether two sources are one piece of memory."""
     return isinstance(b, Scratch) and a.pointer is b.pointer
@@ -214,6 +268,27 @@ def shape_and_element(kind: Any) -> tuple[list[int], str]:
 
 def _emit_function(op: Any, emitter: Emitter, operands: Sequence[Any], lanes: int) -> Any:
     return emit_elementwise(emitter, op, operands, lanes)
+
+
+def _write_reduced(
+    emitter: Emitter,
+    result: Scratch,
+    reduced: int,
+    scalar: bool,
+    point: Sequence[Index],
+    axis: int,
+    value: Any,
+    index: Index,
+    lanes: int,
+    valid: int | None,
+) -> None:
+    """Store a reduction's value, whose `point` and `axis` still count the reduced axis."""
+    kept = [0] if scalar else [i for a, i in enumerate(point) if a != reduced]
+    if not lanes:
+        Memory(emitter).store(value, result.start(Frame(emitter, kept, -1)), 0, result.element)
+        return
+    along = axis - (axis > reduced)
+    result.writer(Frame(emitter, kept, along))(value, index, lanes, valid)
 
 
 def _place(op: Any) -> str:
@@ -231,4 +306,5 @@ _HANDLERS: Final[dict[str, Callable[[TileLowering, Any], Source | None]]] = {
     "tessera.reshape": TileLowering._reshape,
     "tessera.transpose": TileLowering._transpose,
     "tessera.dot": TileLowering._dot,
+    "tessera.reduce": TileLowering._reduce,
 }

@@ -22,6 +22,7 @@ from tessera.lowering.target.cpu.shapes import Shapes
 from tessera.lowering.target.cpu.stretch import LANES_PER_GROUP
 from tessera.lowering.target.cpu.tree import Node, Tree, read_function
 from tessera.lowering.target.cpu.vectors import Scalar
+from tessera.lowering.target.launch import launch_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +46,17 @@ def to_cpu(module: Any, program: Program) -> TargetModule:
     shapes = Shapes(body, program.group)
     code = Code(kernel, shapes, program.group)
     _bind(code, body)
-    _groups(code, body, Facts(body, shapes))
+    rule = launch_rule(function, program, LANES_PER_GROUP)
+    _groups(code, body, rule, Facts(body, shapes))
     kernel.close()
     return TargetModule(
         target,
         kernel.entry,
         tuple(kernel.slots),
-        launch_rule(program),
+        rule,
         Resources(scratch_bytes=kernel.scratch_bytes, shared_bytes=kernel.shared_bytes),
         all(_is_bounded(node, shapes) for node in _walk(body)),
     )
-
-
-def launch_rule(program: Program) -> LaunchRule:
-    """How many groups a launch of `program` has."""
-    domain = program.domain
-    if program.group is not None:
-        if domain.kind == "groups":
-            return LaunchRule("groups", group=program.group, count=domain.extents)
-        return LaunchRule("groups", extents=domain.extents, group=program.group)
-    if domain.kind == "lanes":
-        return LaunchRule("lanes", extents=domain.extents, lanes_per_group=LANES_PER_GROUP)
-    return LaunchRule("single")
 
 
 def _bind(code: Code, body: Tree) -> None:
@@ -91,10 +81,10 @@ def _bytes(code: Code, kind: Any) -> int:
     return count
 
 
-def _groups(code: Code, body: Tree, facts: Facts) -> None:
+def _groups(code: Code, body: Tree, rule: LaunchRule, facts: Facts) -> None:
     """The loop over groups; each starts with its place in the grid."""
     kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
-    lanes = kernel.slot(Slot("lanes")) if launch_rule(code.kernel.program).kind == "lanes" else None
+    lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
     extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if code.group is not None else ()
 
     def inside(group: Any) -> list[Any]:

@@ -29,12 +29,14 @@ def identify(code: Code, node: Node) -> None:
 
 
 def _in_domain(code: Code, of: str, axis: int | None) -> Lane:
-    """Without `tile[...]` the launch is one group of one axis."""
-    first = axis in (None, 0)
-    if of in ("lane", "thread") and first:
-        return Linear(code.position.base, 1)
-    if of == "group_lanes" and first:
-        return Scalar(code.position.lanes)
+    """Without `tile[...]` the launch is one group of one axis; a kernel without lanes still has groups."""
+    first, position = axis in (None, 0), code.position
+    if position.lanes is None and of == "group" and first:
+        return Scalar(position.group)
+    if position.lanes is not None and of in ("lane", "thread") and first:
+        return Linear(position.base, 1)
+    if position.lanes is not None and of == "group_lanes" and first:
+        return Scalar(position.lanes)
     return Scalar(code.vectors.constant(0 if of in ("lane", "thread", "group") else 1, "i64"))
 
 

@@ -137,7 +137,10 @@ def _lanes(function: Any, program: Program) -> int:
         return wanted
     if program.domain.kind == "lanes":
         return DEFAULT_LANES
-    sizes = [math.prod(v.type.shape) for op in walk(function.regions[0].blocks[0]) for v in op.results if is_tile(v.type)]
+    operations = list(walk(function.regions[0].blocks[0]))
+    shapes = [v.type.shape for op in operations for v in op.results if is_tile(v.type)]
+    shapes += [op.operands[0].type.shape for op in operations if op.name == "tessera.copy"]
+    sizes = [math.prod(shape) for shape in shapes]
     largest = max(sizes, default=1)
     return min(DEFAULT_LANES, max(WARP, 1 << (largest - 1).bit_length()))
 

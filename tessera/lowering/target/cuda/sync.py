@@ -135,7 +135,7 @@ class Sync:
     def shuffle(self, value: Any, lane: Any, mode: str, size: int) -> Any:
         """`warp_shuffle`: the value of another lane among the aligned `size` lanes, or the lane's own.
 
-        `lane` is a distance (down, up, xor) or a number (idx, modulo `size`).  A lane that would ask outside its
+        `lane` is a distance (down, up, xor) or a number within the segment (idx).  A lane that would ask outside its
         segment, or one that does not run this code, gets its own value.
         """
         build = self.build
@@ -149,21 +149,17 @@ class Sync:
         first = build.bits(mine, _LAST & ~(size - 1))
         within = build.bits(mine, size - 1)
         if mode == "idx":
-            wanted = build.bits(lane, size - 1)
+            wanted = lane
         elif mode == "xor":
             wanted = build.xor(within, lane)
         else:
             wanted = build.add(within, lane) if mode == "down" else build.sub(within, lane)
         mask = self.mask()
         source = build.add(first, wanted)
-        there = None if mode == "idx" else build.inside(wanted, size)
+        source = build.select(build.inside(wanted, size), source, mine)
         if not everyone:
-            safe = source if there is None else build.select(there, source, mine)
-            bit = build.value("arith.shrui", [mask, build.to_word(safe)], "i32")
-            present = build.value("arith.trunci", [bit], "i1")
-            there = present if there is None else build.all_of([there, present])
-        if there is not None:
-            source = build.select(there, source, mine)
+            bit = build.value("arith.shrui", [mask, build.to_word(source)], "i32")
+            source = build.select(build.value("arith.trunci", [bit], "i1"), source, mine)
         return self._exchange(value, "idx", mask, build.to_word(source), build.word(_LAST))
 
     def _exchange(self, value: Any, kind: str, mask: Any, lanes: Any, clamp: Any) -> Any:

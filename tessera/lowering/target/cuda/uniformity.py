@@ -109,7 +109,7 @@ def _block(result: Uniformity, block: Any, *, divergent: bool) -> None:
 
 def _plain(result: Uniformity, op: Any, divergent: bool) -> None:
     del divergent
-    varies = any(v in result.varying for v in op.operands) or op.name == "tessera.shuffle"
+    varies = any(v in result.varying for v in op.operands)
     if op.name == "tessera.id":
         varies = ir.StringAttr(op.attributes["of"]).value in _LANE_IDS
     if varies:

@@ -1,5 +1,6 @@
 """The three ways a reduction puts two values together, on scalars and vectors."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,27 +84,17 @@ class Combine:
         lanes, _ = lanes_and_element(value.type)
         zero = self.emitter.constant(0, watch.type)
         seen = self.emitter.value("arith.cmpi", [watch, zero], shaped(lanes, "i1"), {"predicate": "1 : i64"})
-        return self.emitter.value("arith.select", [seen, self.emitter.constant(float("nan"), value.type), value], value.type)
+        nan = self.emitter.constant(math.nan, value.type)
+        return self.emitter.value("arith.select", [seen, nan, value], value.type)
 
     def halve(self, vector: Any) -> Any:
         """All lanes of a vector put together by halving: lane i with lane i + n/2, and so on."""
-        return _halve(self.emitter, vector, self)
+        lanes, element = lanes_and_element(vector.type)
+        while lanes > 1:
+            lanes //= 2
+            vector = self(*(self._part(vector, start, lanes, element) for start in (0, lanes)))
+        return self.emitter.value("vector.extract", [vector], element, {"static_position": "array<i64: 0>"})
 
-
-def _halve(emitter: Emitter, vector: Any, step: Any) -> Any:
-    lanes, element = lanes_and_element(vector.type)
-    while lanes > 1:
-        lanes //= 2
-        parts = [
-            emitter.value(
-                "vector.shuffle",
-                [vector, vector],
-                shaped(lanes, element),
-                {"mask": f"array<i64: {', '.join(str(start + lane) for lane in range(lanes))}>"},
-            )
-            for start in (0, lanes)
-        ]
-        vector = step(*parts)
-    if not isinstance(vector.type, type(emitter.type("vector<1xf32>"))):
-        return vector
-    return emitter.value("vector.extract", [vector], element, {"static_position": "array<i64: 0>"})
+    def _part(self, vector: Any, start: int, lanes: int, element: str) -> Any:
+        mask = f"array<i64: {', '.join(str(start + lane) for lane in range(lanes))}>"
+        return self.emitter.value("vector.shuffle", [vector, vector], shaped(lanes, element), {"mask": mask})

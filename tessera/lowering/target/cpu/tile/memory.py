@@ -15,9 +15,12 @@ _DYNAMIC: Final = -(1 << 31)
 POINTER: Final = "!llvm.ptr"
 
 
+_STORED: Final = {"i1": "i8", "f16": "i16", "bf16": "i16"}
+
+
 def stored(element: str) -> str:
-    """The type of an element in memory."""
-    return "i8" if element == "i1" else element
+    """The type with which an element is moved: 16-bit floats as integers, for which every processor has vectors."""
+    return _STORED.get(element, element)
 
 
 def bytes_of(element: str) -> int:
@@ -46,22 +49,22 @@ class Memory:
     def load(self, pointer: Any, lanes: int, element: str) -> Any:
         """`lanes` consecutive elements from `pointer`, aligned to an element."""
         value = self.emitter.value("llvm.load", [pointer], shaped(lanes, stored(element)), _aligned(element))
-        return self._from_stored(value, lanes, element)
+        return self.from_stored(value, lanes, element)
 
     def store(self, value: Any, pointer: Any, lanes: int, element: str) -> None:
         """Write `lanes` consecutive elements to `pointer`, aligned to an element."""
-        self.emitter.create("llvm.store", [self._to_stored(value, lanes, element), pointer], (), _aligned(element))
+        self.emitter.create("llvm.store", [self.to_stored(value, lanes, element), pointer], (), _aligned(element))
 
     def load_masked(self, pointer: Any, mask: Any, lanes: int, element: str) -> Any:
         """The elements where `mask` holds, 0 elsewhere."""
         kind = shaped(lanes, stored(element))
         zero = self.emitter.constant(0, kind)
         value = self.emitter.value("llvm.intr.masked.load", [pointer, mask, zero], kind, _mask_aligned(element))
-        return self._from_stored(value, lanes, element)
+        return self.from_stored(value, lanes, element)
 
     def store_masked(self, value: Any, pointer: Any, mask: Any, lanes: int, element: str) -> None:
         """Write the elements where `mask` holds."""
-        operands = [self._to_stored(value, lanes, element), pointer, mask]
+        operands = [self.to_stored(value, lanes, element), pointer, mask]
         self.emitter.create("llvm.intr.masked.store", operands, (), _mask_aligned(element))
 
     def gather(self, pointer: Any, stride: Index, mask: Any, lanes: int, element: str) -> Any:
@@ -70,11 +73,11 @@ class Memory:
         zero = self.emitter.constant(0, kind)
         operands = [self._addresses(pointer, stride, lanes, element), self._mask(mask, lanes), zero]
         value = self.emitter.value("llvm.intr.masked.gather", operands, kind, _mask_aligned(element))
-        return self._from_stored(value, lanes, element)
+        return self.from_stored(value, lanes, element)
 
     def scatter(self, value: Any, pointer: Any, stride: Index, mask: Any, lanes: int, element: str) -> None:
         """Write `lanes` elements `stride` apart, where `mask` (None: everywhere) holds."""
-        operands = [self._to_stored(value, lanes, element), self._addresses(pointer, stride, lanes, element)]
+        operands = [self.to_stored(value, lanes, element), self._addresses(pointer, stride, lanes, element)]
         operands.append(self._mask(mask, lanes))
         self.emitter.create("llvm.intr.masked.scatter", operands, (), _mask_aligned(element))
 
@@ -94,7 +97,11 @@ class Memory:
         """`scalar` in every lane; itself for 0 lanes."""
         if not lanes:
             return scalar
-        return self.emitter.value("vector.broadcast", [scalar], shaped(lanes, str(scalar.type)))
+        element = str(scalar.type)
+        bits = self.to_stored(scalar, 0, element)
+        return self.from_stored(
+            self.emitter.value("vector.broadcast", [bits], shaped(lanes, stored(element))), lanes, element
+        )
 
     def _addresses(self, pointer: Any, stride: Index, lanes: int, element: str) -> Any:
         kind = shaped(lanes, "i64")
@@ -108,11 +115,19 @@ class Memory:
     def _mask(self, mask: Any, lanes: int) -> Any:
         return self.emitter.constant(1, shaped(lanes, "i1")) if mask is None else mask
 
-    def _from_stored(self, value: Any, lanes: int, element: str) -> Any:
-        return self.emitter.value("arith.trunci", [value], shaped(lanes, "i1")) if element == "i1" else value
+    def from_stored(self, value: Any, lanes: int, element: str) -> Any:
+        """A value of type `stored(element)` as `element`."""
+        if element == "i1":
+            return self.emitter.value("arith.trunci", [value], shaped(lanes, "i1"))
+        return value if element not in _STORED else self.emitter.value("arith.bitcast", [value], shaped(lanes, element))
 
-    def _to_stored(self, value: Any, lanes: int, element: str) -> Any:
-        return self.emitter.value("arith.extui", [value], shaped(lanes, "i8")) if element == "i1" else value
+    def to_stored(self, value: Any, lanes: int, element: str) -> Any:
+        """A value of `element` as type `stored(element)`."""
+        if element == "i1":
+            return self.emitter.value("arith.extui", [value], shaped(lanes, "i8"))
+        if element not in _STORED:
+            return value
+        return self.emitter.value("arith.bitcast", [value], shaped(lanes, _STORED[element]))
 
 
 def _aligned(element: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.functions.algebra import shaped
 from tessera.lowering.target.cpu.tile.indices import Index, Indices
 from tessera.lowering.target.cpu.tile.loops import for_points, for_range, for_vectors, lanes_for, run_either
+from tessera.lowering.target.cpu.tile.memory import Memory, stored
 from tessera.lowering.target.cpu.tile.transposition import transpose
 from tessera.lowering.target.cpu.tile.values import Frame, Source, Writer, all_guards, vector_axis
 
@@ -71,17 +72,19 @@ def _copy_turned(
 ) -> None:
     """Copy blocks of `side` x `side`, read along axes[0] and written along axes[1]; the last ones overlap."""
     across, along = axes
-    indices = Indices(emitter)
+    indices, memory, element = Indices(emitter), Memory(emitter), source.element
 
     def one_block(point: tuple[Index, ...], first: Index, second: Index) -> None:
         reads, writes = list(point), list(point)
         vectors: list[Any] = []
         for lane in range(side):
             reads[along] = indices.add(second, lane)
-            vectors.append(Frame(emitter, reads, across, inside=inside).row(source).at(first, side))
-        for lane, vector in enumerate(transpose(emitter, vectors, shaped(side, source.element))):
+            vector = Frame(emitter, reads, across, inside=inside).row(source).at(first, side)
+            vectors.append(memory.to_stored(vector, side, element))
+        for lane, vector in enumerate(transpose(emitter, vectors, shaped(side, stored(element)))):
             writes[across] = indices.add(first, lane)
-            target.writer(Frame(emitter, writes, along, inside=inside))(vector, second, side, None)
+            value = memory.from_stored(vector, side, element)
+            target.writer(Frame(emitter, writes, along, inside=inside))(value, second, side, None)
 
     def one_plane(point: tuple[Index, ...]) -> None:
         for_blocks(

@@ -19,8 +19,11 @@ from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.target.cpu.tile.nests import versions
 from tessera.lowering.target.cpu.tile.values import Frame, Row, Source, vector_axis
 
-Write = Callable[[tuple[Index, ...], Any, Index, int], None]
-"""`write(point, value, index, lanes)`: the result at `point`, from `index` of the vector axis on (0 lanes: a scalar)."""
+Write = Callable[[tuple[Index, ...], int, Any, Index, int, int | None], None]
+"""`write(point, axis, value, index, lanes, valid)`: the result at `point`, from `index` of `axis` on.
+
+0 lanes: a scalar; `valid` as in `Row.at`.  The reduced axis of `point` is 0.
+"""
 
 _STRIPE: Final = 2
 """Vectors side by side when reducing across rows: the table of 128 rows of f32 is half the first-level cache."""
@@ -79,7 +82,7 @@ class Reduction:
                 value = self._sum_row(row, room[0])
             else:
                 value = self._extreme_row(row)
-            write(point, value, 0, 0)
+            write(point, self.axis, value, 0, 0, None)
 
         for_points(emitter, self.source.shape, (self.axis,), one_row)
 
@@ -107,7 +110,7 @@ class Reduction:
         if not lanes:
             return row.at(base, 0)
         columns = -(-min(count, COLUMNS) // lanes)
-        together = max(1, self.machine.registers * self.machine.vector_bytes // (2 * lanes * bytes_of(row_element(self))))
+        together = max(1, self.machine.registers * self.machine.vector_bytes // (2 * lanes * bytes_of(self.source.element)))
         sums: list[Any] = []
         for first in range(0, columns, together):
             sums += self._chains(row, base, count, lanes, range(first, min(first + together, columns)))
@@ -153,7 +156,7 @@ class Reduction:
         lanes = LANES if extent >= LANES else lanes_for(extent)
         if not lanes:
             return row.at(0, 0)
-        together = next(t for t in (4, 2, 1) if extent >= t * lanes)
+        together = next((t for t in (4, 2) if extent >= t * lanes), 1)
         watch = [combine.no_nan(lanes)] if combine.watches_nan else []
 
         def one_step(start: Index, carried: list[Any]) -> Sequence[Any]:
@@ -203,7 +206,7 @@ class Reduction:
                 starts = [Indices(emitter).add(index, v * lanes) for v in range(count)]
                 values = self._reduce_stripe(lambda number: at(number, starts, valid), count, lanes, room)
                 for start, value in zip(starts, values, strict=True):
-                    write(point, value, start, lanes)
+                    write(point, along, value, start, lanes, valid)
 
             wide = extent - extent % (_STRIPE * lanes)
             if wide:

@@ -12,6 +12,7 @@ Sources of memory: `Scratch` (a tile kept in the thread's arena) and `Block` (a 
 of it).  Virtual ones compute on the fly: `Splat`, `Arange`, `Moved` (axes renamed, repeated or dropped), `Computed`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -125,13 +126,17 @@ def vector_axis(shape: Sequence[int]) -> int:
 class Scratch(Source):
     """A tile in memory of our own; `strides` are numbers, in elements.
 
-    Whole vectors may be read and written along a vector axis of stride 1 even where they stick out of the row.
+    Whole vectors may be read along a vector axis of stride 1 even where they stick out of the row, and written too
+    unless rows are `dense`, one right after the other.
     """
 
-    def __init__(self, shape: Sequence[int], element: str, pointer: Any, strides: Sequence[int]) -> None:
+    def __init__(
+        self, shape: Sequence[int], element: str, pointer: Any, strides: Sequence[int], *, dense: bool = False
+    ) -> None:
         super().__init__(shape, element)
         self.pointer = pointer
         self.strides = tuple(strides)
+        self.dense = dense
 
     @property
     def axis(self) -> int | None:
@@ -164,11 +169,13 @@ class Scratch(Source):
 
         def write(value: Any, index: Index, lanes: int, valid: int | None) -> None:
             address = memory.address(start, frame.indices.mul(index, stride), self.element)
-            if not lanes or stride == 1:
-                memory.store(value, address, lanes, self.element)
-            else:
-                mask = None if valid is None else memory.first_lanes(valid, lanes)
+            mask = None if valid is None else memory.first_lanes(valid, lanes)
+            if lanes and stride != 1:
                 memory.scatter(value, address, stride, mask, lanes, self.element)
+            elif self.dense and mask is not None:
+                memory.store_masked(value, address, mask, lanes, self.element)
+            else:
+                memory.store(value, address, lanes, self.element)
 
         return write
 
@@ -387,6 +394,29 @@ class Moved(Source):
         along = vector_axis(self.source.shape)
         row = frame.moved(point, along).row(self.source)
         return frame.uniform(row.at(point[along], 0) if row.uniform is None else row.uniform)
+
+
+class Flat(Source):
+    """All elements of a source in row-major order.  Its rows must be whole vectors long."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__((math.prod(source.shape),), source.element)
+        self.source = source
+        self.guards = source.guards
+        self.bytes = source.bytes
+
+    def row(self, frame: Frame) -> Row:
+        """A row of the source a vector."""
+        along = vector_axis(self.source.shape)
+
+        def at(index: Index, lanes: int, valid: int | None) -> Any:
+            point: list[Index] = [0] * len(self.source.shape)
+            for axis in reversed(range(along + 1)):
+                point[axis] = frame.indices.modulo(index, self.source.shape[axis]) if axis else index
+                index = frame.indices.divide(index, self.source.shape[axis]) if axis else 0
+            return frame.moved(point, along).row(self.source).at(point[along], lanes, valid)
+
+        return frame.varying(at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,121 @@
+"""Write the generated parts of the documentation: `python docs/generate.py` (or `make docs`).
+
+`architecture.md` ends with a map of every file, made of the first lines of the docstrings; `errors.md` lists every
+mistake of the catalogue.  A test compares both with what this file would write.
+"""
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+from tessera.core import mistakes
+from tessera.core.errors import TesseraError
+
+ROOT: Final = Path(__file__).parents[1]
+DOCS: Final = ROOT / "docs"
+MAP_HEADING: Final = "## Every file\n"
+PACKAGES: Final = ("tessera", "tessera_magics")
+OTHER_FILES: Final = {
+    "README.md": "What Tessera is, and the two commands.",
+    "CONTRIBUTING.md": "How to change it: commands, rules, where things go.",
+    "CHANGELOG.md": "What changed for users, newest first.",
+    "LICENSE": "Apache-2.0.",
+    "Makefile": "The commands: `make help`.",
+    "pyproject.toml": "Dependencies with their reasons; every rule of linter, type checker, tests and import contracts.",
+    "requirements.lock": "Every package of the environment, pinned.",
+    ".ci/run": "What CI runs: Chromium where it can be had, then `make test`.",
+    "docs/architecture.md": "This page.",
+    "docs/language.md": "The reference of the language; its examples run in the tests.",
+    "docs/errors.md": "Every mistake Tessera reports, with an example (generated).",
+    "notebooks/template/offline": "The look of the exported tour, without scripts from the network.",
+}
+GROUPS: Final = {
+    "E0": "The text", "E1": "Names and types", "E2": "Shapes and memory", "E3": "Control flow", "E4": "Launches",
+    "E5": "Found by the sanitizer", "E7": "GPUs", "E9": "The compiler and its settings",
+}  # fmt: skip
+
+
+def summary(path: Path) -> str:
+    """Return the first paragraph of a Python file's docstring, or the comment that heads another file."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".pyi":
+        return f"Types for `{path.stem}.py`."
+    if path.suffix != ".py":
+        match = re.match(r"\s*(?:/\*+|//|<!--|\{#-?)\s*(.+?)\s*(?:\*/|-->|-?#\}|$)", text, re.MULTILINE)
+        return match[1] if match else ""
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    return docstring.split("\n\n", maxsplit=1)[0].replace("\n", " ")
+
+
+def source_files() -> list[Path]:
+    """Every file of the packages that a person wrote, in reading order: nouns before verbs."""
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*")]
+    kept = [path for path in files if path.suffix in (".py", ".pyi", ".css", ".js") and path.stat().st_size > 0]
+    order = {name: rank for rank, name in enumerate(("core", "frontend", "lowering", "runtime", "viz"))}
+
+    def rank(path: Path) -> tuple[object, ...]:
+        parts = path.relative_to(ROOT).parts
+        inner = order.get(parts[1], len(order)) if len(parts) > 2 else len(order)
+        return parts[0], inner, path.parent.as_posix(), path.name
+
+    return sorted(kept, key=rank)
+
+
+def file_map() -> str:
+    """Return the map of every file as Markdown."""
+    rows: dict[str, list[str]] = {}
+    for path in source_files():
+        folder = path.parent.relative_to(ROOT).as_posix()
+        rows.setdefault(folder, []).append(f"| `{path.name}` | {summary(path)} |")
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        rows.setdefault("notebooks", []).append(f"| `{path.name}` | |")
+    for path in [*sorted((ROOT / "benchmarks").glob("*.py")), *sorted(DOCS.glob("*.py"))]:
+        rows.setdefault(path.parent.name, []).append(f"| `{path.name}` | {summary(path)} |")
+    tables = [
+        f"**{folder}**\n\n| file | what it is |\n|---|---|\n" + "\n".join(lines) for folder, lines in rows.items()
+    ]
+    others = "\n".join(f"| `{name}` | {what} |" for name, what in OTHER_FILES.items())
+    tests = "Tests mirror the packages, file for file: `tests/core/test_dtypes.py` tests `tessera/core/dtypes.py`."
+    return "\n\n".join([*tables, f"**root**\n\n| file | what it is |\n|---|---|\n{others}", tests]) + "\n"
+
+
+def catalogue() -> list[type[TesseraError]]:
+    """Every mistake, by code."""
+    found = [kind for kind in vars(mistakes).values() if isinstance(kind, type) and issubclass(kind, TesseraError)]
+    return sorted((kind for kind in found if kind is not TesseraError), key=lambda kind: kind.code)
+
+
+def error_pages() -> str:
+    """Return the catalogue of mistakes as Markdown."""
+    parts = [
+        "# Every mistake Tessera reports",
+        "Each has a code that never changes.  A message shows the line of your own cell with a caret, and what to try.",
+    ]
+    group = ""
+    for kind in catalogue():
+        if kind.code[4:6] != group:
+            group = kind.code[4:6]
+            parts.append(f"## {GROUPS[group]}")
+        text, _, example = (kind.__doc__ or "").strip().partition("Example: ")
+        text = " ".join(text.split())
+        body = f"**{kind.code}** `{kind.__name__}`: {kind.title}  \n{text}"
+        parts.append(body + (f"  \nExample: {' '.join(example.split())}" if example else ""))
+    return "\n\n".join(parts) + "\n"
+
+
+def architecture() -> str:
+    """Return `architecture.md` with its map brought up to date."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    head = text.split(MAP_HEADING)[0].rstrip("\n")
+    return f"{head}\n\n{MAP_HEADING}\n{file_map()}"
+
+
+def main() -> None:
+    """Write both files."""
+    (DOCS / "architecture.md").write_text(architecture(), encoding="utf-8")
+    (DOCS / "errors.md").write_text(error_pages(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""What `%%tessera` does: run the cell, then time, keep and show what it compiled."""
+
+import ast
+import time
+from argparse import Namespace
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from IPython.core.error import UsageError
+
+from tessera.cells import language_names
+from tessera.compiled import Compiled
+from tessera.frontend.read import Cell, is_kernel
+from tessera.kernel_options import Options
+from tessera.kernels import Kernel, decorate
+from tessera.session import session
+from tessera_magics import execute, options
+from tessera_magics.examples import example_arguments
+from tessera_magics.ipython import show
+
+_COLLECT: Final = "__tessera_cell__"
+_GPU_LEVELS: Final = ("ptx", "sass")
+
+
+@dataclass(slots=True)
+class Collector:
+    """The outermost decorator of every kernel in a cell: gives it the cell's options, and remembers it."""
+
+    wanted: Options
+    kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+
+    def __call__(self, value: Any) -> Any:
+        """Return `value`; a kernel comes with the cell's options, where its own decorator is silent."""
+        if not isinstance(value, Kernel):
+            return value
+        own = value.options
+        missing = Options(target=None if own.target else self.wanted.target, sanitize=self.wanted.sanitize)
+        if missing != Options():
+            value = decorate(value, missing)
+        self.kernels[value.source.name] = value
+        return value
+
+
+def run_magic(shell: execute.Shell, line: str, body: str, chosen: Namespace) -> None:
+    """Run `body`, the cell below the magic's `line`, with the options `chosen`."""
+    __tracebackhide__ = True
+    started, known = time.perf_counter(), set(map(id, session().recent))
+    cell = execute.read_body(shell, body, execute.place_of(shell, line, body))
+    collector = Collector(Options(target=chosen.target, sanitize=chosen.sanitize))
+    _collect_with(cell)
+    execute.run(shell, cell, {**language_names(), _COLLECT: collector})
+    if chosen.time:
+        print(_times(time.perf_counter() - started, known))  # noqa: T201 - what was asked for
+    if chosen.show or chosen.out or chosen.name:
+        compiled = compilation_of(_choose(collector.kernels, chosen.name), chosen.target, chosen.show or ())
+        if chosen.out:
+            shell.user_ns[chosen.out] = compiled
+        if chosen.show:
+            show(compiled, chosen.show)
+
+
+def _collect_with(cell: Cell) -> None:
+    """Put the collector around every kernel of the cell."""
+    for node in ast.walk(cell.tree):
+        if isinstance(node, ast.FunctionDef) and is_kernel(node):
+            # At the place of the first decorator, from which Python counts the function's lines.
+            node.decorator_list.insert(0, ast.copy_location(ast.Name(_COLLECT, ast.Load()), node.decorator_list[0]))
+
+
+def _choose(kernels: dict[str, Kernel], name: str | None) -> Kernel:
+    if not kernels:
+        raise UsageError("the cell defines no kernel to show")
+    if name is None:
+        return list(kernels.values())[-1]
+    if name not in kernels:
+        hint = options.suggestion(name, kernels)
+        raise UsageError(f"the cell defines no kernel {name!r}{hint} (kernels: {', '.join(kernels)})")
+    return kernels[name]
+
+
+def compilation_of(kernel: Kernel, target: str | None, wanted: tuple[str, ...]) -> Compiled:
+    """Compile `kernel` for its last call, or else for what its annotations say; GPU levels mean a GPU."""
+    target = target or kernel.options.target
+    if any(level in _GPU_LEVELS for level in wanted) and not (target or "").startswith("cuda"):
+        target = "cuda"
+    arguments = () if kernel.last_arguments is not None else example_arguments(kernel)
+    if arguments is None:
+        name = kernel.source.name
+        raise UsageError(
+            f"{name}'s annotations do not tell its types: call it in the cell, or later %tessera ir {name}"
+        )
+    compiled = kernel.compile(*arguments, target=target)
+    for level in wanted:
+        if level not in compiled.levels:
+            raise UsageError(f"{compiled.target.name} has no level {level} (levels: {', '.join(compiled.levels)})")
+    return compiled
+
+
+def _times(seconds: float, known: set[int]) -> str:
+    """One line for the cell, and one for each kernel that was compiled or fetched in it."""
+    fresh = [compiled for compiled in session().recent if id(compiled) not in known]
+    where = {"disk": "read from the cache", "compiler": "compiled", "memory": "remembered"}
+    lines = [
+        f"{compiled.name} for {compiled.target.name}: {where[compiled.origin]} in {compiled.seconds * 1e3:.1f} ms"
+        for compiled in fresh
+    ]
+    return "\n".join([*lines, f"cell: {seconds * 1e3:.1f} ms"])

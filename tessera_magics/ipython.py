@@ -1,0 +1,16 @@
+"""The parts of IPython that have no types, in one place, typed as Any; and the one call that displays."""
+
+from importlib import import_module
+from typing import Any, Final
+
+from tessera.compiled import Compiled
+from tessera.viz.display import compiled_bundle
+
+magic: Final[Any] = import_module("IPython.core.magic")
+magic_arguments: Final[Any] = import_module("IPython.core.magic_arguments")
+_display: Final[Any] = import_module("IPython.display")
+
+
+def show(compiled: Compiled, opened: tuple[str, ...]) -> None:
+    """Display the viewer with the levels `opened` first."""
+    _display.display(compiled_bundle(compiled, opened), raw=True)

@@ -1,0 +1,70 @@
+"""What `%tessera` does: the doctor, the targets, a kernel's levels, the cache."""
+
+import shlex
+from collections.abc import Callable
+from typing import Any, Final
+
+from IPython.core.error import UsageError
+
+import tessera
+from tessera.kernels import Kernel
+from tessera.session import session
+from tessera_magics import options
+from tessera_magics.cell import compilation_of
+from tessera_magics.doctor import doctor, shown_path, targets
+from tessera_magics.execute import Shell
+from tessera_magics.ipython import show
+
+_MOST_WORDS: Final = {"ir": 2, "cache": 1}
+
+
+def run_command(shell: Shell, line: str) -> object:
+    """Run one command and return what is to be displayed.  Raises UsageError for what does not exist."""
+    try:
+        words = shlex.split(line)
+    except ValueError as mistake:
+        raise UsageError(f"cannot read the command: {mistake}") from None
+    command, *rest = words or ["doctor"]
+    commands: dict[str, Callable[..., object]] = {
+        "doctor": doctor,
+        "ir": lambda *words: _ir(shell.user_ns, *words),
+        "targets": targets,
+        "cache": _cache,
+        "--version": lambda: f"tessera {tessera.__version__}",
+    }
+    if command not in commands:
+        hint = options.suggestion(command, commands)
+        raise UsageError(f"%tessera has no command {command!r}{hint} ({', '.join(commands)})")
+    most = _MOST_WORDS.get(command, 0)
+    if len(rest) > most:
+        raise UsageError(f"%tessera {command} takes {f'at most {most} words' if most else 'nothing'} more")
+    return commands[command](*rest)
+
+
+def kernel_names(namespace: dict[str, Any]) -> list[str]:
+    """Names of the kernels that the user has."""
+    return sorted(name for name, value in namespace.items() if isinstance(value, Kernel))
+
+
+def _ir(namespace: dict[str, Any], name: str = "", level: str = "tile") -> None:
+    kernel = namespace.get(name)
+    if not isinstance(kernel, Kernel):
+        hint = options.suggestion(name, kernel_names(namespace))
+        raise UsageError(f"there is no kernel {name!r}{hint} (%tessera ir NAME [LEVEL])")
+    wanted = options.levels(level)
+    show(compilation_of(kernel, None, wanted), wanted)
+
+
+def _cache(action: str = "info") -> object:
+    cache = session().cache
+    if cache is None:
+        return "the cache is switched off (TESSERA_CACHE)"
+    if action == "clear":
+        count = cache.clear()
+        return f"{count} compiled kernel{'' if count == 1 else 's'} deleted"
+    if action != "info":
+        hint = options.suggestion(action, options.CACHE_ACTIONS)
+        raise UsageError(f"%tessera cache knows {' and '.join(options.CACHE_ACTIONS)}, not {action!r}{hint}")
+    found = cache.statistics()
+    size = f"{found.entries} compiled kernels, {found.bytes / 2**20:.1f} of {found.limit / 2**20:.0f} MiB"
+    return f"{size}, in {shown_path(found.folder)}; {found.hits} found and {found.misses} missed since the start"

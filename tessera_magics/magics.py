@@ -1,0 +1,52 @@
+"""The magics: `%%tessera` runs a cell of Tessera syntax, `%tessera` asks about the machine and the compiler."""
+
+from typing import Any
+
+from IPython.core.magic import Magics
+
+from tessera.core.listing import LEVELS
+from tessera_magics import options
+from tessera_magics.cell import run_magic
+from tessera_magics.ipython import magic, magic_arguments
+from tessera_magics.line import run_command
+
+argument = magic_arguments.argument
+
+
+@magic.magics_class
+class TesseraMagics(Magics):
+    """`%%tessera` and `%tessera`."""
+
+    @magic_arguments.magic_arguments()
+    @argument("--target", type=options.target_name, help="cpu, interpret, cuda, or cuda:sm_90a and the like")
+    @argument("--show", type=options.levels, metavar="LEVEL[,LEVEL]", help=f"open the viewer at {', '.join(LEVELS)}")
+    @argument("--name", type=options.python_name, help="the kernel that --show and --out mean (default: the last one)")
+    @argument("--time", action="store_true", help="print how long the cell took, and compiling its kernels")
+    @argument("--sanitize", action="store_true", help="interpret the kernels, and look for races and bad accesses")
+    @argument("--out", type=options.python_name, metavar="NAME", help="keep the compilation under this name")
+    @magic.cell_magic("tessera")
+    def cell(self, line: str, cell: str) -> None:
+        """Run a cell of Tessera syntax: kernels, and any Python around them.
+
+        What the cell defines lands in the notebook; its last expression is displayed.  The language's names (kernel,
+        tile, tshared, f32, ...) need no import.
+        """
+        __tracebackhide__ = True
+        options.check_options(line)
+        run_magic(self._shell, line, cell, magic_arguments.parse_argstring(self.cell, line))
+
+    @magic.line_magic("tessera")
+    def line(self, line: str) -> object:
+        """Ask about the machine and the compiler; `%%tessera` runs a cell, see `%%tessera?`.
+
+        %tessera doctor               versions, targets, tools, the cache; what is missing and how to get it
+        %tessera targets              what kernels can be compiled for
+        %tessera ir NAME [LEVEL]      the viewer for kernel NAME, opened at LEVEL
+        %tessera cache [info|clear]   the compiled kernels on disk
+        %tessera --version            the version
+        """
+        return run_command(self._shell, line)
+
+    @property
+    def _shell(self) -> Any:
+        return self.shell

@@ -1,0 +1,29 @@
+"""Plain values survive the way into attributes and back."""
+
+import pytest
+
+from tessera.core.mlir import ir
+from tessera.lowering.tile.attributes import dictionary, flags, from_attribute, integers, to_attribute
+
+
+@pytest.mark.parametrize("value", [None, True, False, 3, -1, 2.5, "text", "", (), (1, "n", (2.0, None)), (("n", 64),)])
+def test_round_trip(value):
+    again = from_attribute(to_attribute(value))
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_arrays():
+    assert str(integers([1, 2])) == "array<i64: 1, 2>"
+    assert str(flags([True, False])) == "array<i1: true, false>"
+    assert from_attribute(integers([1, 2])) == (1, 2)
+    assert from_attribute(flags([True, False])) == (True, False)
+
+
+def test_dictionaries():
+    assert str(dictionary({"kind": "lanes", "extents": ("n", 4)})) == '{extents = ["n", 4], kind = "lanes"}'
+
+
+def test_other_attributes_are_refused():
+    with pytest.raises(ValueError, match="no plain value"):
+        from_attribute(ir.Attribute.parse("#arith.fastmath<fast>"))

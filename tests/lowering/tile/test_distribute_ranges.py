@@ -1,0 +1,199 @@
+"""tile-distribute-ranges: what it spreads, what it leaves alone, and that the values stay."""
+
+import numpy as np
+import pytest
+
+from support import programs
+from support.builder import Builder
+from support.evaluate import run
+from support.mlir import lowered, shown
+from tessera.core.dtypes import f32
+from tessera.lowering.tile.attributes import RANGES, from_attribute
+from tessera.lowering.tile.distribute_ranges import DistributeRanges
+from tessera.lowering.tile.simplify import Simplify
+from tessera.lowering.tile.to_tile import to_tile
+from tessera.lowering.tile.walk import kernel
+
+
+def ranges(program, *passes):
+    function = kernel(lowered(program, *passes, DistributeRanges()))
+    return from_attribute(function.attributes[RANGES]) if RANGES in function.attributes else None
+
+
+def test_one_loop():
+    text = shown(programs.tile_copy(), Simplify(), DistributeRanges())
+    assert 'ranges [["n", 128]]' in text
+    assert "scf.for" not in text
+    assert "%block = tessera.load %x[%1:+128]" in text
+
+
+def test_nested_loops_run_the_inner_one_fastest():
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-4, 4, shape).astype(np.float32) for shape in ((10, 7), (7, 9)))
+    c = np.zeros((10, 9), np.float32)
+    module = lowered(programs.matmul(4, 4, 4), Simplify(), DistributeRanges())
+    assert from_attribute(kernel(module).attributes[RANGES]) == (("M", 4), ("N", 4))
+    run(module, {"M": 10, "N": 9, "K": 7}, a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
+
+
+@pytest.mark.parametrize("simplify", [(), (Simplify(),)], ids=["as built", "simplified"])
+@pytest.mark.parametrize("make", [programs.tile_copy, programs.matmul, programs.softmax_rows])
+def test_needs_no_other_pass_before_it(make, simplify):
+    assert ranges(make(), *simplify)
+
+
+def test_a_range_of_zero_has_no_groups():
+    x = np.zeros(0, np.float32)
+    run(lowered(programs.tile_copy(), DistributeRanges()), {"n": 0}, x, x)
+
+
+def tiled(body, upper="n", lower=0, step=4, kind="tile", before=None, after=None):
+    """A tile loop over `x` and `y` (both f32[n]) around what `body(builder, x, y, index)` appends."""
+    b = Builder("tiled")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    if before:
+        before(b, x, y)
+    bound = b.dim(upper) if isinstance(upper, str) else b.const(upper)
+    with b.loop(b.const(lower), bound, b.const(step), kind=kind, names=("t",)) as loop:
+        body(b, x, y, loop.index)
+    if after:
+        after(b, x, y)
+    return b.program()
+
+
+def copies(b, x, y, t):
+    b.store(y, b.load(x, [t], [4]), [t], [4])
+
+
+def scalars(b, x, y, t):
+    with b.loop(b.const(0), b.const(4), b.const(1)) as inner:
+        at = b.value("add", t, inner.index)
+        b.write(y, b.read(x, at), at)
+
+
+def windows_in_order(b, x, y, t):
+    for offset in (0, 2):
+        at = b.value("add", t, b.const(offset))
+        b.store(y, b.load(y, [at], [2]), [at], [2])
+
+
+def scaled(b, x, y, t):
+    at = b.value("mul", t, b.const(8))
+    b.store(y, b.load(x, [at], [8]), [at], [8])
+
+
+@pytest.mark.parametrize("body", [copies, scalars, windows_in_order, scaled])
+@pytest.mark.parametrize("upper", ["n", 32])
+def test_independent_iterations(body, upper):
+    assert ranges(tiled(body, upper)) == ((upper, 4),)
+
+
+def overlapping(b, x, y, t):
+    b.store(y, b.load(x, [t], [5]), [t], [5])
+
+
+def reads_the_next_block(b, x, y, t):
+    b.store(y, b.load(y, [b.value("add", t, b.const(4))], [4]), [t], [4])
+
+
+def one_place(b, x, y, t):
+    b.store(y, b.load(x, [t], [4]), [b.const(0)], [4])
+
+
+def scattered(b, x, y, t):
+    b.write(y, b.read(x, t), b.value("floordiv", t, b.const(8)))
+
+
+def backwards(b, x, y, t):
+    b.store(y, b.load(x, [t], [4]), [b.value("sub", b.dim("n"), t)], [4])
+
+
+@pytest.mark.parametrize("body", [overlapping, reads_the_next_block, one_place, scattered, backwards])
+def test_dependent_iterations_stay_in_order(body):
+    assert ranges(tiled(body)) is None
+
+
+def reads(b, x, y):
+    b.store(y, b.load(x, [b.const(0)], [4]), [b.const(0)], [4])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "range"}, {"lower": 4}, {"before": reads}, {"after": reads},
+     {"before": lambda b, x, y: b.id("group")}, {"after": lambda b, x, y: b.barrier()}],
+    ids=["a plain range", "a first block left out", "memory before", "memory after", "uses ids", "a barrier after"],
+)  # fmt: skip
+def test_other_kernels_are_left_alone(change):
+    program = tiled(copies, **change)
+    assert shown(program, DistributeRanges()) == shown(program)
+
+
+def test_carried_values_keep_their_order():
+    b = Builder("carried")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    with b.loop(b.const(0), b.dim("n"), b.const(4), [b.const(0.0, f32)], kind="tile", names=("t", "s")) as loop:
+        block = b.load(x, [loop.index], [4])
+        b.store(y, block, [loop.index], [4])
+        loop.yields = (b.value("add", loop.carried[0], b.reduce(block)),)
+    assert ranges(b.program()) is None
+
+
+def through_shared(outside: bool, whole: bool):
+    """Each iteration copies a block into shared memory, and reads it again."""
+    b = Builder("through_shared")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    buffer = b.alloc(f32, 4, name="buffer") if outside else None
+    with b.loop(b.const(0), b.dim("n"), b.const(4), kind="tile", names=("t",)) as loop:
+        mine = buffer if buffer is not None else b.alloc(f32, 4, name="buffer")
+        if whole:
+            b.copy(mine, x, [loop.index], [4])
+            b.barrier()
+        b.store(y, b.load(mine, [b.const(0)], [4]), [loop.index], [4])
+        if not whole:
+            b.store(mine, b.load(x, [loop.index], [4]), [b.const(0)], [4])
+    return b.program()
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_shared_memory_filled_before_it_is_read(outside):
+    program = through_shared(outside, whole=True)
+    assert ranges(program) == (("n", 4),)
+    x, y = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
+    run(lowered(program, DistributeRanges()), {"n": 10}, x, y)
+    np.testing.assert_array_equal(y, x)
+
+
+def test_shared_memory_that_carries_from_one_iteration_to_the_next():
+    assert ranges(through_shared(outside=True, whole=False)) is None
+
+
+def test_only_the_outer_loop_when_the_inner_one_is_not_independent():
+    b = Builder("rows")
+    x, y = b.array("x", f32, "n", "m"), b.array("y", f32, "n", 4, mutable=True)
+    zero = b.const(0)
+    with b.loop(zero, b.dim("n"), b.const(4), kind="tile", names=("t",)) as outer:
+        with b.loop(zero, b.dim("m"), b.const(4), kind="tile", names=("k",)) as inner:
+            old = b.load(y, [outer.index, zero], [4, 4])
+            new = b.load(x, [outer.index, inner.index], [4, 4])
+            b.store(y, b.value("add", old, new), [outer.index, zero], [4, 4])
+    assert ranges(b.program()) == (("n", 4),)
+    x, y = np.arange(48, dtype=np.float32).reshape(6, 8), np.zeros((6, 4), np.float32)
+    module = lowered(b.program(), DistributeRanges())
+    run(module, {"n": 6, "m": 8}, x, y)
+    np.testing.assert_array_equal(y, x[:, :4] + x[:, 4:])
+
+
+def test_group_numbers_come_from_the_loop():
+    program = programs.tile_copy()
+    loop = next(n for n, op in enumerate(program.body.walk()) if op.opcode == "for")
+    module = lowered(program, DistributeRanges())
+    from tessera.core.tile.location import identities
+
+    made = [op for op in kernel(module).regions[0].blocks[0].operations if op.operation.name == "tessera.id"]
+    assert [identities(op.location) for op in made] == [(loop,)]
+
+
+def test_same_module_as_before_when_nothing_fits():
+    program = programs.saxpy()
+    assert str(lowered(program, DistributeRanges())) == str(to_tile(program))

@@ -1,0 +1,81 @@
+"""The shape of the project: every module has a docstring, a size, a test and a place on the map."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGES: Final = ("tessera", "tessera_magics")
+MOST_LINES: Final = 450
+MODULES: Final = sorted(
+    path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.stat().st_size > 0
+)
+TEXTS: Final = sorted(
+    path.relative_to(ROOT)
+    for pattern in ("*.md", "*.toml", "Makefile", "docs/*", "tessera*/**/*.py", "tests/**/*.py", "benchmarks/*.py")
+    for path in ROOT.glob(pattern)
+    if path.is_file()
+)
+
+# Modules that are tested through another's door: a folder or a file, and the test that covers it.
+COVERED_BY: Final = {
+    "tessera/__init__.py": "tests/test_api.py",
+}
+
+# What never belongs in a file of the project: unfinished work, and places on somebody's machine.
+FORBIDDEN: Final = re.compile(
+    "|".join((r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b", r"\bXX" + r"X\b", "/ro" + "ot/", "/ho" + "me/"))
+)
+
+
+def test_the_modules_are_found():
+    assert len(MODULES) > 100
+
+
+def read(path: Path) -> str:
+    """The text of a file of the project."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_every_module_says_what_it_is():
+    """Its docstring begins with a sentence."""
+    first = {path: (ast.get_docstring(ast.parse(read(path))) or "").split("\n\n")[0].rstrip() for path in MODULES}
+    assert [str(path) for path, sentence in first.items() if not sentence.endswith((".", ":", "?"))] == []
+
+
+def test_no_module_is_too_long():
+    assert {str(path): n for path in MODULES if (n := len(read(path).splitlines())) > MOST_LINES} == {}
+
+
+def mirrored(path: Path) -> Path:
+    """Where the test of a module belongs: `tessera/core/source.py` in `tests/core/test_source.py`."""
+    folder = Path("tests", *path.parent.parts[1:]) if path.parts[0] == "tessera" else Path("tests", "magics")
+    return folder / f"test_{path.stem}.py"
+
+
+def is_tested(path: Path) -> bool:
+    """A module has a test of its own, or it or a folder it lies in is on the list."""
+    listed = any(name.as_posix() in COVERED_BY for name in (path, *path.parents))
+    return listed or (ROOT / mirrored(path)).is_file()
+
+
+def test_every_module_has_a_test():
+    assert [str(path) for path in MODULES if path.name != "__init__.py" and not is_tested(path)] == []
+
+
+def test_the_list_of_covered_modules_is_true():
+    for module, test in COVERED_BY.items():
+        assert (ROOT / module).exists(), module
+        assert (ROOT / test).exists(), test
+        assert not (ROOT / mirrored(Path(module))).is_file(), f"{module} has a test of its own now"
+
+
+def test_the_map_names_every_file():
+    text = read(Path("docs", "architecture.md"))
+    assert [str(path) for path in MODULES if f"`{path.name}`" not in text] == [], "run `make docs`"
+
+
+def test_nothing_unfinished_or_local():
+    texts = {path: (ROOT / path).read_text(encoding="utf-8", errors="ignore") for path in TEXTS}
+    assert {str(path): found.group() for path, text in texts.items() if (found := FORBIDDEN.search(text))} == {}
