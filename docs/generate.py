@@ -22,7 +22,7 @@ OTHER_FILES: Final = {
     "CHANGELOG.md": "What changed for users, newest first.",
     "LICENSE": "Apache-2.0.",
     "Makefile": "The commands: `make help`.",
-    "pyproject.toml": "Dependencies with their reasons; every rule of linter, type checker, tests and import contracts.",
+    "pyproject.toml": "Dependencies with their reasons; the rules of linter, type checker, tests and imports.",
     "requirements.lock": "Every package of the environment, pinned.",
     ".ci/run": "What CI runs: Chromium where it can be had, then `make test`.",
     "docs/architecture.md": "This page.",

@@ -1,7 +1,7 @@
 """Search a space of tuning parameters for the fastest kernel, by running each configuration.
 
-The best is kept on disk for this kernel text, class of shapes and device, and used again; a search that was interrupted goes on where
-it stopped.
+The best is kept on disk for this kernel text, class of shapes and device, and used again; a search that was
+interrupted goes on where it stopped.
 """
 
 import ast
@@ -22,8 +22,8 @@ from tessera.core.mistakes import BadKernelOption, TuningFailed
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
-from tessera.kernels import Kernel
 from tessera.kernel_options import Space, with_space
+from tessera.kernels import Kernel
 from tessera.lowering.key import toolchain
 from tessera.runtime.arrays import AnyArray, as_array, is_array
 from tessera.runtime.grid import Grid

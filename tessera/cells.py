@@ -39,7 +39,7 @@ def run_cell(
     """
     cell = read_cell(text, name, first_line, label)
     code = compile(cell.tree, name, "exec", dont_inherit=True)
-    names = dict(namespace)
+    earlier = dict(namespace)
     had = "__builtins__" in namespace
     before = namespace.get("__builtins__")
     # Functions keep the builtins of the moment they are defined in: this reaches all code of the cell, also when it
@@ -52,8 +52,11 @@ def run_cell(
             namespace["__builtins__"] = before
         else:
             del namespace["__builtins__"]
-    wanted = [source.name for source in cell.kernels]
-    found = {k: namespace[k] for k in wanted if isinstance(namespace.get(k), Kernel) and namespace[k] is not names.get(k)}
+    found: dict[str, Kernel] = {}
+    for source in cell.kernels:
+        value = namespace.get(source.name)
+        if isinstance(value, Kernel) and value is not earlier.get(source.name):
+            found[source.name] = value
     return CellRun(found)
 
 

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 from tessera.core.artifact import Artifact
 from tessera.core.compilation import Compilation, PassRecord
@@ -23,7 +24,7 @@ class IrText(str):
     __slots__ = ("listing",)
     listing: Listing
 
-    def __new__(cls, listing: Listing) -> "IrText":
+    def __new__(cls, listing: Listing) -> Self:
         """Make the text of `listing`."""
         self = super().__new__(cls, listing.text)
         self.listing = listing

@@ -99,7 +99,9 @@ class Kernel:
             raise NotAvailableYet("streams are not available yet", hint="write kernel[grid, block](...)")
         return Configured(self, read_grid(*given))
 
-    def launch(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None, grid: Grid | None = None) -> None:
+    def launch(
+        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None, grid: Grid | None = None
+    ) -> None:
         """Run the kernel with everything spelled out; raises the TesseraError of whatever is wrong."""
         Latest.kernel = self
         values = self._ordered(arguments, keywords or {})
@@ -146,7 +148,7 @@ class Kernel:
 
     def on(self, stream: object) -> NoReturn:
         """Launch on a stream: not available yet."""
-        raise NotAvailableYet("streams are not available yet", hint="launch without .on(...)")
+        raise NotAvailableYet(f"streams are not available yet, got {stream!r}", hint="launch without .on(...)")
 
     def described(self, values: tuple[Any, ...]) -> Described:
         """Return the types and shapes of `values`, one a parameter.  Raises NotAnArray and the like."""
@@ -227,10 +229,13 @@ class Kernel:
         launcher = Launcher(compiled.artifact, described.types)
         return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned))
 
-    def _specialise(self, described: Described, tuned: Mapping[str, Attribute] | None = None) -> tuple[Program, FreeNames]:
+    def _specialise(
+        self, described: Described, tuned: Mapping[str, Attribute] | None = None
+    ) -> tuple[Program, FreeNames]:
         names = FreeNames(self.function)
         options = self.options
-        wanted = Specification(described.arguments, options.tile, options.shared, {**options.constants, **(tuned or {})})
+        constants = {**options.constants, **(tuned or {})}
+        wanted = Specification(described.arguments, options.tile, options.shared, constants)
         return self._session.specialise(self.source, names, wanted), names
 
     def _target(self) -> Target:
@@ -359,5 +364,3 @@ def decorate(function: Function | Kernel, options: Options) -> Kernel:
 
 kernel: Final = KernelDecorator()
 """The decorator."""
-
-

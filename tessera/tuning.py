@@ -3,9 +3,9 @@
 import dataclasses
 import hashlib
 import json
-import os
 import statistics
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,8 +78,8 @@ class Tuning(Mapping[str, Attribute]):
         return len(self.best.config)
 
     def __repr__(self) -> str:
-        counts = {status: sum(t.status == status for t in self.trials) for status in (MEASURED, DUPLICATE, ILLEGAL, SKIPPED)}
-        told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        counts = Counter(trial.status for trial in self.trials)
+        told = ", ".join(f"{counts[s]} {s}" for s in (MEASURED, DUPLICATE, ILLEGAL, SKIPPED) if counts[s])
         return f"<tuning of {self.kernel} on {self.device}: best {show(self.best.config)}; {told}>"
 
     def table(self) -> str:
@@ -130,7 +130,7 @@ def store(path: Path, trials: Iterable[Trial]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new-", delete=False) as file:
         json.dump(document, file)
-    os.replace(file.name, path)
+    Path(file.name).replace(path)
 
 
 def _trial(stored: dict[str, Any]) -> Trial:

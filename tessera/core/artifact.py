@@ -30,6 +30,8 @@ class Slot:
          "grid":   groups along `axis` (0..2) of the launch
          "lanes":  lanes of the whole launch (for kernels without `tile[...]`)
          "workspace": address of a zeroed global buffer of `bytes` bytes shared by all groups of one launch
+         "scratch": (GPU) address of `Resources.scratch_bytes` for each block of the launch; such a kernel takes any
+                    number of blocks, each of which does one group after the other
     """
 
     kind: str
@@ -59,6 +61,7 @@ class LaunchRule:
                    `lanes_per_group` lanes, each of which is one unit of work
          "ranges": one group a point of the product over `ranges` of ceil(extent / step)
          "single": one group
+    On a GPU `lanes_per_group` is the size of a hardware block, whatever the kind.
     `extents`, `count` and the first of each pair in `ranges` hold numbers or symbol names.  Where `count` is not
     empty, its largest is the number of groups of a call without a grid (kind "groups").
     """

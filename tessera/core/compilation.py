@@ -11,7 +11,7 @@ from tessera.core.listing import Listing
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """One pass that ran: its kebab-case `name`, the level it worked on, how long it took, whether it changed anything."""
+    """One pass that ran: its kebab-case `name`, its level, how long it took, and whether it changed anything."""
 
     name: str
     level: str

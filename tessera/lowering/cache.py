@@ -2,8 +2,8 @@
 
 An entry is one file, named by its key: a header (format, sizes, checksum), the artifact as JSON, its machine code, and
 the compressed listings.  Entries are written to a temporary file and renamed, so a reader sees all of one or nothing;
-whatever is damaged, cut off or of another format is deleted and built again.  Processes that want one kernel at the same time
-agree by a lock file on who builds it.
+whatever is damaged, cut off or of another format is deleted and built again.  Processes that want one kernel at the
+same time agree by a lock file on who builds it.
 """
 
 import hashlib
@@ -242,7 +242,7 @@ def _write_atomically(path: Path, data: bytes) -> None:
         try:
             file.write(data)
             file.close()
-            os.replace(file.name, path)
+            Path(file.name).replace(path)
         except BaseException:
             _remove(Path(file.name))
             raise

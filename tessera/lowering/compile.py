@@ -1,6 +1,7 @@
 """From a Program to an Artifact: Tile IR, the target's passes, the target's code."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from tessera.core.artifact import Artifact, Binding
@@ -43,10 +44,13 @@ def _compile(program: Program, target: Target, observe: bool) -> Compilation:
     built = time.perf_counter() - start
     snapshots: list[Listing] = [listing_of_tile(module, "to-tile", program)] if observe else []
 
-    def snapshot(step: Pass, module: Any) -> None:
-        snapshots.append(listing_of_tile(module, step.name, program))
+    passes = PIPELINES[target.name]
+    stages = iter(_stages(passes))
 
-    seconds = run_passes(PIPELINES[target.name], module, snapshot if observe else None)
+    def snapshot(_: Pass, module: Any) -> None:
+        snapshots.append(listing_of_tile(module, next(stages), program))
+
+    seconds = run_passes(passes, module, snapshot if observe else None)
     check_tile_ir(module, "tile passes")
     if observe:
         snapshots.append(Listing("tile", "", snapshots[-1].lines))
@@ -59,12 +63,19 @@ def _compile(program: Program, target: Target, observe: bool) -> Compilation:
     records = (
         PassRecord("to-tile", "tile", built),
         *(
-            PassRecord(name, "tile", spent, before.text != after.text)
-            for (name, spent), before, after in zip(seconds, snapshots, snapshots[1:], strict=False)
+            PassRecord(after.stage, "tile", spent, before.text != after.text)
+            for (_, spent), before, after in zip(seconds, snapshots, snapshots[1:], strict=False)
         ),
         PassRecord(f"generate-{target.name}", "target", generated),
     )
     return Compilation(artifact, (_source_listing(program), *snapshots, *code.listings), records)
+
+
+def _stages(passes: Sequence[Pass]) -> list[str]:
+    """The name of each pass, with a number where it runs again: `tile-simplify`, `tile-simplify-2`."""
+    names = [step.name for step in passes]
+    counts = [names[: number + 1].count(name) for number, name in enumerate(names)]
+    return [name if count == 1 else f"{name}-{count}" for name, count in zip(names, counts, strict=True)]
 
 
 def _generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:

@@ -20,8 +20,7 @@ from tessera.core.source import Source, Span
 from tessera.core.targets import Target
 
 _CLASSES: Final[dict[str, type]] = {
-    kind.__name__: kind
-    for kind in (Artifact, Binding, LaunchRule, Resources, Slot, Array, Scalar, Target, PassRecord)
+    kind.__name__: kind for kind in (Artifact, Binding, LaunchRule, Resources, Slot, Array, Scalar, Target, PassRecord)
 }
 
 
@@ -85,7 +84,8 @@ def unpack_levels(data: bytes, place: Place) -> tuple[tuple[Listing, ...], tuple
 def _pack_listing(listing: Listing, spans: dict[Span, int]) -> list[object]:
     # Columns, not rows: a quarter of the size and of the time.
     where = [[spans.setdefault(span, len(spans)) for span in line.spans] for line in listing.lines]
-    return [listing.level, listing.stage, [line.text for line in listing.lines], where, [line.ops for line in listing.lines]]
+    texts, ops = [line.text for line in listing.lines], [line.ops for line in listing.lines]
+    return [listing.level, listing.stage, texts, where, ops]
 
 
 def _unpack_listing(stored: list[Any], spans: list[Span]) -> Listing:

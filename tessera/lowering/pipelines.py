@@ -7,22 +7,28 @@ from tessera.lowering.tile.distribute_ranges import DistributeRanges
 from tessera.lowering.tile.distribute_rows import DistributeRows
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.mask_edges import MaskEdges
+from tessera.lowering.tile.place_values import PlaceValues
 from tessera.lowering.tile.simplify import Simplify
 
 _COMMON: Final[tuple[Pass, ...]] = (
-    # Equal constants become one value, so that the passes below can compare values by identity.
+    # An index computed twice becomes one value, so that a branch on the first says something of the second.
     Simplify(),
-    # Needs the loops' bounds, and the branches around accesses: before anything is replaced.
+    # Reads the bounds of loops and the branches around accesses: before any loop is replaced.
     MaskEdges(),
-    # Needs the loops' bounds: the next pass replaces loops by what a group computes from its number.
+    # Replaces loops by what a group computes from its number.
     DistributeRanges(),
-    # Only of kernels that had no such loop.
+    # Only of kernels in which the pass before found no loop.
     DistributeRows(),
-    # After the loops are gone: it is the part of the kernel that a reader of the IR compares with the source last.
+    # After rows are cut: a softmax along the rows is one thing to look at, its parts are ten.
     ExpandSoftmax(),
-    # Again: the passes above leave dead bounds and equal reductions behind.
+    # The passes above leave bounds nobody reads, and equal constants.
     Simplify(),
 )
 
-PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {"cpu": _COMMON, "cuda": _COMMON}
+PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {
+    # Last: it decides by who reads a value how often, which every pass above may change.
+    "cpu": (*_COMMON, PlaceValues()),
+    # A GPU keeps tiles in registers or shared memory; its own lowering decides.
+    "cuda": _COMMON,
+}
 """By `Target.name`."""

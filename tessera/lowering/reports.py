@@ -47,9 +47,7 @@ def _age(path: Path) -> float:
 
 
 def _write(report: CrashReport, folder: Path) -> Path:
-    with tempfile.NamedTemporaryFile(
-        dir=folder, prefix=f"{report.name}-", suffix=".pickle", delete=False
-    ) as file:
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{report.name}-", suffix=".pickle", delete=False) as file:
         pickle.dump(report.request, file, protocol=pickle.HIGHEST_PROTOCOL)
     path = Path(file.name)
     path.with_suffix(".txt").write_text(_text(report, path))

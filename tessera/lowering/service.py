@@ -32,9 +32,11 @@ from tessera.lowering.protocol import Compile, Reply, Request, Warm
 from tessera.lowering.reports import CrashReport, write_report
 
 _STDERR_BYTES: Final = 8192
+# -P: modules that lie in the user's folder must not shadow what the worker imports.
+_COMMAND: Final = (sys.executable, "-P", "-m", "tessera.lowering.worker")
 
 
-class WorkerDied(Exception):  # noqa: N818 - carried between two functions of this module
+class WorkerDied(Exception):
     """The worker ended without a reply; `status` is its exit status (negative: the signal), `stderr` its last words."""
 
     def __init__(self, status: int, stderr: str) -> None:
@@ -59,11 +61,10 @@ class Worker:
         self.closed = False
         ours, theirs = Pipe()
         self.connection: Connection = ours
-        self.stderr = tempfile.TemporaryFile()
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `kill`
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tessera.lowering.worker", "--connect", str(theirs.fileno()),
-                 "--limit", str(current().compile_timeout + 60.0)],  # fmt: skip
+                [*_COMMAND, "--connect", str(theirs.fileno()), "--limit", str(current().compile_timeout + 60.0)],
                 stdin=subprocess.DEVNULL,
                 stdout=self.stderr,
                 stderr=self.stderr,
@@ -82,7 +83,7 @@ class Worker:
             raise self._death(started) from None
         if reply is None:
             raise TimeoutError
-        return pickle.loads(reply)
+        return pickle.loads(reply)  # noqa: S301 - from our own worker
 
     def _death(self, started: int) -> WorkerDied:
         try:
@@ -191,6 +192,12 @@ class CompileService:
         with self._changed:
             return tuple(worker.process.pid for worker in [*self._idle, *self._busy])
 
+    @property
+    def busy(self) -> int:
+        """How many workers are answering a request."""
+        with self._changed:
+            return len(self._busy)
+
     def _warm(self, target: Target | None) -> None:
         worker = Worker()
         with self._changed:
@@ -273,5 +280,3 @@ def _timeout(request: Request) -> CompileTimeout:
         return CompileTimeout(f"no answer within {seconds:g} s", hint=hint)
     program = request.program
     return CompileTimeout(f"kernel {program.name!r} took more than {seconds:g} s", span=program.span, hint=hint)
-
-

@@ -17,7 +17,7 @@ from tessera.core.source import NOWHERE, Span
 AnyArray = NDArray[Any]
 
 _HOST_DEVICES: Final = (1, 3)  # kDLCPU and kDLCUDAHost (pinned memory)
-_DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda managed memory", 14: "oneapi"}
+_DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed cuda", 14: "oneapi"}
 _BFLOAT: Final = 4
 
 

@@ -94,9 +94,9 @@ class Binder:
             if spec.is_array:
                 if not _array_facts(value, spec, found):
                     return None
-            elif type(value) is not spec.scalar:
-                return None
-            elif spec.limits is not None and not spec.limits[0] <= value <= spec.limits[1]:
+            elif type(value) is not spec.scalar or not (
+                spec.limits is None or spec.limits[0] <= value <= spec.limits[1]
+            ):
                 return None
             else:
                 found.append(value if spec.dtype is not bf16 else _bf16_bits(value))
@@ -202,7 +202,9 @@ class Binder:
         bindings = self.artifact.bindings
         one, two = bindings[first[1]], bindings[other[1]]
         if min(first[2], other[2]) == 1 < max(first[2], other[2]):
-            (extent, whole), (scale, part) = ((first[0], one), (other[2], two)) if first[2] == 1 else ((other[0], two), (first[2], one))
+            extent, whole, scale, part = (
+                (first[0], one, other[2], two) if first[2] == 1 else (other[0], two, first[2], one)
+            )
         else:
             extent, whole, scale, part = 0, one, 1, two
         if extent % scale:
@@ -216,7 +218,8 @@ class Binder:
         for pair in self._pairs:
             if _conflict(values[pair.written], values[pair.other], both_written=pair.both_written):
                 one, two = self.artifact.bindings[pair.written], self.artifact.bindings[pair.other]
-                what = "are one memory and both written" if pair.both_written else "overlap without being the same array"
+                both = "are one memory and both written"
+                what = both if pair.both_written else "overlap without being the same array"
                 message = f"{one.name} is written, and {one.name} and {two.name} {what}"
                 raise self._error(OverlappingArrays(message, one.span, f"pass a copy for {two.name}"))
 

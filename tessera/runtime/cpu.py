@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -30,7 +31,8 @@ class Loaded:
         self._engine: Any = _engine(artifact)
         address = self._engine.get_function_address(artifact.entry)
         if not address:
-            raise CompilerCrash(f"the code of kernel {artifact.name!r} has no entry point {artifact.entry!r}", artifact.span)
+            message = f"the code of kernel {artifact.name!r} has no entry point {artifact.entry!r}"
+            raise CompilerCrash(message, artifact.span)
         self.entry: Entry = _PROTOTYPE(address)
 
 
@@ -57,15 +59,9 @@ def _binding() -> Any:
     library: Any = binding
     library.initialize_native_target()
     library.initialize_native_asmprinter()
-    library.load_library_permanently(_math_library())
+    if sys.platform.startswith("linux"):
+        library.load_library_permanently("libm.so.6")  # fmodf and its like
     return library
-
-
-def _math_library() -> str:
-    """The file of the C library's mathematics, already mapped: `math` needs it too."""
-    import sys  # noqa: PLC0415
-
-    return "libm.so.6" if sys.platform.startswith("linux") else ""
 
 
 def _engine(artifact: Artifact) -> Any:
@@ -77,7 +73,8 @@ def _engine(artifact: Artifact) -> Any:
     # `_GLOBAL_OFFSET_TABLE_` is the linker's own.
     missing = [n for n in needed if n != "_GLOBAL_OFFSET_TABLE_" and not library.address_of_symbol(n)]
     if missing:
-        raise CompilerCrash(f"the code of kernel {artifact.name!r} calls {', '.join(missing)}, which nobody has", artifact.span)
+        message = f"the code of kernel {artifact.name!r} calls {', '.join(missing)}, which nobody has"
+        raise CompilerCrash(message, artifact.span)
     machine = library.Target.from_default_triple().create_target_machine(jit=True)
     engine = library.create_mcjit_compiler(library.parse_assembly(""), machine)
     engine.add_object_file(library.ObjectFileRef.from_data(artifact.code))

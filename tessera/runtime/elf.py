@@ -1,4 +1,7 @@
-"""The symbols an ELF object needs from outside: asked before it is loaded, because LLVM ends the process over a missing one."""
+"""The symbols an ELF object needs from outside.
+
+Asked before an object is loaded, because LLVM ends the process over a missing one.
+"""
 
 import struct
 from typing import Final
@@ -20,7 +23,8 @@ def undefined_symbols(code: bytes) -> tuple[str, ...]:
         (at,) = struct.unpack_from("<Q", code, 0x28)
         size, count = struct.unpack_from("<HH", code, 0x3A)
         sections = [_SECTION.unpack_from(code, at + index * size) for index in range(count)]
-        return tuple(name for section in sections if section[1] == _SYMBOL_TABLE for name in _undefined(code, section, sections))
+        tables = [section for section in sections if section[1] == _SYMBOL_TABLE]
+        return tuple(name for table in tables for name in _undefined(code, table, sections))
     except (struct.error, IndexError) as error:
         raise ValueError(f"damaged ELF object: {error}") from error
 

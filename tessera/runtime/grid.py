@@ -11,6 +11,7 @@ from tessera.runtime.bind import Facts
 
 _AXES: Final = 3
 _ONE: Final = (1, 1, 1)
+_HOW: Final = "write kernel[(blocks,), (threads,)](...)"
 _MOST: Final = (1 << 31) - 1
 Extents = tuple[int, ...]
 Lookup = Callable[[str], tuple[int, int]]
@@ -46,10 +47,10 @@ def _extents(value: object, what: str) -> Extents:
     extents: list[int] = []
     for item in given:
         if isinstance(item, bool) or not hasattr(item, "__index__"):
-            raise BadGrid(f"a {what} is made of integers, got {item!r}", hint="write kernel[(blocks,), (threads,)](...)")
+            raise BadGrid(f"a {what} is made of integers, got {item!r}", hint=_HOW)
         extents.append(int(item))
     if not 1 <= len(extents) <= _AXES:
-        raise BadGrid(f"a {what} has 1 to 3 axes, got {len(extents)}", hint="write kernel[(blocks,), (threads,)](...)")
+        raise BadGrid(f"a {what} has 1 to 3 axes, got {len(extents)}", hint=_HOW)
     if min(extents) < 0 or max(extents) > _MOST or (what == "block" and min(extents) == 0):
         raise BadGrid(f"a {what} of {tuple(extents)}", hint="every axis needs at least 1, and at most 2147483647")
     return tuple(extents)

@@ -87,6 +87,6 @@ class SlotPlan:
 
 def _picker(indices: list[int]) -> Callable[[Facts], Sequence[Any]]:
     """A function that picks `indices` out of a list, always as a sequence."""
-    if len(indices) >= 2:  # noqa: PLR2004 - itemgetter gives no tuple for one
+    if len(indices) >= 2:  # itemgetter gives no tuple for one
         return operator.itemgetter(*indices)
     return lambda facts: [facts[index] for index in indices]

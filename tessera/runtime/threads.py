@@ -172,5 +172,5 @@ def _fits(candidate: Pool) -> bool:
 
 
 def chunk_size(groups: int) -> int:
-    """Return how many groups a thread takes at once: few enough to balance, many enough to keep Python out of the way."""
+    """Return how many groups a thread takes at once: few enough to balance, many enough to need little Python."""
     return max(1, groups // (current().threads * _CHUNKS_PER_THREAD))

@@ -4,6 +4,7 @@ Every object has a plain text, short and the same in every run, and where it hel
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
@@ -21,67 +22,77 @@ Bundle = dict[str, str]
 _PRE: Final = "white-space:pre;overflow:auto;max-height:32em;font-size:12px;line-height:1.4"
 
 
-def compiled_bundle(compiled: Compiled | Compilation, opened: tuple[str, ...] = ()) -> Bundle:
-    """Return the IR viewer of a compilation, with the levels `opened` first, and one line of text."""
-    html = ir_html(ir_view(compiled.artifact, compiled.listings), opened)
-    return {"text/plain": compilation_text(compiled), "text/html": html}
+def compiled_html(compiled: Compiled | Compilation, opened: tuple[str, ...] = ()) -> str:
+    """Return the IR viewer of a compilation, with the levels `opened` first."""
+    return ir_html(ir_view(compiled.artifact, compiled.listings), opened)
 
 
-def compilation_text(compiled: Compiled | Compilation) -> str:
+def compiled_text(compiled: Compiled | Compilation) -> str:
     """Return one line: the kernel, its target, and the levels it went through."""
     artifact = compiled.artifact
     levels = dict.fromkeys(listing.level for listing in compiled.listings)
     return f"{artifact.name} for {artifact.target.name}: {', '.join(levels) or 'nobody looked at its levels'}"
 
 
-def listing_bundle(listing: Listing) -> Bundle:
-    """Return the text of one level."""
-    return {"text/plain": listing.text, "text/html": f'<pre style="{_PRE}">{escape(listing.text)}</pre>'}
+def compiled_bundle(compiled: Compiled | Compilation, opened: tuple[str, ...] = ()) -> Bundle:
+    """Return both, ready to be displayed."""
+    return {"text/plain": compiled_text(compiled), "text/html": compiled_html(compiled, opened)}
 
 
-def text_bundle(text: IrText) -> Bundle:
-    """Return the text of one level, as text."""
-    return listing_bundle(text.listing)
+def listing_html(listing: Listing) -> str:
+    """Return the text of one level, scrolling."""
+    return f'<pre style="{_PRE}">{escape(listing.text)}</pre>'
 
 
-def kernel_bundle(kernel: Kernel) -> Bundle:
-    """Return a kernel's card."""
-    return {"text/plain": kernel_text(kernel), "text/html": kernel_html(kernel)}
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the objects of one class show."""
+
+    text: Callable[[Any], str]
+    html: Callable[[Any], str]
 
 
-def error_bundle(error: TesseraError) -> Bundle:
-    """Return a mistake with its place and its remedy."""
-    return {"text/plain": render(error), "text/html": error_html(error)}
-
-
-def bundles() -> Mapping[type, Callable[[Any], Bundle]]:
-    """The view of each class, by class."""
-    return {
-        Kernel: kernel_bundle,
-        Compiled: compiled_bundle,
-        Compilation: compiled_bundle,
-        Listing: listing_bundle,
-        IrText: text_bundle,
-        TesseraError: error_bundle,
-    }
+VIEWS: Final[Mapping[type, View]] = {
+    Kernel: View(kernel_text, kernel_html),
+    Compiled: View(compiled_text, compiled_html),
+    Compilation: View(compiled_text, compiled_html),
+    Listing: View(lambda listing: listing.text, listing_html),
+    IrText: View(str, lambda text: listing_html(text.listing)),
+    TesseraError: View(render, error_html),
+}
 
 
 def register(formatter: Any) -> None:
     """Add our views to IPython's `DisplayFormatter`; doing it twice changes nothing."""
-    for kind, bundle in bundles().items():
-        formatter.mimebundle_formatter.for_type(kind, _only_data(bundle))
+    for kind, view in VIEWS.items():
+        formatter.mimebundle_formatter.for_type(kind, _bundle(view))
+        # IPython's own views of strings and exceptions would go before a bundle's text.
+        formatter.formatters["text/plain"].for_type(kind, _plain(view))
 
 
 def unregister(formatter: Any) -> None:
     """Take our views away again."""
-    for kind in bundles():
+    for kind in VIEWS:
         formatter.mimebundle_formatter.pop(kind, None)
+        formatter.formatters["text/plain"].pop(kind, None)
 
 
-def _only_data(bundle: Callable[[Any], Bundle]) -> Callable[..., Bundle]:
-    """Adapt a view to what IPython calls: it may ask for some formats only, and filters the rest itself."""
+def _bundle(view: View) -> Callable[..., Bundle]:
+    """A view as IPython calls it; it filters the formats itself."""
 
-    def view(value: object, include: object = None, exclude: object = None) -> Bundle:  # noqa: ARG001
-        return bundle(value)
+    def bundle(value: object, include: object = None, exclude: object = None) -> Bundle:  # noqa: ARG001
+        return {"text/plain": view.text(value), "text/html": view.html(value)}
 
-    return view
+    return bundle
+
+
+def _plain(view: View) -> Callable[[Any, Any, bool], None]:
+    """A view as IPython's pretty printer calls it, inside lists and dictionaries too."""
+
+    def plain(value: object, printer: Any, _cycle: bool) -> None:
+        for number, line in enumerate(view.text(value).split("\n")):
+            if number:
+                printer.break_()
+            printer.text(line)
+
+    return plain

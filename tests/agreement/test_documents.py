@@ -197,4 +197,4 @@ def test_autotune_search_as_the_documents_do():
     )
     assert set(result.config) == {"BM", "BN", "BK"}
     assert len(result.trials) == 8
-    assert all(trial.status == "timed" for trial in result.trials)
+    assert all(trial.status == "measured" for trial in result.trials)

@@ -33,12 +33,6 @@ c.LabApp.user_settings_dir = {settings!r}
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _chromium() -> None:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-
-
 @dataclass
 class Watch:
     """What a page did that it should not: errors in its console, requests that leave the machine."""

@@ -152,7 +152,7 @@ def test_text_can_be_read_in_either_theme(show, scheme: str) -> None:
             return sum + w * (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
           }, 0);
           let worst = [99, ""];
-          for (const node of document.querySelectorAll(".tsr-row span, .tsr-row code, .tsr-tab, .tsr-stage, .tsr-foot *")) {
+          for (const node of document.querySelectorAll(".tsr-row *, .tsr-tab, .tsr-stage, .tsr-foot *")) {
             if (!node.textContent.trim()) continue;
             const [a, b] = [light(rgb(getComputedStyle(node).color)), light(behind(node))].sort((x, y) => y - x);
             const contrast = (a + 0.05) / (b + 0.05);

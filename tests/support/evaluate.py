@@ -148,7 +148,7 @@ class _Machine:
         block = value.reshape(extents)
         there, here = [], []
         for start, extent, whole in zip(starts, extents, memory.shape, strict=True):
-            low, high = max(start, 0), max(min(start + extent, whole), max(start, 0))
+            low, high = max(start, 0), max(min(start + extent, whole), start, 0)
             there.append(slice(low, high))
             here.append(slice(low - start, high - start))
         memory[tuple(there)] = block[tuple(here)]
@@ -219,7 +219,7 @@ def _window(op, memory, starts):
 
 
 def _inside(op, memory, starts, extents) -> bool:
-    inside = [0 <= s and s + e <= w for s, e, w in zip(starts, extents, memory.shape, strict=True)]
+    inside = [s >= 0 and s + e <= w for s, e, w in zip(starts, extents, memory.shape, strict=True)]
     for axis, claimed in enumerate(op.attributes["in_bounds"]):
         if claimed and not inside[axis]:
             raise Trap(f"axis {axis} of {op} is not in bounds")
@@ -317,7 +317,7 @@ _FUNCTIONS = {
     "andi": np.bitwise_and, "ori": np.bitwise_or, "xori": np.bitwise_xor,
     "shli": _shift(np.left_shift), "shrsi": _shift(np.right_shift),
     "shrui": _shift(lambda a, b: _signed(np.right_shift(_unsigned(a), _unsigned(b)))),
-    "select": lambda c, a, b: np.where(c, a, b),
+    "select": np.where,
     "fptosi": _to_integer(signed=True), "fptoui": _to_integer(signed=False),
     "extsi": lambda a, t: np.asarray(a).astype(t), "trunci": lambda a, t: np.asarray(a).astype(t),
     "extui": lambda a, t: _unsigned(a).astype(t), "sitofp": lambda a, t: np.asarray(a).astype(t),

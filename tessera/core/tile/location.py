@@ -60,6 +60,8 @@ def _match(part: Any) -> re.Match[str] | None:
 
 def _parts(location: Any) -> Iterator[Any]:
     """Every location inside `location`, outer before inner."""
+    if type(location) is ir.Location:  # a diagnostic's: the bindings do not say which kind it is
+        location = ir.Location.from_attr(location.attr)
     yield location
     if isinstance(location, ir.NameLoc):
         yield from _parts(location.child_loc)

@@ -95,10 +95,11 @@ class _Printer:
         form = FORMS.get(op.name)
         said = form(op, operands) if form is not None else self._plain(op, operands)
         kinds = f" : {', '.join(type_text(r.type) for r in op.results)}" if op.results else ""
-        self._line(f"{self._results(op)}{said}{kinds}", op, self._constants(op))
+        self._line(f"{self._results(op)}{said}{kinds}{_decisions(op)}", op, self._constants(op))
 
     def _plain(self, op: Any, operands: Sequence[str]) -> str:
-        shown = attributes_text({n: op.attributes[n] for n in op.attributes if n not in _HIDDEN})
+        said = [n for n in op.attributes if n not in _HIDDEN and not n.startswith("tessera.")]
+        shown = attributes_text({n: op.attributes[n] for n in said})
         return " ".join(part for part in (op.name, ", ".join(operands), shown) if part)
 
     def _for(self, op: Any) -> None:
@@ -190,6 +191,15 @@ def _marks(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Our own attributes that say something: not empty ones, not the domain (the launcher's matter)."""
     names = sorted(n for n in attributes if n.startswith("tessera.") and n != "tessera.domain")
     return [(n, attributes[n]) for n in names if str(attributes[n]) not in ("{}", '"range"')]
+
+
+def _decisions(op: Any) -> str:
+    """What passes decided about `op`: ` scratch` (not virtual), ` replaces 0`, ..."""
+    notes = ""
+    for name in sorted(n for n in op.attributes if n.startswith("tessera.")):
+        value, title = _mark(op.attributes[name]), name.removeprefix("tessera.")
+        notes += "" if value == "virtual" else f" {value}" if title == "place" else f" {title} {value}"
+    return notes
 
 
 def _mark(attribute: Any) -> str:

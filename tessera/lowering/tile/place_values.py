@@ -148,7 +148,9 @@ class _Placement:
             writers = [w for w in self.writers if not w.operands or is_shared(w.operands[0].type)]
         if not writers:
             return False
-        return any(self._between(load, writer, reader) for reader in self.readers(load.results[0]) for writer in writers)
+        return any(
+            self._between(load, writer, reader) for reader in self.readers(load.results[0]) for writer in writers
+        )
 
     def _between(self, load: Any, writer: Any, reader: Any) -> bool:
         begin, middle, end = self.order[load], self.order[writer], self.order[reader]

@@ -29,7 +29,9 @@ def test_equal_reads_become_one():
     assert optimised(body, results="-> f32") == ["tessera.read", "arith.addf", "func.return"]
 
 
-@pytest.mark.parametrize("between", [WRITE, '"tessera.barrier"() : () -> ()', '"tessera.group_sync"() {size = 32} : () -> ()'])
+@pytest.mark.parametrize(
+    "between", [WRITE, '"tessera.barrier"() : () -> ()', '"tessera.group_sync"() {size = 32} : () -> ()']
+)
 def test_a_read_is_not_merged_across(between):
     body = f"%a = {READ}\n{between}\n%b = {READ}\n%c = arith.addf %a, %b : f32\nreturn %c : f32"
     kept = optimised(body, results="-> f32")
@@ -73,44 +75,57 @@ def test_pure_operations_leave_loops_and_shuffles_do_not():
 
 
 PARAMETERS = f"%A: memref<?x8xf32>, %i: i64, %a: {TILE}, %b: tensor<8x4xf32>, %s: f32, %v: tensor<4xi64>"
-WRONG = {
-    "unknown kind 'lanes'": '%r = "tessera.id"() {of = "lanes"} : () -> i64',
-    "axis must be 0, 1 or 2": '%r = "tessera.id"() {of = "lane", axis = 3 : i64} : () -> i64',
-    "1 indices for 2 axes": f'%r = "tessera.read"(%A, %i) {{cache = "", {FLAGS}}} : (memref<?x8xf32>, i64) -> f32',
-    "f64 in a memory of f32": f'%r = "tessera.read"(%A, %i, %i) {{cache = "", {FLAGS}}} : (memref<?x8xf32>, i64, i64) -> f64',
-    "in_bounds must have one flag an axis": '%r = "tessera.read"(%A, %i, %i) {cache = "", in_bounds = array<i1: true>}'
-    " : (memref<?x8xf32>, i64, i64) -> f32",
-    "are not the shape of tensor<8x4xf32>": f'%r = "tessera.load"(%A, %i, %i) {{{BLOCK}, {FLAGS}}}'
-    " : (memref<?x8xf32>, i64, i64) -> tensor<8x4xf32>",
-    "extents must be positive, those of dropped axes 1": '%r = "tessera.load"(%A, %i, %i) {extents = array<i64: 4, 8>,'
-    f' dropped = array<i64: 0>, cache = "", {FLAGS}}} : (memref<?x8xf32>, i64, i64) -> tensor<8xf32>',
-    "1 starts, 2 extents and 2 flags for 2 axes": f'"tessera.store"(%A, %a, %i) {{{BLOCK}, {FLAGS}}}'
-    f" : (memref<?x8xf32>, {TILE}, i64) -> ()",
-    "the destination must be a shared buffer": '"tessera.copy"(%A, %A, %i, %i) {extents = array<i64: 4, 8>,'
-    f" dropped = array<i64>, {FLAGS}}} : (memref<?x8xf32>, memref<?x8xf32>, i64, i64) -> ()",
-    "must give a shared buffer": '%r = "tessera.alloc"() : () -> memref<4xf32>',
-    "every extent must be a number": '%r = "tessera.alloc"() : () -> memref<?xf32, "shared">',
-    "size must be positive": '"tessera.group_sync"() {size = 0 : i64} : () -> ()',
-    "unknown mode 'left'": '%r = "tessera.shuffle"(%s, %i) {mode = "left", width = 32 : i64} : (f32, i64) -> f32',
-    "width 24 is not a power of two": '%r = "tessera.shuffle"(%s, %i) {mode = "up", width = 24 : i64} : (f32, i64) -> f32',
-    "must give an i64 tile of rank 1": '%r = "tessera.arange"(%i) : (i64) -> tensor<4xi32>',
-    "[4, 8] does not broadcast to [4, 4]": f'%r = "tessera.broadcast"(%a) : ({TILE}) -> tensor<4x4xf32>',
-    "[4, 8] does not fit [5, 8]": f'%r = "tessera.reshape"(%a) : ({TILE}) -> tensor<5x8xf32>',
-    "[0, 0] is not a permutation of 2 axes": f'%r = "tessera.transpose"(%a) {{permutation = array<i64: 0, 0>}} : ({TILE}) -> {TILE}',
-    "[4, 8] permuted by [1, 0] is not [4, 8]": f'%r = "tessera.transpose"(%a) {{permutation = array<i64: 1, 0>}} : ({TILE}) -> {TILE}',
-    "kind must be one of": f'%r = "tessera.reduce"(%a) {{kind = "mean"}} : ({TILE}) -> f32',
-    "axis 2 of a tile of rank 2": f'%r = "tessera.reduce"(%a) {{kind = "sum", axis = 2 : i64}} : ({TILE}) -> f32',
-    "the result must be a tile of [4]": f'%r = "tessera.reduce"(%a) {{kind = "sum", axis = 1 : i64}} : ({TILE}) -> tensor<8xf32>',
-    "the result must be the element type": f'%r = "tessera.reduce"(%a) {{kind = "sum"}} : ({TILE}) -> f64',
-    "only of floats": '%r = "tessera.softmax"(%v) {axis = 0 : i64} : (tensor<4xi64>) -> tensor<4xi64>',
-    "shapes [4, 8] x [4, 8] -> [4, 8] do not agree": f'%r = "tessera.dot"(%a, %a) {{exact = false}} : ({TILE}, {TILE}) -> {TILE}',
-    "accumulator and result differ in type": f'%r = "tessera.dot"(%a, %b, %b) {{exact = false}}'
-    f" : ({TILE}, tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>",
-}
+ARRAY = "memref<?x8xf32>"
+AT = f"({ARRAY}, i64, i64)"
+# what is said, the operation, its operands, its attributes, its type
+WRONG = [
+    ("unknown kind 'lanes'", "id", "", 'of = "lanes"', "() -> i64"),
+    ("axis must be 0, 1 or 2", "id", "", 'of = "lane", axis = 3 : i64', "() -> i64"),
+    ("1 indices for 2 axes", "read", "%A, %i", f'cache = "", {FLAGS}', f"({ARRAY}, i64) -> f32"),
+    ("f64 in a memory of f32", "read", "%A, %i, %i", f'cache = "", {FLAGS}', f"{AT} -> f64"),
+    ("in_bounds must have one flag", "read", "%A, %i, %i", 'cache = "", in_bounds = array<i1: true>', f"{AT} -> f32"),
+    ("are not the shape of tensor<8x4xf32>", "load", "%A, %i, %i", f"{BLOCK}, {FLAGS}", f"{AT} -> tensor<8x4xf32>"),
+    (
+        "extents must be positive, those of dropped axes 1", "load", "%A, %i, %i",
+        f'extents = array<i64: 4, 8>, dropped = array<i64: 0>, cache = "", {FLAGS}', f"{AT} -> tensor<8xf32>",
+    ),
+    (
+        "1 starts, 2 extents and 2 flags for 2 axes", "store", "%A, %a, %i", f"{BLOCK}, {FLAGS}",
+        f"({ARRAY}, {TILE}, i64) -> ()",
+    ),
+    (
+        "the destination must be a shared buffer", "copy", "%A, %A, %i, %i",
+        f"extents = array<i64: 4, 8>, dropped = array<i64>, {FLAGS}", f"({ARRAY}, {ARRAY}, i64, i64) -> ()",
+    ),
+    ("must give a shared buffer", "alloc", "", "", "() -> memref<4xf32>"),
+    ("every extent must be a number", "alloc", "", "", '() -> memref<?xf32, "shared">'),
+    ("size must be positive", "group_sync", "", "size = 0 : i64", "() -> ()"),
+    ("unknown mode 'left'", "shuffle", "%s, %i", 'mode = "left", width = 32 : i64', "(f32, i64) -> f32"),
+    ("width 24 is not a power of two", "shuffle", "%s, %i", 'mode = "up", width = 24 : i64', "(f32, i64) -> f32"),
+    ("must give an i64 tile of rank 1", "arange", "%i", "", "(i64) -> tensor<4xi32>"),
+    ("[4, 8] does not broadcast to [4, 4]", "broadcast", "%a", "", f"({TILE}) -> tensor<4x4xf32>"),
+    ("[4, 8] does not fit [5, 8]", "reshape", "%a", "", f"({TILE}) -> tensor<5x8xf32>"),
+    ("[0, 0] is not a permutation", "transpose", "%a", "permutation = array<i64: 0, 0>", f"({TILE}) -> {TILE}"),
+    ("permuted by [1, 0] is not [4, 8]", "transpose", "%a", "permutation = array<i64: 1, 0>", f"({TILE}) -> {TILE}"),
+    ("kind must be one of", "reduce", "%a", 'kind = "mean"', f"({TILE}) -> f32"),
+    ("axis 2 of a tile of rank 2", "reduce", "%a", 'kind = "sum", axis = 2 : i64', f"({TILE}) -> f32"),
+    ("must be a tile of [4]", "reduce", "%a", 'kind = "sum", axis = 1 : i64', f"({TILE}) -> tensor<8xf32>"),
+    ("the result must be the element type", "reduce", "%a", 'kind = "sum"', f"({TILE}) -> f64"),
+    ("only of floats", "softmax", "%v", "axis = 0 : i64", "(tensor<4xi64>) -> tensor<4xi64>"),
+    ("[4, 8] x [4, 8] -> [4, 8] do not agree", "dot", "%a, %a", "exact = false", f"({TILE}, {TILE}) -> {TILE}"),
+    (
+        "accumulator and result differ in type", "dot", "%a, %b, %b", "exact = false",
+        f"({TILE}, tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>",
+    ),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("message", "operation"), WRONG.items(), ids=range(len(WRONG)))
-def test_verifiers_name_the_place(message, operation):
+@pytest.mark.parametrize(
+    ("message", "name", "operands", "attributes", "kind"), WRONG, ids=[f"{row[1]}-{n}" for n, row in enumerate(WRONG)]
+)
+def test_verifiers_name_the_place(message, name, operands, attributes, kind):
+    result = "" if kind.endswith("-> ()") else "%r = "
+    operation = f'{result}"tessera.{name}"({operands}) {{{attributes}}} : {kind}'
     with pytest.raises(ir.MLIRError) as caught:
         parse(function(f'{operation} loc("cell.py":12:3)\nreturn', PARAMETERS))
     (diagnostic,) = caught.value.error_diagnostics

@@ -28,6 +28,10 @@ def test_a_foreign_operation_is_named_with_its_place():
 
 
 def test_a_foreign_type_is_named():
-    module = parse(function("%s = tensor.splat %a : vector<4xf32>\nreturn", "%a: f32").replace("tensor.splat %a : vector<4xf32>", "arith.constant dense<0.0> : vector<4xf32>"))
+    module = parse(
+        function("%s = tensor.splat %a : vector<4xf32>\nreturn", "%a: f32").replace(
+            "tensor.splat %a : vector<4xf32>", "arith.constant dense<0.0> : vector<4xf32>"
+        )
+    )
     with pytest.raises(CompilerCrash, match="the type vector<4xf32> is not legal"):
         check_tile_ir(module, "test")

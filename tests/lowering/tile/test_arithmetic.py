@@ -180,7 +180,13 @@ def test_tiles_as_scalars(opcode):
 
 @pytest.mark.parametrize(
     ("value", "dtype", "expected"),
-    [(255, dtypes.u8, -1), (2**64 - 1, dtypes.u64, -1), (True, dtypes.boolean, 1), (1, dtypes.f16, 1.0), (-7, dtypes.i8, -7)],
+    [
+        (255, dtypes.u8, -1),
+        (2**64 - 1, dtypes.u64, -1),
+        (True, dtypes.boolean, 1),
+        (1, dtypes.f16, 1.0),
+        (-7, dtypes.i8, -7),
+    ],
 )
 def test_constants_as_mlir_wants_them(value, dtype, expected):
     assert wrapped(value, dtype) == expected

@@ -14,9 +14,12 @@ LARGE = 1 << 47
 
 def bounds(body: str, group=None):
     """The bounds of `%r` in `body`."""
-    module = parse(function(f'{body}\n"tessera.use"(%r) : (i64) -> ()\nreturn', "%x: i64").replace(
-        '"tessera.use"(%r) : (i64) -> ()', '%shown = "tessera.shuffle"(%r, %r) {mode = "idx", width = 32 : i64} : (i64, i64) -> i64'
-    ))
+    module = parse(
+        function(f'{body}\n"tessera.use"(%r) : (i64) -> ()\nreturn', "%x: i64").replace(
+            '"tessera.use"(%r) : (i64) -> ()',
+            '%shown = "tessera.shuffle"(%r, %r) {mode = "idx", width = 32 : i64} : (i64, i64) -> i64',
+        )
+    )
     (use,) = operations(module, "tessera.shuffle")
     return knowledge(use, group).bounds(use.operands[0])
 

@@ -8,6 +8,7 @@ from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
 from tessera.core.dtypes import f32
+from tessera.core.tile.location import identities
 from tessera.lowering.tile.attributes import RANGES, from_attribute
 from tessera.lowering.tile.distribute_ranges import DistributeRanges
 from tessera.lowering.tile.simplify import Simplify
@@ -172,11 +173,13 @@ def test_only_the_outer_loop_when_the_inner_one_is_not_independent():
     b = Builder("rows")
     x, y = b.array("x", f32, "n", "m"), b.array("y", f32, "n", 4, mutable=True)
     zero = b.const(0)
-    with b.loop(zero, b.dim("n"), b.const(4), kind="tile", names=("t",)) as outer:
-        with b.loop(zero, b.dim("m"), b.const(4), kind="tile", names=("k",)) as inner:
-            old = b.load(y, [outer.index, zero], [4, 4])
-            new = b.load(x, [outer.index, inner.index], [4, 4])
-            b.store(y, b.value("add", old, new), [outer.index, zero], [4, 4])
+    with (
+        b.loop(zero, b.dim("n"), b.const(4), kind="tile", names=("t",)) as outer,
+        b.loop(zero, b.dim("m"), b.const(4), kind="tile", names=("k",)) as inner,
+    ):
+        old = b.load(y, [outer.index, zero], [4, 4])
+        new = b.load(x, [outer.index, inner.index], [4, 4])
+        b.store(y, b.value("add", old, new), [outer.index, zero], [4, 4])
     assert ranges(b.program()) == (("n", 4),)
     x, y = np.arange(48, dtype=np.float32).reshape(6, 8), np.zeros((6, 4), np.float32)
     module = lowered(b.program(), DistributeRanges())
@@ -188,8 +191,6 @@ def test_group_numbers_come_from_the_loop():
     program = programs.tile_copy()
     loop = next(n for n, op in enumerate(program.body.walk()) if op.opcode == "for")
     module = lowered(program, DistributeRanges())
-    from tessera.core.tile.location import identities
-
     made = [op for op in kernel(module).regions[0].blocks[0].operations if op.operation.name == "tessera.id"]
     assert [identities(op.location) for op in made] == [(loop,)]
 

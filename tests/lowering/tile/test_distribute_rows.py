@@ -28,7 +28,9 @@ def whole(*shape):
 
 
 def options(program, **chosen):
-    return type(program)(**{n: getattr(program, n) for n in program.__dataclass_fields__ if n != "options"}, options=chosen)
+    return type(program)(
+        **{n: getattr(program, n) for n in program.__dataclass_fields__ if n != "options"}, options=chosen
+    )
 
 
 @pytest.mark.parametrize("rows", [40, 41])
@@ -151,7 +153,13 @@ def second_product_whole(b, x, w):
         (lambda b, x: b.softmax(x, 0), [(32, 4)], (32, 4)),
         (lambda b, x: b.reshape(x, 32, 4), [(16, 8)], (32, 4)),
     ],
-    ids=["columns are summed", "sums of a product", "a product every group needs", "softmax of columns", "reshaped rows"],
+    ids=[
+        "columns are summed",
+        "sums of a product",
+        "a product every group needs",
+        "softmax of columns",
+        "reshaped rows",
+    ],
 )
 def test_rows_that_depend_on_other_rows_stay_together(body, shapes, out):
     program = statement(body, *shapes, out=out)

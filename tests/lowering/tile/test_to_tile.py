@@ -98,7 +98,9 @@ def test_pipeline_swaps_its_buffers():
     np.testing.assert_array_equal(c, 1 + a @ b)
 
 
-@pytest.mark.parametrize(("lower", "upper", "step"), [(9, -1, -1), (9, 0, -4), (0, 9, 4), (3, 3, 1), (5, 2, 1), (0, 5, -1)])
+@pytest.mark.parametrize(
+    ("lower", "upper", "step"), [(9, -1, -1), (9, 0, -4), (0, 9, 4), (3, 3, 1), (5, 2, 1), (0, 5, -1)]
+)
 @pytest.mark.parametrize("known", [True, False])
 def test_loops_count_as_pythons_range(lower, upper, step, known):
     b = Builder("counting")
@@ -183,7 +185,9 @@ def test_empty_else_branches_stay_empty_and_full_ones_do_not():
     empty = Block((), (Op("yield", span=span),))
     condition = Value(Scalar(boolean), "", span)
     b.blocks[0].append(Op("const", (), (condition,), {"value": False}, (), span))
-    b.blocks[0] += [Op("if", (condition,), (), {}, regions, span) for regions in ((full, empty), (empty, full), (full,))]
+    b.blocks[0] += [
+        Op("if", (condition,), (), {}, regions, span) for regions in ((full, empty), (empty, full), (full,))
+    ]
     text = shown(b.program())
     assert text.count("else") == 1
     result = np.zeros(4, np.int64)

@@ -10,11 +10,11 @@ from typing import Any, Final
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.tile.location import spans
 from tessera.lowering.target.cpu.code import Code
-from tessera.lowering.target.cpu.lanes import arithmetic, below
+from tessera.lowering.target.cpu.lanes import arithmetic, below, saturating
 from tessera.lowering.target.cpu.memory import copy, read, write
-from tessera.lowering.target.cpu.shapes import Shape, elementwise
+from tessera.lowering.target.cpu.shapes import LANES, Shape, elementwise
 from tessera.lowering.target.cpu.tree import Node, Tree
-from tessera.lowering.target.cpu.vectors import Lane, Linear, Mask, Scalar, Vector
+from tessera.lowering.target.cpu.vectors import Lane, Linear, Mask, Prefix, Scalar, Vector
 from tessera.lowering.target.cpu.warp import identify, shuffle
 
 _CHEAP: Final = 32
@@ -24,6 +24,9 @@ _COSTS: Final = {"tessera.read": 2, "tessera.write": 2, "arith.divsi": 16, "arit
                  "arith.remui": 16, "arith.remf": 16, "tessera.shuffle": 2}  # fmt: skip
 _MATH_COST: Final = 8
 _GATHER_COST: Final = 16
+
+_SMALL_BODY: Final = 64
+"""Cost up to which the body of a loop is emitted twice: for full warps, and under a mask."""
 
 _FEW: Final = 1 << 14
 """Operations in all the iterations of a loop of known length below which it does not look at the cancel flag."""
@@ -64,8 +67,17 @@ class Control:
             self._inline(node, mask, 0 if condition.known else 1)
         elif condition.scalar:
             self._branch(node, mask)
+        elif (settled := self._settled(node.operands[0], mask)) is not None:
+            self._inline(node, mask, 0 if settled else 1)
         else:
             self._masked_if(node, mask)
+
+    def _settled(self, condition: Any, mask: Mask) -> bool | None:
+        """What a condition is in every active lane, when what is known of those lanes tells."""
+        lane = self._code.lane(condition)
+        if isinstance(lane, Prefix) and lane.exact and lane.facts <= mask.facts:
+            return not lane.negated
+        return None
 
     def _inline(self, node: Node, mask: Mask, number: int) -> None:
         if number < len(node.blocks):
@@ -221,13 +233,40 @@ class Control:
                 return [self.next_index(index, shapes[0], node.operands[2]), *following, *kept]
 
         initial = self._carried(node.operands[3:], shapes[1:])
-        holding = [code.vector(node.operands[3 + n]) for n in shared]
+        if self._runs_full(node, mask):
+            start, *initial = self._full_iterations(node, start, initial, mask)
+        holding = [vectors.vector(code.lane_of(initial[n], shapes[1 + n])) for n in shared]
         made = code.kernel.flow.repeat([start, *initial, *holding], condition, advance)
         results = list(made[1 : 1 + count])
         for number, value in zip(shared, made[1 + count :], strict=True):
             results[number] = value
         for result, value in zip(node.results, results, strict=True):
             code.define(result, Vector(value))
+
+    def _runs_full(self, node: Node, mask: Mask) -> bool:
+        """Whether to run the iterations that all lanes take part in first, without a mask."""
+        code = self._code
+        index, upper, step = (code.shape(v) for v in (node.blocks[0].arguments[0], *node.operands[1:3]))
+        if not (mask.all and index.kind == "linear" and index.stride == 1 and upper.scalar and step.scalar):
+            return False
+        inner = [node for node in node.walk() if node.name in ("scf.for", "scf.while")]
+        return len(inner) == 1 and sum(self.cost(n) for n in node.blocks[0].nodes) <= _SMALL_BODY
+
+    def _full_iterations(self, node: Node, start: Any, initial: list[Any], mask: Mask) -> Sequence[Any]:
+        """Iterate while lane 31 is below the upper bound; gives the next index and the carried values."""
+        code, vectors = self._code, self._code.vectors
+        (body,) = node.blocks
+        shapes = [code.shape(v) for v in body.arguments]
+        upper, step = (code.scalar(v) for v in node.operands[1:3])
+        limit = saturating(code, "ssub", upper, vectors.constant(LANES - 1, "i64"))
+
+        def inside(index: Any, _: Any, *own: Any) -> list[Any]:
+            with code.scope():
+                self._define(body.arguments, [index, *own], shapes)
+                self.nodes(body.nodes, Mask(facts=mask.facts | {(index, upper)}))
+                return [vectors.integer("addi", index, step), *self._ends(body, shapes[1:])]
+
+        return code.kernel.flow.watched(start, limit, step, [start, *initial], inside, innermost=True)
 
     def next_index(self, index: Any, shape: Shape, step: Any) -> Any:
         """The index of the next iteration."""

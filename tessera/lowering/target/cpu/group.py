@@ -11,7 +11,7 @@ from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.code import Code
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.control import Control
-from tessera.lowering.target.cpu.facts import Facts
+from tessera.lowering.target.cpu.facts import Facts, touched
 from tessera.lowering.target.cpu.divergent import Divergent
 from tessera.lowering.target.cpu.regions import Regions
 from tessera.lowering.target.cpu.shapes import elementwise
@@ -89,18 +89,23 @@ class Group:
             self._stretches.pending.append(node)
 
     def _uniform(self, node: Node) -> None:
-        """Scalar code, once a group; what it reads must have been written, what it overwrites read."""
-        pending = self._stretches.pending
-        if self._facts.writes(node):
-            conflict = bool(pending)
-        else:
-            conflict = self._facts.reads(node) and any(self._facts.writes(p) for p in pending)
-        if conflict or self._facts.group(node):
+        """Scalar code, once a group."""
+        if self._waits(node):
             self._stretches.flush()
         if node.blocks:
             self._region(node)
         else:
             self._once(node, lambda: self._control.node(node, ALL))
+
+    def _waits(self, node: Node) -> bool:
+        """Whether `node` has to come after pending lane code: it uses a result of it, or memory tells them apart."""
+        pending = self._stretches.pending
+        if not pending:
+            return False
+        made = {result for other in pending for result in other.results}
+        if self._facts.group(node) or any(value in made for value in touched([node])):
+            return True
+        return self._facts.reads(node) and any(self._facts.writes(other) for other in pending)
 
     def _once(self, node: Node, emit: Callable[[], None]) -> None:
         """Emit an effect of the whole launch in its first piece only, where it is cut into pieces."""

@@ -35,12 +35,13 @@ def below(code: Code, base: Any, bound: Any, *, safe: bool, negated: bool = Fals
     key = ("count", base, bound)
     count = vectors.scope.reuse(key)
     if count is None:
-        difference = vectors.integer("subi", bound, base) if safe else _saturating(code, "ssub", bound, base)
+        difference = vectors.integer("subi", bound, base) if safe else saturating(code, "ssub", bound, base)
         count = vectors.scope.made[key] = vectors.clamp(difference)
     return Prefix(count, negated, frozenset({(base, bound)}))
 
 
-def _saturating(code: Code, name: str, a: Any, b: Any) -> Any:
+def saturating(code: Code, name: str, a: Any, b: Any) -> Any:
+    """`a + b` ("sadd") or `a - b` ("ssub") of i64 scalars, kept in range."""
     attributes = {
         "intrin": f'"llvm.{name}.sat.i64"',
         "op_bundle_sizes": "array<i32>",
@@ -76,7 +77,7 @@ def _compare(code: Code, node: Node) -> Lane | None:
     safe = code.shape(left).natural and code.shape(right).natural
     bound = b.value
     if included:
-        bound = _saturating(code, "sadd", bound, code.vectors.constant(1, "i64"))
+        bound = saturating(code, "sadd", bound, code.vectors.constant(1, "i64"))
     return below(code, a.base, bound, safe=safe, negated=negated)
 
 
@@ -104,9 +105,11 @@ def _and(code: Code, node: Node) -> Lane | None:
         return None
     vectors = code.vectors
     if isinstance(b, Prefix) and not b.negated:
-        return Prefix(vectors.integer("minsi", a.count, b.count), facts=a.facts | b.facts)
+        count = vectors.integer("minsi", a.count, b.count)
+        return Prefix(count, facts=a.facts | b.facts, exact=a.exact and b.exact)
     if isinstance(b, Scalar):
-        return Prefix(vectors.select(b.value, a.count, vectors.constant(0, "i64")), facts=a.facts)
+        count = vectors.select(b.value, a.count, vectors.constant(0, "i64"))
+        return Prefix(count, facts=a.facts, exact=False)
     return None
 
 
@@ -114,7 +117,7 @@ def _not(code: Code, node: Node) -> Lane | None:
     """`xor` of a prefix with true: the other lanes."""
     a = code.lane(node.operands[0])
     if isinstance(a, Prefix) and code.shape(node.operands[1]).known in (1, -1):
-        return Prefix(a.count, not a.negated, a.facts)
+        return Prefix(a.count, not a.negated, a.facts, a.exact)
     return None
 
 

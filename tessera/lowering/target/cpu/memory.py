@@ -4,6 +4,7 @@ An address that all lanes share is a scalar access, consecutive lanes on consecu
 anything else is a gather or a scatter.  Outside an array reads give 0 and writes do nothing.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -33,7 +34,8 @@ class Index:
 class Place:
     """Where lanes access memory: element `base` + lane * `stride`, plus `offsets` (a vector) where it is not None.
 
-    `mask` holds the lanes that access at all, `valid` (i1 or None) what an access that all lanes share depends on.
+    `mask` holds the lanes that access at all, `valid` (i1 or None) what an access that all lanes share depends on;
+    `full` (i1 or None) tells that every lane of the warp accesses.
     """
 
     pointer: Any
@@ -43,6 +45,7 @@ class Place:
     mask: Mask
     valid: Any
     narrow: bool
+    full: Any = None
 
     @property
     def shared(self) -> bool:
@@ -156,16 +159,11 @@ def _indices(code: Code, node: Node, values: Sequence[Any], mask: Mask) -> list[
 def locate(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> Place:
     """The place that `indices` name in `array`, for the lanes of `mask`."""
     vectors = code.vectors
+    bounds = _bounds(code, array, indices, mask)
     base: Any = None
     offsets: Any = None
-    stride, valid = 0, None
-    for index, extent, step in zip(indices, array.extents, array.strides, strict=True):
-        if not index.inside:
-            condition = _within(code, index, extent)
-            if isinstance(condition, Scalar):
-                valid = condition.value if valid is None else code.kernel.flow.both(valid, condition.value)
-            for part in condition if isinstance(condition, tuple) else (condition,):
-                mask = mask if isinstance(part, Scalar) else vectors.narrow(mask, part)
+    stride = 0
+    for index, step in zip(indices, array.strides, strict=True):
         lane = index.lane
         if isinstance(lane, Scalar | Linear):
             base = _sum(code, base, _scaled(code, code.base(lane), step))
@@ -176,10 +174,60 @@ def locate(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) ->
             offsets = _sum(code, offsets, _scaled(code, lanes, step))
     if base is None:
         base = vectors.constant(0, "i64")
-    lanes_differ = offsets is not None or stride or isinstance(array.pointer.type, ir.VectorType)
-    if valid is not None and lanes_differ:
-        mask = vectors.narrow(mask, Scalar(valid))
-    return Place(array.pointer, base, stride, offsets, mask, valid, _is_small(array))
+    place = Place(array.pointer, base, stride, offsets, bounds.mask, bounds.valid, _is_small(array))
+    if place.shared or bounds.valid is None:
+        return replace(place, full=bounds.full if place.contiguous else None)
+    if place.contiguous and bounds.full is not None:
+        full = code.kernel.flow.both(bounds.full, bounds.valid)
+        return replace(place, full=full, mask=vectors.narrow(bounds.mask, Scalar(bounds.valid)))
+    return replace(place, mask=vectors.narrow(bounds.mask, Scalar(bounds.valid)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bounds:
+    """Which lanes are inside (`mask`), given `valid` (i1 or None) about the axes in which all lanes agree.
+
+    `full` (i1 or None: not known without looking at each lane) tells that all of them are inside on the other axes.
+    """
+
+    mask: Mask
+    valid: Any
+    full: Any
+
+
+def _bounds(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> _Bounds:
+    vectors, both = code.vectors, code.kernel.flow.both
+    inside, valid = mask, None
+    fulls: list[Any] = []
+    countable = mask.all
+    for index, extent in zip(indices, array.extents, strict=True):
+        if index.inside or _known_inside(index, extent, mask):
+            continue
+        match index.lane:
+            case Scalar(value):
+                this = vectors.compare("ult", value, extent)
+                valid = this if valid is None else both(valid, this)
+            case Linear(base, 1):
+                upper = below(code, base, extent, safe=index.natural)
+                inside = vectors.narrow(inside, upper)
+                fulls.append(vectors.compare("eq", upper.count, vectors.constant(LANES, "i64")))
+                if not index.natural:
+                    zero = vectors.constant(0, "i64")
+                    inside = vectors.narrow(inside, below(code, base, zero, safe=False, negated=True))
+                    fulls.append(vectors.compare("sge", base, zero))
+            case lane:
+                countable = False
+                wide = vectors.vector(lane)
+                within = vectors.compare("ult", wide, vectors.splat(extent), vectors.wide("i1"))
+                inside = vectors.narrow(inside, Vector(within))
+    full = functools.reduce(both, fulls) if countable and fulls else None
+    return _Bounds(inside, valid, full)
+
+
+def _known_inside(index: Index, extent: Any, mask: Mask) -> bool:
+    """Whether the lanes of `mask` are known to be inside along one axis."""
+    lane = index.lane
+    return isinstance(lane, Linear) and lane.stride == 1 and index.natural and (lane.base, extent) in mask.facts
 
 
 def _is_small(array: ArrayRef) -> bool:
@@ -190,23 +238,6 @@ def _is_small(array: ArrayRef) -> bool:
     if not isinstance(array.strides[0], int) or extent.name != "arith.constant":
         return False
     return int(extent.attributes["value"].value) * array.strides[0] < _NARROW_INDEX
-
-
-def _within(code: Code, index: Index, extent: Any) -> Lane | tuple[Lane, ...]:
-    """The lanes whose index is inside 0 .. extent."""
-    vectors = code.vectors
-    match index.lane:
-        case Scalar(value):
-            return Scalar(vectors.compare("ult", value, extent))
-        case Linear(base, 1):
-            upper = below(code, base, extent, safe=index.natural)
-            if index.natural:
-                return upper
-            zero = vectors.constant(0, "i64")
-            return (upper, below(code, base, zero, safe=False, negated=True))
-        case lane:
-            wide = vectors.vector(lane)
-            return Vector(vectors.compare("ult", wide, vectors.splat(extent), vectors.wide("i1")))
 
 
 def _sum(code: Code, a: Any, b: Any) -> Any:
@@ -260,10 +291,19 @@ def load_lanes(code: Code, place: Place, element: str) -> Any:
     zero = vectors.constant(0, kind)
     if place.contiguous:
         address = kernel.element(place.pointer, place.base, stored)
+
+        def masked() -> Any:
+            operands = [address, vectors.bits(place.mask), zero]
+            return vectors.op("llvm.intr.masked.load", operands, kind, _aligned(size))
+
         if place.mask.all:
             value = kernel.load(address, kind, size)
+        elif place.full is None:
+            value = masked()
         else:
-            value = vectors.op("llvm.intr.masked.load", [address, vectors.bits(place.mask), zero], kind, _aligned(size))
+            (value,) = kernel.flow.branch(
+                place.full, lambda: [kernel.load(address, kind, size)], lambda: [masked()], [kind]
+            )
     else:
         addresses, bits = _addresses(code, place, stored), vectors.bits(place.mask)
         if size < 4:  # no such gather: lanes that read nothing read a zero, which spares 32 branches
@@ -283,10 +323,22 @@ def store_lanes(code: Code, place: Place, value: Any, element: str) -> None:
         code.emit.create("llvm.intr.masked.scatter", operands, (), _aligned(size))
         return
     address = kernel.element(place.pointer, place.base, stored)
-    if place.mask.all:
+
+    def plain() -> Sequence[Any]:
         kernel.store(value, address, size)
+        return []
+
+    def masked() -> Sequence[Any]:
+        operands = [value, address, vectors.bits(place.mask)]
+        code.emit.create("llvm.intr.masked.store", operands, (), _aligned(size))
+        return []
+
+    if place.mask.all:
+        plain()
+    elif place.full is None:
+        masked()
     else:
-        code.emit.create("llvm.intr.masked.store", [value, address, vectors.bits(place.mask)], (), _aligned(size))
+        kernel.flow.branch(place.full, plain, masked)
 
 
 def _store_shared(code: Code, place: Place, lane: Lane, element: str, mask: Mask) -> None:

@@ -18,6 +18,7 @@ from tessera.lowering.target.cpu.lanes import below
 from tessera.lowering.target.cpu.shapes import LANES, Shape
 from tessera.lowering.target.cpu.tree import Node, is_tile
 from tessera.lowering.target.cpu.vectors import ALL, Mask
+from tessera.lowering.target.cpu.versions import in_versions
 
 LANES_PER_GROUP: Final = 8192
 """Lanes of one piece of a launch without `tile[...]`: a few microseconds of work, some tens of KiB of memory."""
@@ -112,11 +113,14 @@ class Stretches:
         for value in wanted:
             if value not in made:
                 self._bring(value)
-        self._control.nodes(nodes, mask)
-        for value in spilled:
-            store(self._code, self.home(value), self._code.lane(value), ALL)
-        if tail is not None:
-            tail(mask)
+
+        def after(now: Mask) -> None:
+            for value in spilled:
+                store(self._code, self.home(value), self._code.lane(value), ALL)
+            if tail is not None:
+                tail(now)
+
+        in_versions(self._code, self._control, nodes, mask, after)
 
     def _bring(self, value: Any) -> None:
         """Define a value that an earlier stretch computed: from its home, or by computing it again."""

@@ -39,12 +39,14 @@ class Vector:
 class Prefix:
     """A bool: true in the first `count` lanes (`i64` in 0..32), or, when `negated`, in the others.
 
-    `facts` are comparisons (base, bound) that hold in the first `count` lanes: base + l < bound in lane l.
+    `facts` are comparisons (base, bound) that hold in the first `count` lanes: base + l < bound in lane l.  When
+    `exact`, those are the lanes in which they all hold.
     """
 
     count: Any
     negated: bool = False
     facts: frozenset[tuple[Any, Any]] = frozenset()
+    exact: bool = True
 
 
 Lane = Scalar | Linear | Vector | Prefix
@@ -220,7 +222,7 @@ class Vectors:
         """The lanes of `mask` in which `condition` holds (does not hold, when `negated`)."""
         if isinstance(condition, Prefix) and condition.negated == negated:
             facts = mask.facts | condition.facts
-            if len(condition.facts) == 1 and facts == mask.facts:
+            if condition.exact and facts == mask.facts:
                 return mask
             count = condition.count
             if mask.count is not None:

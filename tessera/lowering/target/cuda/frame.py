@@ -128,7 +128,7 @@ class Frame:
 
     def grid(self, axis: int | None) -> Any:
         """Groups of the launch along an axis, or in all."""
-        if self.whole_launch or self.rule.kind == "single":
+        if self.rule.kind != "groups":
             return 1
         if not self._grid:
             self._grid = tuple(self.slot(Slot("grid", axis=a), INDEX) for a in range(3))
@@ -136,9 +136,17 @@ class Frame:
             return self._grid[axis]
         return self.build.mul(self.build.mul(self._grid[0], self._grid[1]), self._grid[2])
 
+    def groups(self) -> Any:
+        """Groups of the launch, in all, however they came about."""
+        build, total = self.build, self.grid(None)
+        for extent, step in self.rule.ranges:
+            length = self.symbols[extent] if isinstance(extent, str) else extent
+            total = build.mul(total, build.divide(build.add(length, step - 1), step))
+        return total
+
     def group_at(self, axis: int | None) -> Any:
         """The group's index along an axis of the grid, or its linear index."""
-        if axis is None or self.rule.kind in ("lanes", "single"):
+        if axis is None or self.rule.kind != "groups":
             return self.group if axis in (None, 0) else 0
         below: Any = 1
         for lower in range(axis):

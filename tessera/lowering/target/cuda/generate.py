@@ -5,7 +5,7 @@ Tile IR -> (hoist, lower) -> Target IR: upstream gpu, nvvm, llvm, scf, arith -> 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.artifact import Resources
@@ -117,7 +117,8 @@ def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniform
         )
     entry = kernel.regions[0].blocks.append()
     build = Build(entry, location)
-    frame = Frame(program, chip, launch_rule(function, program, lanes), build, entry, lanes, spill)
+    rule = replace(launch_rule(function, program, lanes), lanes_per_group=lanes)
+    frame = Frame(program, chip, rule, build, entry, lanes, spill)
     frame.begin()
     lower(frame, facts, function)
     frame.finish(body, kernel)

@@ -95,7 +95,7 @@ class Lowering:
             with self.sync.running(self.sync.split(inside)[0]), build.when(inside):
                 self.block(self.body)
         elif frame.spill:
-            groups = build.index(frame.grid(None))
+            groups = build.index(frame.groups())
 
             def one(group: Any, _: list[Any]) -> list[Any]:
                 frame.group = group

@@ -12,6 +12,8 @@ _DEEPEST: Final = 512
 _STREAM_DEPTH: Final = 16
 _PACKED_BYTES: Final = 256 << 10
 """Bytes of packed columns kept in the second-level cache while all rows pass by."""
+_BAND_BYTES: Final = 136 << 10
+"""Bytes of rows that stay there beside them."""
 STREAM_ROWS: Final = 4
 """With so few rows, columns are used as they come: packing them would cost more than it saves."""
 
@@ -22,6 +24,7 @@ class Blocking:
 
     lanes: elements of a vector; vectors: vectors side by side in a panel; step: rows worked on at once
     depth_block: steps of K between two visits of the accumulator; panels_packed: panels packed together
+    rows_packed: rows that pass by before the next ones come
     stream: whether columns are read where they are instead of packed
     """
 
@@ -33,6 +36,7 @@ class Blocking:
     step: int
     depth_block: int
     panels_packed: int
+    rows_packed: int
     stream: bool
 
     @property
@@ -50,13 +54,22 @@ class Blocking:
         """Panels without padding."""
         return self.columns // self.width
 
-    def row_blocks(self) -> list[tuple[int, int, int]]:
-        """(first row, number of blocks, rows a block) that cover the rows exactly.
+    def bands(self) -> list[tuple[int, int, int]]:
+        """(first row, number of bands, rows a band): rows whose packed block stays in the second-level cache."""
+        count = -(-self.rows // max(1, self.rows_packed))
+        if count == 1:
+            return [(0, 1, self.rows)]
+        size = -(-self.rows // (count * self.step)) * self.step
+        whole, rest = divmod(self.rows, size)
+        return [(0, whole, size), *([(whole * size, 1, rest)] if rest else [])]
+
+    def row_blocks(self, count: int) -> list[tuple[int, int, int]]:
+        """(first row, number of blocks, rows a block) that cover `count` rows exactly.
 
         Small remainders are slow, since few sums are under way at once: a 6 is split to make two 4s of 6 + 2.
         """
-        step, rest = self.step, self.rows % self.step
-        whole = self.rows // step
+        step, rest = self.step, count % self.step
+        whole = count // step
         sizes = [rest] if rest else []
         half = step - 2
         if whole and 0 < rest < half and step + rest >= 2 * half:
@@ -89,7 +102,8 @@ def choose(rows: int, columns: int, depth: int, element_bytes: int, machine: Mac
     depth_block = _divisor(depth, _STREAM_DEPTH, _STREAM_DEPTH) if stream else _divisor(depth, _DEPTH, _DEEPEST)
     panel_bytes = depth_block * lanes * vectors * element_bytes
     packed = max(1, _PACKED_BYTES // panel_bytes)
-    return Blocking(rows, columns, depth, lanes, vectors, step, depth_block, packed, stream)
+    band = max(step, _BAND_BYTES // (depth_block * element_bytes))
+    return Blocking(rows, columns, depth, lanes, vectors, step, depth_block, packed, band, stream)
 
 
 def _divisor(extent: int, wanted: int, most: int) -> int:

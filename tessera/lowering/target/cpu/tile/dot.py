@@ -191,22 +191,28 @@ class Dot:
         depth: int,
         start: Source | None,
     ) -> None:
-        """Panels [first, first + count): `reader` counts them from 0."""
+        """Panels [first, first + count), one band of rows after the other: `reader` counts panels from 0."""
         indices, blocking = Indices(self.emitter), self.blocking
 
-        def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
-            read = reader(panel)
-            column = indices.mul(indices.add(first, panel), blocking.width)
-            for row, blocks, rows in blocking.row_blocks():
+        def one_band(top: Index, height: int) -> tuple[()]:
+            def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
+                read = reader(panel)
+                column = indices.mul(indices.add(first, panel), blocking.width)
+                for row, blocks, rows in blocking.row_blocks(height):
 
-                def one_block(index: Index, _: list[Any], rows: int = rows) -> tuple[()]:
-                    self._micro(index, rows, column, a, read, depth, start)
-                    return ()
+                    def one_block(index: Index, _: list[Any], rows: int = rows) -> tuple[()]:
+                        self._micro(indices.add(top, index), rows, column, a, read, depth, start)
+                        return ()
 
-                for_range(self.emitter, row, row + blocks * rows, rows, one_block)
+                    for_range(self.emitter, row, row + blocks * rows, rows, one_block)
+                return ()
+
+            for_range(self.emitter, 0, count, 1, one_panel)
             return ()
 
-        for_range(self.emitter, 0, count, 1, one_panel)
+        for top, bands, height in blocking.bands():
+            end = top + bands * height
+            for_range(self.emitter, top, end, height, lambda row, _, height=height: one_band(row, height))
 
     def _micro(
         self, row: Index, rows: int, column: Index, a: Strided, read: VectorReader, depth: int, start: Source | None

@@ -1,0 +1,105 @@
+"""Arrays in a GPU's memory, as NumPy arrays that stand for them: address, shape, strides and dtype, never the bytes.
+
+Everything that checks arguments (`Binder`) looks at exactly these four, so it serves device arrays unchanged.  The
+address is the device's: reading an element on the host would be a segmentation fault, so these arrays stay inside the
+runtime.
+"""
+
+import ctypes
+from typing import Any, Final, cast
+
+import numpy as np
+
+from tessera.core.dtypes import bf16
+from tessera.core.mistakes import NotAnArray, WrongDevice
+from tessera.core.source import NOWHERE, Span
+from tessera.runtime.arrays import AnyArray
+
+_CUDA: Final = 2
+_MANAGED: Final = 13
+_KINDS: Final = {0: "i", 1: "u", 2: "f", 6: "b"}
+_BFLOAT: Final = 4
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor, as dlpack.h lays it out."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+def is_on_device(value: object) -> bool:
+    """Whether `value` is an array in a GPU's memory."""
+    if isinstance(value, np.ndarray):
+        return False
+    if hasattr(value, "__dlpack_device__"):
+        return int(cast("Any", value).__dlpack_device__()[0]) in (_CUDA, _MANAGED)
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def device_view(value: object, name: str, span: Span = NOWHERE) -> AnyArray:
+    """The array that stands for `value`, the argument for parameter `name` written at `span`.
+
+    Raises NotAnArray for a dtype NumPy and ml_dtypes have none of, WrongDevice for memory that is not a GPU's.
+    """
+    if not is_on_device(value):
+        message = f"{name} is not in the memory of a GPU"
+        raise WrongDevice(message, span, hint=f"pass cupy.asarray({name})")
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(cast("Any", value), name, span)
+    facts: dict[str, Any] = cast("Any", value).__cuda_array_interface__
+    strides = facts.get("strides")
+    return standing_for(int(facts["data"][0]), tuple(facts["shape"]), np.dtype(facts["typestr"]), strides)
+
+
+def standing_for(
+    address: int, shape: tuple[int, ...], dtype: "np.dtype[Any]", strides: tuple[int, ...] | None
+) -> AnyArray:
+    """A NumPy array at a device's address; `strides` in bytes, None for C order.  Its elements must not be read."""
+    extent = dtype.itemsize
+    for size, step in zip(shape, strides or (), strict=False):
+        extent += (size - 1) * abs(step)
+    if strides is None:
+        extent = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    lowest = address + sum(min(0, (size - 1) * step) for size, step in zip(shape, strides or (), strict=False))
+    memory = (ctypes.c_char * extent).from_address(lowest)
+    return np.ndarray(shape, dtype, memory, address - lowest, strides)  # pyright: ignore[reportArgumentType]
+
+
+def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
+    """Read a tensor's description from its capsule, which is not consumed: the tensor stays its owner's.
+
+    No stream is named, so the producer makes the data ready for the default stream, where launches go by default.
+    """
+    capsule = value.__dlpack__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _Tensor.from_address(get_pointer(capsule, b"dltensor"))
+    dtype = _dtype(tensor.code, tensor.bits)
+    if dtype is None or tensor.lanes != 1:
+        message = f"{name} holds elements of a type that kernels cannot have"
+        raise NotAnArray(message, span)
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    steps = tuple(tensor.strides[axis] * dtype.itemsize for axis in range(tensor.ndim)) if tensor.strides else None
+    return standing_for((tensor.data or 0) + tensor.byte_offset, shape, dtype, steps)
+
+
+def _dtype(code: int, bits: int) -> "np.dtype[Any] | None":
+    if code == _BFLOAT and bits == bf16.bits:
+        return bf16.numpy
+    kind = _KINDS.get(code)
+    if kind is None or bits % 8:
+        return None
+    return np.dtype(np.bool_) if kind == "b" else np.dtype(f"{kind}{bits // 8}")

@@ -1,0 +1,14 @@
+"""What tests of the lowering share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def mlir() -> Iterator[object]:
+    """An MLIR context with the dialect, current in the test; tests of the service never load MLIR."""
+    from tessera.core.tile.dialect import shared_context  # noqa: PLC0415
+
+    with shared_context() as context:
+        yield context

@@ -1,0 +1,57 @@
+"""Loading, loading again, unloading; importing changes nothing."""
+
+import subprocess
+import sys
+
+from IPython.core.interactiveshell import InteractiveShell
+
+import tessera_magics
+from tessera.core.errors import TesseraError
+from tessera.kernels import Kernel
+
+MARKS = """
+import sys, tessera_magics
+assert not any(name.startswith(("tessera.", "IPython", "torch_mlir", "llvmlite")) for name in sys.modules), sys.modules
+"""
+
+
+def state(shell: InteractiveShell) -> tuple[object, ...]:
+    """Everything that the extension may change."""
+    hooks = shell.strdispatchers["complete_command"].regexs if "complete_command" in shell.strdispatchers else {}
+    magics = shell.magics_manager.magics
+    return (
+        [kind for kind in ("line", "cell") if "tessera" in magics[kind]],
+        len(hooks),
+        len(shell.ast_transformers),
+        Kernel in shell.display_formatter.mimebundle_formatter.type_printers,
+        TesseraError.paint is None,
+    )
+
+
+def test_importing_the_package_imports_and_registers_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", MARKS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_loading_twice_is_loading_once_and_unloading_takes_everything_back(loaded: InteractiveShell) -> None:
+    once = state(loaded)
+    assert once[0] == ["line", "cell"]
+    loaded.run_line_magic("reload_ext", "tessera_magics")
+    assert state(loaded) == once
+    tessera_magics.load_ipython_extension(loaded)
+    assert state(loaded) == once
+    tessera_magics.unload_ipython_extension(loaded)
+    after = state(loaded)
+    assert after[0] == []
+    assert after[1] == once[1] - 1
+    assert after[2] == once[2] - 1
+    assert after[3:] == (False, True)
+    loaded.run_line_magic("reload_ext", "tessera_magics")
+
+
+def test_what_a_cell_defined_stays_after_unloading(loaded: InteractiveShell) -> None:
+    loaded.run_cell("%%tessera\n@kernel(target='interpret')\ndef f(y: mut f32[n]):\n    y[tile.linear_id()] = 1.0")
+    tessera_magics.unload_ipython_extension(loaded)
+    result = loaded.run_cell("import numpy as np\ny = np.zeros(3, np.float32)\nf(y)\nfloat(y.sum())")
+    assert result.result == 3.0
+    tessera_magics.load_ipython_extension(loaded)

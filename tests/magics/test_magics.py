@@ -1,0 +1,169 @@
+"""`%%tessera` and `%tessera` in a shell."""
+
+import re
+
+import numpy as np
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+
+import tessera
+from tessera.compiled import Compiled
+from tessera.kernels import Kernel
+
+SCALE = """
+@kernel
+def scale(x: f32[n], y: mut f32[n], alpha: f32):
+    i = tile.linear_id()
+    if i < n:
+        y[i] = alpha * x[i]
+"""
+CALL = """
+import numpy as np
+x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
+scale(x, y, 2.0)
+y"""
+
+
+def run(shell: InteractiveShell, text: str) -> object:
+    result = shell.run_cell(text, store_history=True)
+    result.raise_error()
+    return result.result if result.result is not None else shell.user_ns.get("_")
+
+
+def usage_error(shell: InteractiveShell, text: str, capsys: pytest.CaptureFixture[str]) -> str:
+    shell.run_cell(text)
+    error = capsys.readouterr().err
+    assert error.startswith("UsageError: ")
+    return error.removeprefix("UsageError: ").strip()
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+def test_a_cell_defines_and_runs_a_kernel(loaded: InteractiveShell, target: str) -> None:
+    result = run(loaded, f"%%tessera --target {target}{SCALE}{CALL}")
+    assert np.array_equal(result, [0, 2, 4, 6, 8])
+    assert isinstance(loaded.user_ns["scale"], Kernel)
+    assert loaded.user_ns["scale"].options.target == target
+    assert "tile" not in loaded.user_ns
+
+
+def test_a_kernels_own_target_goes_first(loaded: InteractiveShell) -> None:
+    run(loaded, "%%tessera --target cpu" + SCALE.replace("@kernel", '@kernel(target="interpret")'))
+    assert loaded.user_ns["scale"].options.target == "interpret"
+
+
+def test_an_ordinary_cell_calls_the_kernel_later(loaded: InteractiveShell) -> None:
+    run(loaded, f"%%tessera --target interpret{SCALE}")
+    assert np.array_equal(run(loaded, CALL), [0, 2, 4, 6, 8])
+
+
+def test_plain_python_kernels_work_in_ordinary_cells(loaded: InteractiveShell) -> None:
+    plain = SCALE.replace("mut f32[n]", "mut[f32[n]]").replace("@kernel", '@kernel(target="interpret")')
+    run(loaded, f"from tessera import kernel, tile\n{plain}")
+    assert np.array_equal(run(loaded, CALL), [0, 2, 4, 6, 8])
+
+
+def test_show_opens_the_viewer_at_the_levels_asked_for(
+    loaded: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr(loaded.display_pub, "publish", lambda data, **_: shown.append(data))
+    run(loaded, f"%%tessera --show tile,asm --out result{SCALE}")
+    (bundle,) = shown
+    assert bundle["text/plain"] == "scale for cpu: source, tile, target, llvm, asm"
+    assert '"open":["tile","asm"]' in bundle["text/html"]
+    result = loaded.user_ns["result"]
+    assert isinstance(result, Compiled)
+    assert [symbol for symbol, *_ in result.artifact.symbols] == ["n", "n"]
+
+
+def test_the_sanitizer_finds_a_race(loaded: InteractiveShell) -> None:
+    race = SCALE.replace("y[i] = alpha", "y[0] = alpha")
+    result = loaded.run_cell(f"%%tessera --sanitize{race}{CALL}", store_history=True)
+    error = result.error_in_exec
+    assert type(error).__name__ == "Race"
+    assert error.span.line == 6
+
+
+def test_an_error_shows_the_caret_the_remedy_and_the_users_call_only(
+    loaded: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typo = SCALE.replace("linear_id", "linear_idd")
+    loaded.run_cell(f"%%tessera --target interpret{typo}{CALL}", store_history=True)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    number = loaded.execution_count - 1
+    assert f"--> Cell In[{number}], line 4, column 9" in shown
+    assert "    i = tile.linear_idd()\n     |         ^^^^" in shown
+    assert "try: did you mean 'linear_id'?" in shown
+    assert shown.rstrip().endswith(f"called from Cell In[{number}], line 10: scale(x, y, 2.0)")
+    assert "Traceback" not in shown
+
+
+def test_time_tells_what_was_compiled(loaded: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    run(loaded, f"%%tessera --time{SCALE}{CALL}")
+    shown = capsys.readouterr().out
+    assert re.search(r"^scale for cpu: compiled in [\d.]+ ms\ncell: [\d.]+ ms$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("%%tessera --shwo tile\n1", "%%tessera has no option --shwo; did you mean --show?"),
+        ("%%tessera --target cup\n1", "there is no target 'cup'; did you mean cpu?"),
+        ("%%tessera --show tile\n1", "the cell defines no kernel to show"),
+        (f"%%tessera --show tile --name scala{SCALE}", "the cell defines no kernel 'scala'; did you mean scale?"),
+        (
+            f"%%tessera --target cuda --show asm{SCALE}",
+            "cuda has no level asm (levels: source, tile, target,",
+        ),
+        ("%%tessera --show tile\n@kernel\ndef f(X):\n    X[0] = 1.0\n", "annotations do not tell its types"),
+        ("%tessera dcotor", "%tessera has no command 'dcotor'; did you mean doctor?"),
+        ("%tessera ir nothing", "there is no kernel 'nothing'"),
+        ("%tessera cache clean", "%tessera cache knows info and clear, not 'clean'; did you mean clear?"),
+        ("%tessera doctor who", "%tessera doctor takes nothing more"),
+        ("%tessera 'a", "cannot read the command"),
+    ],
+)
+def test_what_does_not_exist_is_refused_in_words(
+    loaded: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str, said: str
+) -> None:
+    assert said in usage_error(loaded, cell, capsys)
+
+
+def test_line_commands(loaded: InteractiveShell) -> None:
+    assert run(loaded, "%tessera --version") == f"tessera {tessera.__version__}"
+    assert [row[0] for row in run(loaded, "%tessera targets").rows] == ["cpu", "interpret", "cuda"]
+    rows = {row[0]: row for row in run(loaded, "%tessera doctor").rows}
+    assert rows["target cpu"][1].startswith("ready")
+    assert rows["cache"][1] == "0 kernels"
+    run(loaded, f"%%tessera{SCALE}{CALL}")
+    assert run(loaded, "%tessera cache").startswith("1 compiled kernels, ")
+    assert run(loaded, "%tessera cache clear") == "1 compiled kernel deleted"
+
+
+def test_ir_shows_a_kernel_as_its_last_call_compiled_it(
+    loaded: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr(loaded.display_pub, "publish", lambda data, **_: shown.append(data))
+    run(loaded, f"%%tessera{SCALE}{CALL}")
+    run(loaded, "%tessera ir scale asm")
+    assert '"open":["asm"]' in shown[-1]["text/html"]
+
+
+def test_help_lists_the_options(loaded: InteractiveShell) -> None:
+    text = loaded.object_inspect("%%tessera")["docstring"]
+    for option in ("--target", "--show", "--name", "--time", "--sanitize", "--out"):
+        assert option in text
+    assert "%tessera doctor" in loaded.object_inspect("%tessera")["docstring"]
+
+
+def test_completion_offers_options_and_kernels(loaded: InteractiveShell) -> None:
+    def complete(text: str) -> list[str]:
+        with provisionalcompleter():
+            return [found.text for found in loaded.Completer.completions(text, len(text))]
+
+    assert "--sanitize" in complete("%%tessera --sa")
+    assert "--sanitize" in complete("%%tessera --target cpu --sa")
+    run(loaded, f"%%tessera{SCALE}")
+    assert "scale" in complete("%tessera ir sc")

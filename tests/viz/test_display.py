@@ -1,0 +1,87 @@
+"""What IPython is told to show for each of our objects."""
+
+import numpy as np
+import pytest
+from IPython.core.formatters import DisplayFormatter
+
+import tessera
+from support.compilations import listing, saxpy_compilation
+from tessera.core.mistakes import SyntaxMistake
+from tessera.viz import display
+from tessera.viz.kernel_view import kernel_html, kernel_text, kernel_view
+from tessera.viz.table import Table
+
+KERNEL = """
+@kernel(target="interpret", tile=(128,), shared=8 * KiB)
+def group_copy(x: f32[n], y: mut f32[n], times: i32 = 2):
+    smem = tshared.alloc[f32](128)
+    i = tile.linear_id()
+    smem[i] = x[i]
+    tbarrier()
+    y[i] = smem[i]
+"""
+
+
+@pytest.fixture
+def formatter() -> DisplayFormatter:
+    formatter = DisplayFormatter()
+    display.register(formatter)
+    return formatter
+
+
+@pytest.fixture
+def kernel() -> tessera.Kernel:
+    return tessera.compile_source(KERNEL, "kernel.tsr").group_copy
+
+
+def test_a_compilation_shows_the_viewer_and_one_line(formatter: DisplayFormatter) -> None:
+    data, _ = formatter.format(saxpy_compilation())
+    assert data["text/plain"] == "saxpy for cpu: tile, target, asm"
+    assert 'class="tsr-ir"' in data["text/html"]
+
+
+def test_a_listing_shows_its_text(formatter: DisplayFormatter) -> None:
+    data, _ = formatter.format(listing("tile", "", "a < b | | 1\nc | | 2\n"))
+    assert data["text/plain"] == "a < b\nc"
+    assert ">a &lt; b\nc</pre>" in data["text/html"]
+
+
+def test_an_error_shows_its_rendering(formatter: DisplayFormatter) -> None:
+    data, _ = formatter.format(SyntaxMistake("bad", hint="better"))
+    assert data["text/plain"] == "TSR-E001 syntax error: bad\n  try: better"
+    assert "<b>try:</b> better" in data["text/html"]
+
+
+def test_a_kernel_shows_its_signature_then_its_last_call(formatter: DisplayFormatter, kernel: tessera.Kernel) -> None:
+    before, _ = formatter.format(kernel)
+    text = "kernel group_copy(x: f32[n], y: mut f32[n], times: i32)"
+    assert before["text/plain"] == text
+    assert "last call" not in before["text/html"]
+    kernel(np.zeros(100, np.float32), np.zeros(100, np.float32))
+    after, _ = formatter.format(kernel)
+    assert after["text/plain"] == text
+    assert "f32[100]" in after["text/html"]
+
+
+def test_the_card_tells_options_and_source(kernel: tessera.Kernel) -> None:
+    view = kernel_view(kernel)
+    assert view.remarks == (
+        "groups of 128 lanes",
+        "at most 8 KiB of shared memory a group",
+        "for target interpret",
+    )
+    assert view.parameters[1] == ("y", "mut f32[n]", "")
+    assert "smem[i] = x[i]" in kernel_html(kernel)
+    assert kernel_text(kernel) == kernel_text(kernel)
+
+
+def test_unregistering_leaves_nothing(formatter: DisplayFormatter) -> None:
+    display.unregister(formatter)
+    assert not formatter.mimebundle_formatter.type_printers
+
+
+def test_a_table_shows_as_text_and_as_html() -> None:
+    table = Table("tools", ("name", "state"), (("ptxas", "found"), ("a<b", "")))
+    assert repr(table) == "tools\nname   state\nptxas  found\na<b"
+    assert table._repr_html_().count("<tr>") == 3
+    assert "a&lt;b" in table._repr_html_()
