@@ -15,7 +15,6 @@ from tessera.kernel_options import Options
 from tessera.kernels import Kernel, decorate
 from tessera.session import session
 from tessera_magics import execute, options
-from tessera_magics.examples import example_arguments
 from tessera_magics.ipython import show
 
 _COLLECT: Final = "__tessera_cell__"
@@ -79,17 +78,14 @@ def _choose(kernels: dict[str, Kernel], name: str | None) -> Kernel:
 
 
 def compilation_of(kernel: Kernel, target: str | None, wanted: tuple[str, ...]) -> Compiled:
-    """Compile `kernel` for its last call, or else for what its annotations say; GPU levels mean a GPU."""
+    """Compile `kernel` for its last call, or else for what its annotations say; GPU levels mean a GPU.
+
+    Raises UnknownLevel where neither tells the types, UsageError for a level that the target does not have.
+    """
     target = target or kernel.options.target
     if any(level in _GPU_LEVELS for level in wanted) and not (target or "").startswith("cuda"):
         target = "cuda"
-    arguments = () if kernel.last_arguments is not None else example_arguments(kernel)
-    if arguments is None:
-        name = kernel.source.name
-        raise UsageError(
-            f"{name}'s annotations do not tell its types: call it in the cell, or later %tessera ir {name}"
-        )
-    compiled = kernel.compile(*arguments, target=target)
+    compiled = kernel.compile(target=target)
     for level in wanted:
         if level not in compiled.levels:
             raise UsageError(f"{compiled.target.name} has no level {level} (levels: {', '.join(compiled.levels)})")

@@ -4,10 +4,22 @@ The wheel ships no type stubs, so `core/mlir.pyi` types these names as `Any`.  N
 context: a Python verifier or pass would deadlock.
 """
 
+import sys
+from types import ModuleType
+
 from torch_mlir import ir, passmanager, rewrite
 from torch_mlir.dialects import ext
 
-__all__ = ["ext", "ir", "passmanager", "rewrite", "translate_to_llvm_ir"]
+__all__ = ["adopt_dialect", "ext", "ir", "passmanager", "rewrite", "translate_to_llvm_ir"]
+
+
+def adopt_dialect(name: str, module: ModuleType) -> None:
+    """Say that `module` defines the dialect `name`.
+
+    Whenever they meet one of its operations, the bindings import the dialect's module; one they do not find, they look
+    for again each time, which takes longer than everything else that is done with the operation.
+    """
+    sys.modules.setdefault(f"torch_mlir.dialects.{name}", module)
 
 
 def translate_to_llvm_ir(operation: object) -> str:

@@ -156,7 +156,7 @@ def _statement(line: list[Token]) -> _Finding | None:
 
 
 def _range(line: list[Token]) -> _Finding | None:
-    """`0..10`.  (`0..n` is the attribute `n` of the float `0.`, which Python can parse.)"""
+    """`0..10`; Python itself can parse `0..n`: the attribute `n` of the float `0.`."""
     for token in line:
         ends = token.text.split("..") if token.kind == "number" else []
         if len(ends) == 2:

@@ -95,13 +95,17 @@ class Worker:
         self.stderr.seek(max(started, size - _STDERR_BYTES))
         return WorkerDied(status, self.stderr.read().decode(errors="replace"))
 
-    def kill(self) -> None:
-        """End the worker and what it started (`ptxas`), at once; harmless when it is gone already."""
+    def stop(self) -> None:
+        """End the process and what it started (`ptxas`), at once; who waits for its reply gets WorkerDied."""
         self.closed = True
         if self.process.poll() is None:
             # The worker leads a session of its own, so its process group is exactly itself and its children.
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+    def kill(self) -> None:
+        """End the worker for good; harmless when it is gone already.  Only for who has it: nobody may be waiting."""
+        self.stop()
         self.connection.close()
         self.stderr.close()
 
@@ -159,7 +163,7 @@ class CompileService:
             except TimeoutError:
                 raise _timeout(request) from None
             if reply.peak_bytes > current().worker_bytes:
-                worker.kill()
+                worker.stop()
         if reply.outcome == "mistake" and isinstance(reply.value, TesseraError):
             raise reply.value
         if reply.outcome == "failure":
@@ -180,11 +184,13 @@ class CompileService:
         """End all workers; the service can be used again afterwards."""
         with self._changed:
             self._after_fork()
-            workers = [*self._idle, *self._busy]
+            idle, busy = [*self._idle], [*self._busy]
             self._idle.clear()
             self._busy.clear()
-        for worker in workers:
+        for worker in idle:
             worker.kill()
+        for worker in busy:
+            worker.stop()
 
     @property
     def process_ids(self) -> tuple[int, ...]:
@@ -199,19 +205,24 @@ class CompileService:
             return len(self._busy)
 
     def _warm(self, target: Target | None) -> None:
-        worker = Worker()
-        with self._changed:
-            self._busy.add(worker)
+        worker: Worker | None = None
         try:
+            worker = Worker()
+            with self._changed:
+                self._busy.add(worker)
             target = target or host_target()
             toolchain(target.name)  # a part of every key, and slow to find out
             worker.request(Warm(target), current().compile_timeout)
         except (WorkerDied, TimeoutError):
             # Not reported here: whatever is wrong with the compiler, the user's own compilation will say it.
-            worker.kill()
-        with self._changed:
-            self._warming = None
-        self._give_back(worker)
+            if worker is not None:
+                worker.stop()
+        finally:
+            with self._changed:
+                self._warming = None
+                self._changed.notify_all()
+            if worker is not None:
+                self._give_back(worker)
 
     @contextmanager
     def _lease(self) -> Generator[Worker]:
@@ -220,7 +231,7 @@ class CompileService:
         try:
             yield worker
         except BaseException:
-            worker.kill()
+            worker.stop()
             raise
         finally:
             self._give_back(worker)
@@ -248,6 +259,8 @@ class CompileService:
             self._busy.discard(worker)
             if known and worker.alive:
                 self._idle.append(worker)
+            else:
+                worker.kill()
             self._changed.notify()
 
     def _after_fork(self) -> None:

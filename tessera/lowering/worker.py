@@ -86,6 +86,8 @@ def _perform(request: Request) -> object:
             sys.stderr.write(request.message + "\n")
             sys.stderr.flush()
             os.abort()
+        case _:  # a service of another version
+            raise TypeError(f"{type(request).__name__} is no request")
 
 
 def _replay(path: Path) -> int:

@@ -82,13 +82,13 @@ def tiles(shape: tuple[int, int], tile: tuple[int, int], unit: int = 1) -> Pictu
 def bank(row: int, column: int, columns: int, itemsize: int = 4, swizzle: str | None = None) -> int:
     """The bank that holds the first byte of element (row, column) of a shared buffer with `columns` columns.
 
-    With `swizzle="xor"` the column's group of 16 bytes is exchanged: its number is xored with the row's, modulo 8.
+    With `swizzle="xor"` the 16-byte chunks of each line of 128 bytes change places: chunk c of line r lies at
+    c ^ (r % 8).
     """
+    address = (row * columns + column) * itemsize
     if swizzle == "xor":
-        per_chunk = max(1, 16 // itemsize)
-        chunk, within = divmod(column, per_chunk)
-        column = (chunk ^ (row % min(8, max(1, columns // per_chunk)))) * per_chunk + within
-    return (row * columns + column) * itemsize // 4 % BANKS
+        address ^= (address >> 7 & 7) << 4
+    return address // 4 % BANKS
 
 
 def banks(rows: int, columns: int, itemsize: int = 4, swizzle: str | None = None, column: int = 0) -> Picture:

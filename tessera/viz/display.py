@@ -13,10 +13,12 @@ from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError, render
 from tessera.core.listing import Listing
 from tessera.kernels import Kernel
+from tessera.tuning import Tuning
 from tessera.viz.error_view import error_html
 from tessera.viz.ir_html import ir_html
 from tessera.viz.ir_view import ir_view
 from tessera.viz.kernel_view import kernel_html, kernel_text
+from tessera.viz.tuning_view import tuning_html, tuning_text
 
 Bundle = dict[str, str]
 _PRE: Final = "white-space:pre;overflow:auto;max-height:32em;font-size:12px;line-height:1.4"
@@ -54,6 +56,7 @@ class View:
 
 VIEWS: Final[Mapping[type, View]] = {
     Kernel: View(kernel_text, kernel_html),
+    Tuning: View(tuning_text, tuning_html),
     Compiled: View(compiled_text, compiled_html),
     Compilation: View(compiled_text, compiled_html),
     Listing: View(lambda listing: listing.text, listing_html),

@@ -116,7 +116,6 @@ def test_time_tells_what_was_compiled(loaded: InteractiveShell, capsys: pytest.C
             f"%%tessera --target cuda --show asm{SCALE}",
             "cuda has no level asm (levels: source, tile, target,",
         ),
-        ("%%tessera --show tile\n@kernel\ndef f(X):\n    X[0] = 1.0\n", "annotations do not tell its types"),
         ("%tessera dcotor", "%tessera has no command 'dcotor'; did you mean doctor?"),
         ("%tessera ir nothing", "there is no kernel 'nothing'"),
         ("%tessera cache clean", "%tessera cache knows info and clear, not 'clean'; did you mean clear?"),
@@ -149,6 +148,11 @@ def test_ir_shows_a_kernel_as_its_last_call_compiled_it(
     run(loaded, f"%%tessera{SCALE}{CALL}")
     run(loaded, "%tessera ir scale asm")
     assert '"open":["asm"]' in shown[-1]["text/html"]
+
+
+def test_a_kernel_whose_types_nothing_tells_cannot_be_shown(loaded: InteractiveShell) -> None:
+    result = loaded.run_cell("%%tessera --show tile\n@kernel\ndef f(X):\n    X[0] = 1.0\n")
+    assert type(result.error_in_exec).__name__ == "UnknownLevel"
 
 
 def test_help_lists_the_options(loaded: InteractiveShell) -> None:

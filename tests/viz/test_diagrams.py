@@ -41,8 +41,8 @@ def test_the_last_lane_of_a_shuffle_sum_holds_everything_once() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 63), st.sampled_from([32, 64, 128]), st.sampled_from([2, 4]))
-def test_a_swizzle_permutes_the_elements_of_a_row(row: int, columns: int, itemsize: int) -> None:
+@given(st.integers(0, 63), st.sampled_from([64, 128]), st.sampled_from([2, 4]))
+def test_a_swizzle_permutes_a_line(row: int, columns: int, itemsize: int) -> None:
     plain = sorted(diagrams.bank(row, place, columns, itemsize) for place in range(columns))
     mixed = sorted(diagrams.bank(row, place, columns, itemsize, "xor") for place in range(columns))
     assert plain == mixed

@@ -11,16 +11,18 @@ Effects: `read` and `load` read, `write`, `store` and `copy` write, `alloc` allo
 `shuffle` declare nothing, which makes upstream passes treat them as doing anything: never moved, merged or deleted.
 """
 
+import sys
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tessera.core.mlir import ext, ir
+from tessera.core.mlir import adopt_dialect, ext, ir
 from tessera.core.tile import verify
 
 Tessera: Final[Any] = types.new_class("Tessera", (ext.Dialect,), {"name": "tessera"})
 """The dialect; `load` it once a context (see `context`)."""
+adopt_dialect("tessera", sys.modules[__name__])
 
 
 def _effects(name: str, record: Callable[[Any, Any], None]) -> Any:

@@ -31,12 +31,6 @@ def named(name: str, span: Span) -> Any:
     return ir.Location.name(name, place(span)) if name else place(span)
 
 
-def fuse(locations: list[Any]) -> Any:
-    """One location for an operation that stands for several; a lone one is kept as it is."""
-    different = list(dict.fromkeys(locations))
-    return different[0] if len(different) == 1 else ir.Location.fused(different)
-
-
 def identities(location: Any) -> tuple[int, ...]:
     """The numbers of the kernel's operations that `location` names, in order, each once."""
     found = [int(m[1]) for part in _parts(location) if (m := _match(part)) is not None]

@@ -163,6 +163,7 @@ class _Printer:
         return names if len(names) == len(op.results) else ()
 
     def _name(self, value: Any, hint: str) -> str:
+        hint = hint.lstrip("$")  # the frontend's mark on values the user did not name
         if not hint:
             text, self.number = str(self.number), self.number + 1
         else:

@@ -1,6 +1,6 @@
 """Find operations, and ask what a value is: the questions passes on Tile IR have in common."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tessera.core.mlir import ir
@@ -17,11 +17,6 @@ def operations(root: Any, *names: str) -> list[Any]:
 
     root.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
-
-
-def find(root: Any, wanted: Callable[[Any], bool]) -> Any | None:
-    """The first operation inside `root` for which `wanted` holds."""
-    return next((op for op in operations(root) if wanted(op)), None)
 
 
 def kernel(module: Any) -> Any:

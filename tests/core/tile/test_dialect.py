@@ -1,5 +1,7 @@
 """The dialect: what its verifiers refuse, and what upstream passes may do with its operations."""
 
+import importlib
+
 import pytest
 
 from support.mlir import function, parse
@@ -149,6 +151,10 @@ def test_text_round_trips():
 def test_bools_live_in_bytes():
     body = '%r = "tessera.read"(%x, %i) {cache = "", in_bounds = array<i1: false>} : (memref<?xi8>, i64) -> i1\nreturn'
     assert parse(function(body, "%x: memref<?xi8>, %i: i64")).operation.verify()
+
+
+def test_the_bindings_find_the_dialects_module():
+    assert importlib.import_module("torch_mlir.dialects.tessera") is dialect
 
 
 def test_the_shared_context_is_replaced_now_and_then(monkeypatch):

@@ -2,7 +2,7 @@
 
 from tessera.core.mlir import ir
 from tessera.core.source import NOWHERE, Span
-from tessera.core.tile.location import fuse, identities, name_of, named, origin, place, spans
+from tessera.core.tile.location import identities, name_of, named, origin, place, spans
 
 A = Span("cell <1>.py", 3, 5, 3, 9)
 B = Span("other.py", 4, 1, 6, 2)
@@ -16,13 +16,9 @@ def test_an_operation_knows_its_number_and_its_place():
 
 
 def test_fused_operations_know_all_of_theirs():
-    location = fuse([origin(3, A), origin(5, B), origin(3, A)])
+    location = ir.Location.fused([origin(3, A), origin(5, B), origin(3, A)])
     assert identities(location) == (3, 5)
     assert spans(location) == (A, B)
-
-
-def test_a_lone_location_is_not_wrapped():
-    assert fuse([origin(1, A), origin(1, A)]) == origin(1, A)
 
 
 def test_call_sites_are_looked_into():

@@ -4,7 +4,7 @@ from support import programs
 from support.mlir import lowered
 from tessera.lowering.tile.access import accesses
 from tessera.lowering.tile.simplify import Simplify
-from tessera.lowering.tile.walk import ancestors, body, constant, extent, find, kernel, operations, symbol
+from tessera.lowering.tile.walk import ancestors, body, constant, extent, kernel, operations, symbol
 
 
 def test_outer_before_inner():
@@ -29,8 +29,6 @@ def test_the_operations_around():
     module = lowered(programs.matmul(), Simplify())
     (dot,) = operations(module, "tessera.dot")
     assert [op.name for op in ancestors(dot)] == ["scf.for"] * 3 + ["func.func", "builtin.module"]
-    assert find(module, lambda op: op.name == "tessera.dot") == dot
-    assert find(module, lambda op: op.name == "tessera.barrier") is None
 
 
 def test_accesses():

@@ -80,9 +80,8 @@ def _machine(arch: str, features: str) -> Any:
     host = host_target()
     try:
         target: Any = binding.Target.from_default_triple()
-        return target.create_target_machine(
-            cpu=arch or host.arch, features=features if arch else host.features, opt=_SPEED, reloc="pic", codemodel="small"
-        )
+        cpu, features = (arch, features) if arch else (host.arch, host.features)
+        return target.create_target_machine(cpu=cpu, features=features, opt=_SPEED, reloc="pic", codemodel="small")
     except RuntimeError as error:
         msg = f"LLVM has no code generator for {arch or host.arch}: {error}"
         raise CompilerCrash(msg) from error

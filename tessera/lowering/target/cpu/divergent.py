@@ -68,7 +68,7 @@ class Divergent(Regions):
         code, stretches = self.code, self.stretches
         (body,) = node.blocks
         index, *arguments = body.arguments
-        lower, upper, step, *initial = node.operands
+        lower, upper, _, *initial = node.operands
         kept, scalars = self._kept(node.results), self.scalars(arguments)
         start = self.enter(arguments, initial)
         self.keep([initial[n] for n in kept], [stretches.home(node.results[n]) for n in kept])

@@ -11,8 +11,8 @@ from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.code import Code
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.control import Control
-from tessera.lowering.target.cpu.facts import Facts, touched
 from tessera.lowering.target.cpu.divergent import Divergent
+from tessera.lowering.target.cpu.facts import Facts, touched
 from tessera.lowering.target.cpu.regions import Regions
 from tessera.lowering.target.cpu.shapes import elementwise
 from tessera.lowering.target.cpu.stretch import Stretches

@@ -1,7 +1,6 @@
 """The frame of one kernel: its entry point, its arguments as target values, and its scratch memory.
 
-    int32_t entry(const int64_t *slots, int64_t first_group, int64_t past_last, void *scratch,
-                  const volatile int32_t *cancel)
+The entry point's signature is in `core/artifact.py`: slots, first group, past the last one, scratch, cancel flag.
 """
 
 import re

@@ -174,6 +174,8 @@ def locate(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) ->
             offsets = _sum(code, offsets, _scaled(code, lanes, step))
     if base is None:
         base = vectors.constant(0, "i64")
+    if stride == 0 and offsets is None and any(isinstance(index.lane, Linear) for index in indices):
+        offsets = vectors.constant(0, vectors.wide("i64"))  # one element, but not for all lanes: bounds may differ
     place = Place(array.pointer, base, stride, offsets, bounds.mask, bounds.valid, _is_small(array))
     if place.shared or bounds.valid is None:
         return replace(place, full=bounds.full if place.contiguous else None)

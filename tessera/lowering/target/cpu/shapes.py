@@ -353,6 +353,10 @@ def _shuffle(_: Node, shapes: list[Shape]) -> Shape:
     return value if value.scalar else Shape("varying", limit=value.limit)
 
 
+def _extent(_: Node, _shapes: list[Shape]) -> Shape:
+    return Shape("uniform", limit=LARGEST_EXTENT)
+
+
 _RULES: Final[Mapping[str, Callable[[Node, list[Shape]], Shape]]] = {
     "arith.constant": _constant,
     "arith.addi": _add,
@@ -371,5 +375,5 @@ _RULES: Final[Mapping[str, Callable[[Node, list[Shape]], Shape]]] = {
     "arith.maxsi": _largest,
     "arith.minsi": _smallest,
     "tessera.shuffle": _shuffle,
-    "tessera.dim": lambda node, shapes: Shape("uniform", limit=LARGEST_EXTENT),
+    "tessera.dim": _extent,
 }

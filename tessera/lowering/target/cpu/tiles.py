@@ -49,6 +49,8 @@ class TileLowering:
     context: TileContext
     machine: Machine = field(default_factory=Machine)
     values: dict[Any, Source] = field(default_factory=dict[Any, Source])
+    _saved: dict[Any, Source] = field(default_factory=dict[Any, Source])
+    _carried: list[Any] = field(default_factory=list[Any])
 
     @property
     def emitter(self) -> Emitter:
@@ -75,12 +77,24 @@ class TileLowering:
         if initial is not None:
             copy(self.emitter, self.source(initial), place, self.side(place.element))
         self.values[carried] = place
+        self._carried.append(place.pointer)
 
     def yield_to(self, carried: Any, value: Any) -> None:
         """Make `value` the next one of `carried`."""
-        place, source = self.values[carried], self.source(value)
+        place, source = self.values[carried], self._saved.pop(value, None) or self.source(value)
         if isinstance(place, Scratch) and not same_place(place, source):
+            self._save(carried, place)
             copy(self.emitter, source, place, self.side(place.element))
+
+    def _save(self, carried: Any, place: Scratch) -> None:
+        """Keep what `place` holds, if something handed on later in the same loop is it (`a, b = b, a`)."""
+        block = carried.owner
+        if not isinstance(block, ir.Block) or block.owner.name != "scf.for":
+            return
+        later = list(block.operations)[-1].operation.operands
+        for value in list(later)[carried.arg_number :]:
+            if value in self.values and same_place(place, self.values[value]):
+                self._saved[value] = self.materialize(place)
 
     def leave_loop(self, carried: Any, result: Any) -> None:
         """Name what `carried` last held as `result`."""
@@ -180,7 +194,8 @@ class TileLowering:
     def _dense(self, source: Source) -> Scratch:
         """The tile in scratch with its rows one right after the other."""
         strides = row_major(source.shape)
-        if isinstance(source, Scratch) and source.strides == strides:
+        carried = isinstance(source, Scratch) and any(source.pointer is place for place in self._carried)
+        if isinstance(source, Scratch) and source.strides == strides and not carried:
             return source
         pointer = self.context.scratch((math.prod(source.shape) + SLACK) * bytes_of(source.element), 64)
         place = Scratch(source.shape, source.element, pointer, strides, dense=True)
@@ -293,7 +308,12 @@ def _write_reduced(
 
 def _place(op: Any) -> str:
     attributes = op.attributes
-    return str(attributes["tessera.place"].value) if "tessera.place" in attributes else "virtual"
+    if "tessera.place" in attributes:
+        return str(attributes["tessera.place"].value)
+    return "virtual" if op.name in _NEVER_STORED else "scratch"
+
+
+_NEVER_STORED: Final = ("arith.constant", "tensor.splat", "tessera.arange", "tessera.broadcast", "tessera.reshape")
 
 
 _HANDLERS: Final[dict[str, Callable[[TileLowering, Any], Source | None]]] = {

@@ -1,8 +1,7 @@
 """From Tile IR to the CPU's target IR: one entry point in upstream dialects (arith, math, vector, scf, llvm).
 
-    entry(slots, first, past, scratch, cancel):
-        for group in first .. past, while not cancelled:  the kernel's body, for one group
-        return whether it was cancelled
+The entry point runs the kernel's body for each group from the first to past the last one, as long as it is not
+cancelled, and returns whether it was.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Tile IR read once into plain Python: walking the bindings again and again would cost more than the lowering itself."""
+"""Tile IR read once into plain Python: walking the bindings again and again would cost more than lowering."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Node:
     location: Any
 
     def walk(self) -> Iterator["Node"]:
-        """This operation and everything inside it, outer before inner."""
+        """The operation and everything inside it, outer before inner."""
         yield self
         for block in self.blocks:
             for node in block.nodes:

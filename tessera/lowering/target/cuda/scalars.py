@@ -33,8 +33,14 @@ def scalar_operation(
         return _narrow_double(build, operands[0], result)
     if floats and name not in _MOVES:
         return _wide(build, name, operands, result, attributes)
+    if name == "arith.remf":
+        return _remainder(build, operands)
+    if name in ("arith.shli", "arith.shrui") and result == "i64" and build.known(operands[1]) is None:
+        # LLVM takes a select that guards such a shift for PTX's own clamping, and loses the amount's upper half.
+        amount = build.value("arith.andi", [operands[1], build.index(63)], "i64")
+        return build.value(name, [operands[0], amount], result)
     if name in _PLAIN_MATH or name.startswith("arith."):
-        return _remainder(build, operands) if name == "arith.remf" else build.value(name, operands, result, attributes)
+        return build.value(name, operands, result, attributes)
     function = name.partition(".")[2]
     if function in NAMES:
         return emit_math(build, function, operands, result)

@@ -234,7 +234,10 @@ class Dot:
                         sums[place] = self._multiply_add(factor, value, sums[place])
             return sums
 
-        sums = for_range(emitter, 0, depth, unroll, steps, self._initial(row, rows, column, start))
+        initial = self._initial(row, rows, column, start)
+        for r in range(rows):  # the next block's sums, which may have to come from far
+            memory.prefetch(self._result_row(indices.add(row, rows + r), column))
+        sums = for_range(emitter, 0, depth, unroll, steps, initial)
         for r in range(rows):
             begin = self._result_row(indices.add(row, r), column)
             for vector in range(blocking.vectors):

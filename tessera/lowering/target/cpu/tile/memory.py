@@ -55,6 +55,11 @@ class Memory:
         """Write `lanes` consecutive elements to `pointer`, aligned to an element."""
         self.emitter.create("llvm.store", [self.to_stored(value, lanes, element), pointer], (), _aligned(element))
 
+    def prefetch(self, pointer: Any) -> None:
+        """Ask for the cache line of `pointer`, which need not be a valid address."""
+        attributes = {"rw": "0 : i32", "hint": "3 : i32", "cache": "1 : i32"}
+        self.emitter.create("llvm.intr.prefetch", [pointer], (), attributes)
+
     def load_masked(self, pointer: Any, mask: Any, lanes: int, element: str) -> Any:
         """The elements where `mask` holds, 0 elsewhere."""
         kind = shaped(lanes, stored(element))

@@ -1,0 +1,55 @@
+"""Element types and their promotion."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessera.core import dtypes
+from tessera.core.dtypes import promote
+
+ANY = st.sampled_from(dtypes.ALL)
+
+
+@given(ANY, ANY)
+def test_promotion_commutes(a, b):
+    assert promote(a, b) == promote(b, a)
+
+
+@given(ANY, ANY)
+def test_promotion_is_an_upper_bound(a, b):
+    both = promote(a, b)
+    assert promote(a, both) == both
+    assert promote(b, both) == both
+
+
+@given(st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]), st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]))
+def test_promotion_within_a_kind_is_numpys(a, b):
+    if a.kind == b.kind and dtypes.bf16 not in (a, b):
+        assert promote(a, b).numpy == np.promote_types(a.numpy, b.numpy)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "both"),
+    [
+        (dtypes.u8, dtypes.i8, dtypes.i16),
+        (dtypes.u32, dtypes.i64, dtypes.i64),
+        (dtypes.u64, dtypes.i8, dtypes.i64),
+        (dtypes.f16, dtypes.bf16, dtypes.f32),
+        (dtypes.i64, dtypes.f16, dtypes.f16),
+        (dtypes.boolean, dtypes.u8, dtypes.u8),
+    ],
+)
+def test_promotion_across(a, b, both):
+    assert promote(a, b) == both
+
+
+def test_every_type_knows_its_numpy_type():
+    for dtype in dtypes.ALL:
+        assert dtypes.from_numpy(dtype.numpy) is dtype
+        assert dtype.numpy.itemsize == dtype.bytes
+    assert dtypes.from_numpy(np.dtype("complex64")) is None
+
+
+def test_names_of_the_documents():
+    assert [dtypes.BY_NAME[n] for n in ("float", "fp32", "fp16", "bfloat16")] == [dtypes.f32, dtypes.f32, dtypes.f16, dtypes.bf16]

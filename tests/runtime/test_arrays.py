@@ -1,0 +1,196 @@
+"""Views of whatever holds numbers: no copies, clear refusals."""
+
+import array
+import ctypes
+import gc
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
+from tessera.core.source import Span
+from tessera.runtime.arrays import as_array, is_array
+
+SPAN = Span("cell.py", 1, 2, 1, 3)
+
+
+class Exporter:
+    """An array of another library: only DLPack."""
+
+    def __init__(self, values: np.ndarray, device: tuple[int, int] = (1, 0)) -> None:
+        self.values = values
+        self.device = device
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+
+class Interface:
+    """An array of another library: only `__array_interface__`."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.__array_interface__ = values.__array_interface__
+
+
+class Copying:
+    """Something that can only be copied."""
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.arange(3.0)
+
+
+class OnGpu:
+    __cuda_array_interface__ = {"shape": (3,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
+
+
+class BFloatTensor:
+    """A bfloat16 tensor as torch exports it; NumPy's own reader refuses it.  `freed` counts deleter calls."""
+
+    freed = 0
+
+    def __init__(self, values: np.ndarray, strides: tuple[int, ...] | None = None, offset: int = 0) -> None:
+        self.values = values
+        self.strides = strides
+        self.offset = offset
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **options: object) -> object:
+        if options:
+            raise BufferError("NumPy asks with options; it would refuse the dtype anyway")
+        rank = self.values.ndim
+
+        class Managed(ctypes.Structure):
+            _fields_ = (
+                ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+            )  # fmt: skip
+
+        self.shape = (ctypes.c_int64 * rank)(*self.values.shape)
+        self.steps = (ctypes.c_int64 * rank)(*self.strides) if self.strides else None
+        self.managed = Managed(
+            self.values.ctypes.data, 1, 0, rank, 4, 16, 1, self.shape, self.steps, self.offset, None, None
+        )
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.managed), b"dltensor", None)
+
+
+def test_numpy_passes_through():
+    x = np.zeros(3, np.float32)
+    assert as_array(x, "x", mutable=True) is x
+
+
+@pytest.mark.parametrize("wrap", [Exporter, Interface, memoryview])
+def test_views_write_through(wrap):
+    x = np.zeros((2, 3), np.float32)
+    view = as_array(wrap(x), "x", mutable=True)
+    view[1, 2] = 7.0
+    assert x[1, 2] == 7.0
+    assert view.shape == (2, 3)
+
+
+def test_buffers_write_through():
+    values = array.array("f", [1.0, 2.0])
+    as_array(values, "x", mutable=True)[0] = 5.0
+    assert values[0] == 5.0
+    raw = bytearray(4)
+    as_array(raw, "x", mutable=True)[1] = 9
+    assert raw[1] == 9
+    counts = (ctypes.c_int32 * 2)(1, 2)
+    as_array(counts, "x", mutable=True)[1] = 3
+    assert counts[1] == 3
+
+
+def test_strides_survive():
+    x = np.arange(12.0).reshape(3, 4)
+    view = as_array(Exporter(x[:, ::2]), "x")
+    assert view.strides == (32, 16)
+    np.testing.assert_array_equal(view, x[:, ::2])
+
+
+def test_bfloat16_through_dlpack():
+    x = np.arange(12).astype(ml_dtypes.bfloat16).reshape(3, 4)
+    view = as_array(BFloatTensor(x), "x", mutable=True)
+    assert view.dtype == ml_dtypes.bfloat16
+    view[2, 3] = 40.0
+    assert float(x[2, 3]) == 40.0
+    every_second = as_array(BFloatTensor(x[:, ::2], strides=(4, 2)), "x")
+    np.testing.assert_array_equal(every_second, x[:, ::2])
+    shifted = as_array(BFloatTensor(x[:2], offset=8), "x")
+    np.testing.assert_array_equal(shifted, x[1:])
+
+
+def test_bfloat16_view_keeps_its_capsule():
+    x = np.ones(4, ml_dtypes.bfloat16)
+    view = as_array(BFloatTensor(x), "x")
+    gc.collect()
+    assert float(view[3]) == 1.0
+
+
+def test_a_dlpack_type_nobody_has():
+    with pytest.raises(NotAnArray, match="x cannot be viewed"):
+        as_array(Exporter(np.zeros(2, "M8[s]")), "x", span=SPAN)
+
+
+def test_read_only_is_refused_for_outputs_only():
+    x = np.zeros(3)
+    x.flags.writeable = False
+    assert as_array(x, "x") is x
+    with pytest.raises(ReadOnlyArray, match="x is written by the kernel") as caught:
+        as_array(x, "x", mutable=True, span=SPAN)
+    assert caught.value.span == SPAN
+    with pytest.raises(ReadOnlyArray):
+        as_array(b"abc", "x", mutable=True)
+
+
+def test_copies_are_refused_for_outputs():
+    np.testing.assert_array_equal(as_array(Copying(), "x"), np.arange(3.0))
+    with pytest.raises(NotAnArray, match="a Copying gives no view of its memory"):
+        as_array(Copying(), "x", mutable=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "where"), [(OnGpu(), "cuda"), (Exporter(np.zeros(2), (2, 3)), "cuda:3"), (Exporter(np.zeros(2), (8, 0)), "metal:0")]
+)
+def test_other_devices_are_refused(value: object, where: str):
+    with pytest.raises(WrongDevice, match=f"x lies in the memory of {where}"):
+        as_array(value, "x")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [([1.0], "x needs an array, got a list"), (3, "got 3"), (None, "got None"), ("ab", "got a str")]
+)
+def test_no_array(value: object, message: str):
+    with pytest.raises(NotAnArray, match=message):
+        as_array(value, "x")
+
+
+def test_a_list_is_told_how():
+    with pytest.raises(NotAnArray) as caught:
+        as_array((1, 2), "x")
+    assert caught.value.hint == "pass np.asarray(x)"
+
+
+def test_odd_memory_is_refused():
+    with pytest.raises(NotAnArray, match="other byte order"):
+        as_array(np.zeros(2, ">f4"), "x")
+    with pytest.raises(NotAnArray, match="not aligned"):
+        as_array(np.zeros(9, np.uint8)[1:].view(np.float64), "x")
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [(np.zeros(2), True), (bytearray(2), True), (OnGpu(), True), (Copying(), True), (np.float32(1), False),
+     (np.zeros(()), False), (1, False), (True, False), ("text", False), (None, False), ([1], False)],
+)  # fmt: skip
+def test_is_array(value: object, answer: bool):
+    assert is_array(value) is answer
