@@ -169,21 +169,24 @@ class SharedOverflow(TesseraError):
 
 
 class SharedNeedsTile(TesseraError):
-    """Shared memory or a barrier together with lane ids in a kernel without `tile[...]`."""
+    """Shared memory or a barrier together with lane ids in a kernel without `tile[...]`.
+
+    Example: `@kernel` alone over a `tbarrier()`.
+    """
 
     code = "TSR-E208"
     title = "groups are not given"
 
 
 class UnknownSharedShape(TesseraError):
-    """`tile.alloc_shared()` of which nothing tells the shape."""
+    """`tile.alloc_shared()` of which nothing tells the shape.  Example: `s = tile.alloc_shared()`, then `s[0]`."""
 
     code = "TSR-E209"
     title = "shared memory without a shape"
 
 
 class BadReshape(TesseraError):
-    """A reshape that changes the number of elements."""
+    """A reshape that changes the number of elements.  Example: `tile.reshape(t, (3, 2))` of 8 elements."""
 
     code = "TSR-E210"
     title = "cannot reshape"
@@ -218,7 +221,7 @@ class LaneIndexedTile(TesseraError):
 
 
 class UnsupportedReturn(TesseraError):
-    """A `return` with a value, or inside a loop."""
+    """A `return` with a value, or inside a loop.  Example: `return x[i]`."""
 
     code = "TSR-E301"
     title = "return not possible here"
@@ -232,49 +235,61 @@ class UnsupportedLoop(TesseraError):
 
 
 class ZeroStep(TesseraError):
-    """A range with a step of zero, or a running step."""
+    """A range with a step of zero, or a running step.  Example: `range(0, n, 0)`."""
 
     code = "TSR-E303"
     title = "bad step"
 
 
 class UnstableLoopType(TesseraError):
-    """A variable that changes shape or kind from one trip of a loop to the next."""
+    """A variable that changes shape or kind from one trip of a loop to the next.
+
+    Example: `t = tile.sum(t)` in a loop that begins with a tile `t`.
+    """
 
     code = "TSR-E304"
     title = "variable changes its type in the loop"
 
 
 class BranchMismatch(TesseraError):
-    """A variable that has one kind of value after `if` and another after `else`."""
+    """A variable that has one kind of value after `if` and another after `else`.
+
+    Example: `v = x[0:8]` in one, `v = x[0:4]` in the other.
+    """
 
     code = "TSR-E305"
     title = "branches disagree"
 
 
 class MmaOutsideRange(TesseraError):
-    """`tile.mma_sync` outside `for m, n, k in tile.mma(...)`."""
+    """`tile.mma_sync` outside `for m, n, k in tile.mma(...)`.  Example: `tile.mma_sync(0, 0, 0)` on its own."""
 
     code = "TSR-E306"
     title = "mma_sync without its loop"
 
 
 class DeadBreak(TesseraError):
-    """`break` or `continue` that is not the last statement of its branch."""
+    """`break` or `continue` that is not the last statement of its branch.
+
+    Example: `break` with `y[i] = 1.0` right after it.
+    """
 
     code = "TSR-E307"
     title = "statement is never reached"
 
 
 class MissingSchedule(TesseraError):
-    """A launch domain that cannot be derived from the kernel."""
+    """A launch domain that cannot be derived from the kernel.
+
+    Example: lanes that are compared with `rows * columns` only.
+    """
 
     code = "TSR-E401"
     title = "how many lanes?"
 
 
 class NoImplementation(TesseraError):
-    """A kernel whose body is `...`, called."""
+    """A kernel whose body is `...`, called.  Example: `def tp_gemm(A, B, C): ...`, called."""
 
     code = "TSR-E402"
     title = "kernel has no body"
@@ -295,7 +310,10 @@ class ArgumentType(TesseraError):
 
 
 class CompilerCrash(TesseraError):
-    """The code generator died or produced invalid IR: our fault.  The message names a reproducer file."""
+    """The code generator died or produced invalid IR: our fault.  The message names a reproducer file.
+
+    Example: an abort inside LLVM.
+    """
 
     code = "TSR-E900"
     title = "the compiler failed"
@@ -330,7 +348,10 @@ class CudaFailure(TesseraError):
 
 
 class CompileTimeout(TesseraError):
-    """A compilation that took longer than the setting `compile_timeout` allows."""
+    """A compilation that took longer than the setting `compile_timeout` allows.
+
+    Example: a loop unrolled ten thousand times.
+    """
 
     code = "TSR-E901"
     title = "the compiler took too long"
@@ -382,14 +403,20 @@ class OutOfBounds(TesseraError):
 
 
 class UninitialisedRead(TesseraError):
-    """Shared memory read before anything wrote it."""
+    """Shared memory read before anything wrote it.
+
+    Example: `y[i] = s[i]` right after `s = tshared.alloc[f32](128)`.
+    """
 
     code = "TSR-E505"
     title = "uninitialised shared memory"
 
 
 class CopyInFlight(TesseraError):
-    """Shared memory used while an asynchronous copy may still be filling it: a `tbarrier()` has to come first."""
+    """Shared memory used while an asynchronous copy may still be filling it: a `tbarrier()` has to come first.
+
+    Example: `s[i]` right after `cp_async.shared.global(s, x[0:128])`.
+    """
 
     code = "TSR-E506"
     title = "copy still in flight"
@@ -473,7 +500,10 @@ class UnknownLevel(TesseraError):
 
 
 class TuningFailed(TesseraError):
-    """A search in which no configuration could be compiled and run."""
+    """A search in which no configuration could be compiled and run.
+
+    Example: every `BM` of the space needs more shared memory than there is.
+    """
 
     code = "TSR-E420"
     title = "nothing to choose from"

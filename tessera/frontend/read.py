@@ -4,6 +4,7 @@ import ast
 import inspect
 import linecache
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -48,8 +49,12 @@ def read_cell(text: str, name: str, first_line: int = 1, label: str = "") -> Cel
     """
     source = Source(name, unix_line_ends(text), first_line, label)
     written = parse(source)
-    runnable = parse(source, fold_units=True)
-    guarded(source, lambda: _make_runnable(runnable, source))
+    with warnings.catch_warnings():
+        # Python's own warnings ("invalid escape sequence") were given once, above.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        runnable = parse(source, fold_units=True)
+        guarded(source, lambda: _make_runnable(runnable, source))
     functions = _functions(written, source)
     kernels = tuple(functions[_place(node)] for node in _definitions(written) if is_kernel(node))
     _cells[name] = functions

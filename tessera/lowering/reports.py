@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tessera.core.program.program import Program
+from tessera.core.program.text import to_text
 from tessera.lowering.key import toolchain
 from tessera.lowering.protocol import Compile
 
@@ -72,5 +74,15 @@ def _text(report: CrashReport, path: Path) -> str:
         "the kernel:",
         program.source.text.rstrip(),
         "",
+        "as a program:",
+        _program_text(program),
+        "",
     ]
     return "\n".join(parts)
+
+
+def _program_text(program: Program) -> str:
+    try:
+        return to_text(program).rstrip()
+    except Exception as error:  # noqa: BLE001 - a program that cannot be printed may be why the compiler failed
+        return f"(cannot be printed: {error!r})"

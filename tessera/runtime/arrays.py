@@ -58,8 +58,10 @@ def _view(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
         return _from_dlpack(value, name, span)
     if hasattr(value, "__cuda_array_interface__"):
         raise _elsewhere(name, "cuda", span)
-    if hasattr(value, "__array_interface__") or _has_buffer(value):
+    if hasattr(value, "__array_interface__"):
         return np.asarray(value)
+    if _has_buffer(value):
+        return np.asarray(memoryview(cast("Any", value)))  # of bytes themselves NumPy would make a string
     if hasattr(value, "__array__"):
         if mutable:  # `__array__` may copy, and then nobody would see what the kernel wrote
             raise NotAnArray(f"{name} is written, and a {type(value).__name__} gives no view of its memory", span,
@@ -126,7 +128,10 @@ def _bfloat_view(value: Any) -> AnyArray | None:
 
     The capsule is not consumed: the view keeps it, and its own destructor frees the tensor.
     """
-    capsule = value.__dlpack__()
+    try:
+        capsule = value.__dlpack__()
+    except (BufferError, TypeError, RuntimeError):  # the caller tells why NumPy could not read it
+        return None
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _Tensor.from_address(get_pointer(capsule, b"dltensor"))

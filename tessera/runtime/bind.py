@@ -42,6 +42,7 @@ class _Spec:
     fixed: tuple[tuple[int, int], ...]  # (axis, extent)
     scalar: type
     limits: tuple[int, int] | None  # of integers
+    as_bits: bool  # bf16, which `struct` cannot write
     base: int
 
 
@@ -99,7 +100,7 @@ class Binder:
             ):
                 return None
             else:
-                found.append(value if spec.dtype is not bf16 else _bf16_bits(value))
+                found.append(_bf16_bits(value) if spec.as_bits else value)
         for first, first_scale, other, other_scale in self._agreements:
             if found[first] * first_scale != found[other] * other_scale:
                 return None
@@ -158,7 +159,10 @@ class Binder:
     def _convert(self, value: object, binding: Binding, spec: _Spec) -> object:
         kind = binding.type
         if isinstance(kind, Array):
-            array = as_array(value, binding.name, mutable=binding.mutable, span=binding.span)
+            try:
+                array = as_array(value, binding.name, mutable=binding.mutable, span=binding.span)
+            except TesseraError as error:
+                raise self._error(error) from None
             return self._check_array(array, binding, kind)
         if isinstance(kind, Scalar):
             number = self._check_scalar(value, binding, kind.dtype)
@@ -243,7 +247,7 @@ def scalar_value(value: object, dtype: DType, name: str) -> Number:
         number = float(value)
     except OverflowError:  # an integer past the largest f64
         raise ScalarRange(f"{name} is too large for {dtype}", hint=f"{dtype} reaches {_largest(dtype):.4g}") from None
-    if abs(number) > _largest(dtype) and number not in (float("inf"), float("-inf")):
+    if _too_large(number, dtype):
         raise ScalarRange(f"{name} = {value!r} is too large for {dtype}", hint=f"{dtype} reaches {_largest(dtype):.4g}")
     return number
 
@@ -252,9 +256,9 @@ def _number_like(value: object, dtype: DType, name: str) -> Number:
     """bfloat16 scalars and the like, which are no subclass of float; a bool is the number 0 or 1."""
     if isinstance(value, bool):
         return int(value)
-    if hasattr(value, "__index__"):
+    if hasattr(value, "__index__") and not isinstance(value, np.ndarray):
         return int(cast("Any", value))
-    if hasattr(value, "__float__") and not isinstance(value, str):
+    if hasattr(value, "__float__") and not isinstance(value, str | np.ndarray):
         return float(cast("Any", value))
     raise ArgumentType(f"{name} is a number ({dtype}), got {_shown(value)}")
 
@@ -269,10 +273,14 @@ def _integer(value: Number, dtype: DType, name: str) -> int:
     return value
 
 
+def _too_large(number: float, dtype: DType) -> bool:
+    """Would a finite number become infinite?"""
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(number) and np.isinf(np.array(number).astype(dtype.numpy)))
+
+
 def _largest(dtype: DType) -> float:
-    # Half a unit above the largest number still rounds to it.
-    return {"f64": float(np.finfo(np.float64).max), "f32": 3.4028235677973366e38, "f16": 65519.99,
-            "bf16": 3.3961775292304957e38}[dtype.name]  # fmt: skip
+    return {"f64": 1.797693e308, "f32": 3.402823e38, "f16": 65504.0, "bf16": 3.389531e38}[dtype.name]
 
 
 def _shown(value: object) -> str:
@@ -289,13 +297,13 @@ def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:
     if isinstance(kind, Array):
         fixed = tuple((axis, extent) for axis, extent in enumerate(kind.shape) if isinstance(extent, int))
         rank = len(kind.shape)
-        return _Spec(True, kind.dtype.numpy, rank, kind.contiguous, binding.mutable, fixed, object, None, base)
+        return _Spec(True, kind.dtype.numpy, rank, kind.contiguous, binding.mutable, fixed, object, None, False, base)
     dtype = kind.dtype
     usual = {"float": float, "bool": bool}.get(dtype.kind, int)
     # Floats have no limits here: one that is too large fails when it is packed.
     info = np.iinfo(dtype.numpy) if dtype.is_integer else None
     limits = (int(info.min), int(info.max)) if info is not None else None
-    return _Spec(False, dtype, 0, False, False, (), scalar or usual, limits, base)
+    return _Spec(False, dtype, 0, False, False, (), scalar or usual, limits, dtype == bf16, base)
 
 
 def _size(binding: Binding) -> int:

@@ -115,7 +115,7 @@ def banks(rows: int, columns: int, itemsize: int = 4, swizzle: str | None = None
 
 
 def _turns(count: int) -> str:
-    return "no bank conflict, 1 turn" if count == 1 else f"a {count}-way bank conflict, {count} turns"
+    return "no bank conflict, 1 turn" if count == 1 else f"{count} of them share a bank, {count} turns"
 
 
 def shuffle_sum(width: int = 8) -> Picture:

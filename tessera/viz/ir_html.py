@@ -4,7 +4,9 @@ Layout of the output: a plain part (`<details>` and `<pre>`, no styles of ours n
 one script that builds the viewer from the data and hides the plain part.
 """
 
+import base64
 import json
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from html import escape
@@ -23,6 +25,8 @@ CAPTIONS: Final = {
 }
 PLAIN_LINES: Final = 48
 """Lines of each level in the plain part; the whole text is in the data."""
+PACK_FROM: Final = 24_000
+"""Characters from which the data are deflated."""
 _SIGNS: Final = {"": " ", "new": "+", "changed": "~", "moved": ">"}
 _BOX: Final = "white-space:pre;overflow:auto;max-height:24em;margin:4px 0 4px 16px;font-size:12px;line-height:1.4"
 
@@ -32,14 +36,21 @@ def ir_html(view: IrView, opened: Sequence[str] = ()) -> str:
 
     `opened` names levels to show first; more than one opens them side by side.
     """
-    data = json.dumps(_data(view, opened), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    data, packed = _packed(json.dumps(_data(view, opened), separators=(",", ":"), ensure_ascii=False))
     return (
         '<div class="tsr-ir" data-lm-suppress-shortcuts="true">'
         f'<div class="tsr-plain">{_plain(view, opened)}</div>'
         f"<style>{asset('ir.css')}</style>"
-        f'<script type="application/json" class="tsr-data">{data}</script>'
+        f'<script type="application/json" class="tsr-data"{packed}>{data}</script>'
         f"<script>{asset('ir.js')}</script></div>"
     )
+
+
+def _packed(data: str) -> tuple[str, str]:
+    """The data as they lie in the page, and the attribute that says they were deflated (long ones only)."""
+    if len(data) < PACK_FROM:
+        return data.replace("<", "\\u003c"), ""
+    return base64.b64encode(zlib.compress(data.encode(), 9)).decode("ascii"), " data-packed"
 
 
 @lru_cache

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.compilations import saxpy_compilation
+from tessera.core.listing import Line, Listing
 from tessera.viz.ir_html import ir_html
 from tessera.viz.ir_view import IrView, ir_view
 
@@ -80,6 +81,23 @@ def test_a_clicked_line_shows_the_exact_expression_it_came_from(show) -> None:
     page.click(f'{LEVEL} [data-i="1"]')
     assert "no source line: the compiler's own" in page.inner_text(".tsr-foot")
     assert page.query_selector(".tsr-exact") is None
+
+
+def test_a_long_listing_opens_quickly_and_scrolls_to_the_counterpart(page, tmp_path: Path, watch) -> None:
+    compilation = saxpy_compilation()
+    line = compilation.listings[-1].lines[2]
+    lines = tuple(Line(f"nop {i}") for i in range(9000))
+    listing = Listing("asm", "", (*lines, line, *lines[:1000]))
+    view = ir_view(compilation.artifact, (*compilation.listings[:-1], listing))
+    path = tmp_path / "long.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{ir_html(view, ['asm'])}", encoding="utf-8")
+    page.goto(path.as_uri())
+    page.wait_for_selector(".tsr-ir[data-ready]")
+    page.click(f'{SOURCE} [data-i="4"]')
+    assert marked(page, LEVEL) == [9000]
+    page.wait_for_function("document.querySelector('.tsr-text:not(.tsr-src)').scrollTop > 100000")
+    assert page.locator(f'{LEVEL} [data-i="9000"]').is_visible()
+    assert watch.errors == []
 
 
 def test_the_whole_viewer_works_from_the_keyboard(show) -> None:

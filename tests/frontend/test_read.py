@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
+import warnings
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,13 @@ def test_mistakes_of_the_compiler_proper():
     assert caught.value.message == "'return' outside function"
     with pytest.raises(SyntaxMistake, match="duplicate argument"):
         read_cell("@kernel\ndef k(x: mut f32, x: f32): ...", "<cell 7>")
+
+
+def test_pythons_warnings_come_once():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_cell("x = 1\ny = '\\d'", "<cell 10>", first_line=5)
+    assert [(w.filename, w.lineno) for w in caught] == [("<cell 10>", 6)]
 
 
 def test_a_kernel_is_no_coroutine():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.artifacts import SOURCE, SPAN, scale_artifact
 
+from support.artifacts import SOURCE, SPAN, scale_artifact
 from tessera.core.compilation import Compilation
 from tessera.core.listing import Line, Listing
 from tessera.lowering.cache import Cache, Entry, entry_of

@@ -4,8 +4,8 @@ import dataclasses
 import json
 
 import pytest
-from support.artifacts import SOURCE, SPAN, scale_artifact
 
+from support.artifacts import SOURCE, SPAN, scale_artifact
 from tessera.core import dtypes
 from tessera.core.artifact import LaunchRule, Resources
 from tessera.core.compilation import Compilation, PassRecord

@@ -3,6 +3,7 @@
 import array
 import ctypes
 import gc
+from typing import ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -45,7 +46,7 @@ class Copying:
 
 
 class OnGpu:
-    __cuda_array_interface__ = {"shape": (3,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
+    __cuda_array_interface__: ClassVar = {"shape": (3,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
 
 
 class BFloatTensor:
@@ -159,7 +160,8 @@ def test_copies_are_refused_for_outputs():
 
 
 @pytest.mark.parametrize(
-    ("value", "where"), [(OnGpu(), "cuda"), (Exporter(np.zeros(2), (2, 3)), "cuda:3"), (Exporter(np.zeros(2), (8, 0)), "metal:0")]
+    ("value", "where"),
+    [(OnGpu(), "cuda"), (Exporter(np.zeros(2), (2, 3)), "cuda:3"), (Exporter(np.zeros(2), (8, 0)), "metal:0")],
 )
 def test_other_devices_are_refused(value: object, where: str):
     with pytest.raises(WrongDevice, match=f"x lies in the memory of {where}"):
@@ -167,7 +169,8 @@ def test_other_devices_are_refused(value: object, where: str):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [([1.0], "x needs an array, got a list"), (3, "got 3"), (None, "got None"), ("ab", "got a str")]
+    ("value", "message"),
+    [([1.0], "x needs an array, got a list"), (3, "got 3"), (None, "got None"), ("ab", "got a str")],
 )
 def test_no_array(value: object, message: str):
     with pytest.raises(NotAnArray, match=message):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.artifacts import SPAN, X_SPAN, Y_SPAN, array, number, scale_artifact
 
+from support.artifacts import SPAN, X_SPAN, Y_SPAN, array, number, scale_artifact
 from tessera.core import dtypes
 from tessera.core.artifact import Artifact
 from tessera.core.errors import TesseraError
@@ -114,7 +114,9 @@ def test_extents_fixed_when_compiled():
 
 
 def test_divided_extents():
-    artifact = artifact_of(array("x", "K"), array("y", "K/2"), symbols=(("K", 0, 0, 1), ("K", 1, 0, 2), ("K/2", 1, 0, 1)))
+    artifact = artifact_of(
+        array("x", "K"), array("y", "K/2"), symbols=(("K", 0, 0, 1), ("K", 1, 0, 2), ("K/2", 1, 0, 1))
+    )
     binder = Binder(artifact)
     assert binder.facts((np.zeros(6, np.float32), np.zeros(3, np.float32))) is not None
     assert binder.facts((np.zeros(6, np.float32), np.zeros(6, np.float32))) is None

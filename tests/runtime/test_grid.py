@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.artifacts import scale_artifact
 
+from support.artifacts import scale_artifact
 from tessera.core.artifact import LaunchRule
 from tessera.core.mistakes import BadGrid, MissingSchedule
 from tessera.runtime.grid import Grid, GridRule, Shape, read_grid
@@ -53,7 +53,9 @@ def test_groups_of_an_explicit_grid():
 
 
 def test_a_block_that_is_not_the_kernels():
-    with pytest.raises(BadGrid, match="scale has groups of \\(128,\\) lanes, the launch gives blocks of \\(64,\\)") as caught:
+    with pytest.raises(
+        BadGrid, match="scale has groups of \\(128,\\) lanes, the launch gives blocks of \\(64,\\)"
+    ) as caught:
         shape_of(LaunchRule("groups", ("n",), (128,)), Grid((2,), (64,)))
     assert caught.value.hint == "write scale[(2,), (128,)](...)"
 

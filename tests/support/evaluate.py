@@ -27,13 +27,16 @@ class Trap(Exception):
 
 
 def run(module: Any, symbols: dict[str, int], *arguments: Any, lanes: int = 1) -> None:
-    """Run every group of the kernel on `arguments` (arrays are written in place), `lanes` lanes one by one."""
+    """Run every group of the kernel on `arguments` (arrays are written in place), `lanes` lanes one by one.
+
+    The last group runs first: groups that depend on each other's order give another result.
+    """
     function = kernel(module)
     groups = 1
     if RANGES in function.attributes:
         for extent, step in from_attribute(function.attributes[RANGES]):
             groups *= -(-(symbols[extent] if isinstance(extent, str) else extent) // step)
-    for group in range(groups):
+    for group in reversed(range(groups)):
         for lane in range(lanes):
             _Machine(symbols, group, lane).function(function, arguments)
 

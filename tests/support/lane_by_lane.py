@@ -15,7 +15,7 @@ import numpy as np
 from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.program.types import Array
 from tessera.runtime.interpret.arithmetic import constant
-from tessera.runtime.interpret.values import evaluate
+from tessera.runtime.interpret.values import prepare
 
 Place = tuple[int, ...]
 
@@ -99,7 +99,7 @@ class Lane:
             if within:
                 memory[index] = rest[0]
             return []
-        return [evaluate(op, operands)]
+        return [prepare(op)(*operands)]
 
     def identity(self, of: str) -> int:
         return {

@@ -14,7 +14,7 @@ from tessera.viz.diagrams import Picture
         (diagrams.lanes(10, 4), "10 elements over 3 groups of 4 lanes, 2 idle"),
         (diagrams.lanes(8), "8 lanes, one an element"),
         (diagrams.tiles((300, 200), (128, 128)), "300 x 200 in 6 tiles of 128 x 128"),
-        (diagrams.banks(16, 32), "16 lanes read column 0 of 16 x 32 (row major): a 16-way bank conflict, 16 turns"),
+        (diagrams.banks(16, 32), "16 lanes read column 0 of 16 x 32 (row major): 16 of them share a bank, 16 turns"),
         (
             diagrams.banks(8, 32, swizzle="xor"),
             "8 lanes read column 0 of 8 x 32 (swizzle=xor): no bank conflict, 1 turn",

@@ -1,7 +1,9 @@
 """The viewer's HTML: self-contained, escaped, readable without scripts, small."""
 
+import base64
 import json
 import re
+import zlib
 from html.parser import HTMLParser
 
 import pytest
@@ -84,6 +86,16 @@ def test_without_scripts_every_level_can_be_read_and_long_ones_are_cut(artifact:
     assert "... 3 more lines" in plain
     assert "<details open><summary>machine code of the CPU (1 line)" in plain
     assert "   L7  op0" in plain
+
+
+def test_long_levels_are_sent_deflated_and_whole(artifact: Artifact) -> None:
+    lines = tuple(Line(f"vaddps %ymm{i}, %ymm1, %ymm2  # step {i}") for i in range(5000))
+    html = ir_html(ir_view(artifact, [Listing("asm", "", lines)]))
+    assert len(html) < 100_000
+    found = re.search(r'class="tsr-data" data-packed>(.*?)</script>', html)
+    assert found is not None
+    data = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    assert data["panes"][0]["text"].split("\n") == [line.text for line in lines]
 
 
 def test_an_empty_compilation_still_shows_its_source(artifact: Artifact) -> None:

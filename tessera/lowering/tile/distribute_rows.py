@@ -65,7 +65,7 @@ def _plan(function: Any) -> tuple[int, list[Any], Cuts] | None:
     for copy in operations(function, "tessera.copy"):
         if copy.operands[0] in cuts.axes:  # a copy fills the rows of a cut buffer with the same rows of its source
             cuts.uses.add((copy, 0))
-    legal = _rows_apart(function, stores, cuts) and _uses_agree(cuts)
+    legal = _rows_apart(function, stores, cuts) and _uses_agree(stores, cuts)
     return (heights.pop(), stores, cuts) if legal else None
 
 
@@ -105,14 +105,16 @@ def _work(op: Any) -> int:
     return sizes[-1] * tile(op.operands[0].type)[0][1] if op.name == "tessera.dot" else max(sizes)
 
 
-def _uses_agree(cuts: Cuts) -> bool:
+def _uses_agree(stores: Sequence[Any], cuts: Cuts) -> bool:
     """A cut value is used whole nowhere, unless it is cheap to have both."""
-    return all(_cheap(value) or not cuts.whole_uses(value) for value in cuts.axes)
+    written = [store.operands[0] for store in stores]
+    return all(_cheap(value, written) or not cuts.whole_uses(value) for value in cuts.axes)
 
 
-def _cheap(value: Any) -> bool:
+def _cheap(value: Any, written: Sequence[Any]) -> bool:
+    """Whether a value can be had whole beside its cut self; not so of an array in which other groups write."""
     op = defining(value)
-    return op is not None and op.name in SOURCES
+    return op is not None and op.name in SOURCES and not (op.name == "tessera.load" and op.operands[0] in written)
 
 
 def _height(function: Any, rows: int, total: int, store: Any) -> int:

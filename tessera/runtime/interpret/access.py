@@ -16,7 +16,7 @@ from tessera.runtime.interpret.state import Mask, State, lane_dependent
 def read(state: State, op: Op, operands: list[Any]) -> list[Any]:
     """One element for the group, or one a lane."""
     memory, *indices = operands
-    if not state.is_varying(op.operands):
+    if not state.is_varying(op):
         place = _group_place(state, op, memory, indices, writes=False)
         return [memory.data.dtype.type(0) if place is None else memory.data[place]]
     first = memory.buffers[0] if isinstance(memory, Choice) else memory
@@ -30,7 +30,7 @@ def read(state: State, op: Op, operands: list[Any]) -> list[Any]:
 def write(state: State, op: Op, operands: list[Any]) -> list[Any]:
     """One element by the group, or one by each lane; of lanes that write the same element the last one wins."""
     memory, value, *indices = operands
-    if not state.is_varying(op.operands):
+    if not state.is_varying(op):
         place = _group_place(state, op, memory, indices, writes=True)
         if place is not None:
             memory.data[place] = value
@@ -45,7 +45,7 @@ def write(state: State, op: Op, operands: list[Any]) -> list[Any]:
 def load(state: State, op: Op, operands: list[Any]) -> list[Any]:
     """A tile of memory."""
     memory, *starts = operands
-    if state.is_varying(op.operands):
+    if state.is_varying(op):
         raise lane_dependent(op.result, op.span)
     box = _group_box(state, op, memory, starts, writes=False)
     extents: Any = op.attributes["extents"]
@@ -56,7 +56,7 @@ def load(state: State, op: Op, operands: list[Any]) -> list[Any]:
 def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
     """A tile into memory."""
     memory, tile, *starts = operands
-    if state.is_varying(op.operands):
+    if state.is_varying(op):
         raise lane_dependent(op.operands[1], op.span)
     box = _group_box(state, op, memory, starts, writes=True)
     mem.store(memory.data, box, tile)
@@ -66,7 +66,7 @@ def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
 def copy(state: State, op: Op, operands: list[Any]) -> list[Any]:
     """Start an asynchronous copy: what it reads now lands in the buffer at the next barrier."""
     buffer, array, *starts = operands
-    if state.is_varying(op.operands):
+    if state.is_varying(op):
         raise lane_dependent(op.operands[0], op.span)
     extents: Any = op.attributes["extents"]
     box = mem.clip(array.data.shape, [int(start) for start in starts], extents)

@@ -12,7 +12,7 @@ from tessera.runtime.interpret.geometry import WARP
 from tessera.runtime.interpret.memory import fresh_shared
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.state import Mask, State, choose, lane_dependent
-from tessera.runtime.interpret.values import PURE, evaluate
+from tessera.runtime.interpret.values import PURE, prepare
 
 
 class Machine(State):
@@ -30,8 +30,9 @@ class Machine(State):
             operands = [values[operand] for operand in op.operands]
             if op.opcode == "yield":
                 return operands
-            if op.opcode in PURE and not isinstance(op.results[0].type, Shared):
-                values[op.results[0]] = self.pure(op, operands)
+            function = self.launch.functions.get(op) or self.prepare(op)
+            if function is not None:
+                values[op.results[0]] = function(*operands)
             else:
                 values.update(zip(op.results, _EFFECTS[op.opcode](self, op, operands), strict=True))
         return []
@@ -47,11 +48,14 @@ class Machine(State):
         self.mask = before
         return yields
 
-    def pure(self, op: Op, operands: list[Any]) -> Numbers:
-        """Evaluate an operation without effects."""
-        if isinstance(op.results[0].type, Tile) and self.is_varying(op.operands):
+    def prepare(self, op: Op) -> Callable[..., Numbers] | None:
+        """Return the function of a pure operation, and remember it; None for any other."""
+        if op.opcode not in PURE or isinstance(op.results[0].type, Shared):
+            return None
+        if isinstance(op.results[0].type, Tile) and self.is_varying(op):
             raise lane_dependent(op.results[0], op.span)
-        return evaluate(op, operands)
+        function = self.launch.functions[op] = prepare(op)
+        return function
 
     # -- ids, shared memory, synchronisation ---------------------------------------------------------------------
 
@@ -98,7 +102,7 @@ class Machine(State):
 
     def shuffle(self, op: Op, operands: list[Any]) -> list[Any]:
         """Read another lane's value; a source out of the segment, or not active, gives the lane's own."""
-        if not self.is_varying(op.operands):
+        if not self.is_varying(op):
             return [operands[0]]
         width: Any = op.attributes["width"]
         value, amount = self.per_lane(operands[0]), self.per_lane(operands[1])

@@ -33,6 +33,7 @@ EARLIER: Final = 3
 
 Agents = NDArray[np.int32]
 Elements = NDArray[np.int64]
+Events = NDArray[np.int32]
 
 
 class Shadow:
@@ -41,6 +42,11 @@ class Shadow:
     def __init__(self, size: int) -> None:
         self.agent = np.full((4, size), NOBODY, np.int32)
         self.event = np.full((4, size), -1, np.int32)
+
+    def remember(self, row: int, elements: Elements, agents: Agents, event: Events | int) -> None:
+        """Put accesses into a row; of two to one element the last stays."""
+        self.agent[row, elements] = agents
+        self.event[row, elements] = event
 
 
 class Sanitizer:
@@ -87,21 +93,21 @@ class Sanitizer:
     def read(self, memory: Memory, elements: Elements, agents: Sequence[int] | Agents, op: Op) -> None:
         """`agents[k]` (a lane, GROUP or COPY) reads element `elements[k]` (row-major, inside the memory)."""
         shadow, agents = self._enter(memory, agents, op)
-        self._check(memory, shadow, (WRITER,), elements, agents, writes=False)
+        before, events = shadow.agent[:, elements], shadow.event[:, elements]
+        self._check(memory, elements, agents, before[:1], events[:1], writes=False)
         if memory.shared:
-            unwritten = shadow.event[WRITER, elements] < 0
+            unwritten = events[WRITER] < 0
             if unwritten.any():
                 first = int(np.argmax(unwritten))
                 now = self._now(int(agents[first]), writes=False)
                 raise findings.uninitialised(self.launch, memory, int(elements[first]), now)
-        self._remember_read(shadow, elements, agents)
+        self._remember_read(shadow, elements, agents, before[READER], events[READER])
 
     def write(self, memory: Memory, elements: Elements, agents: Sequence[int] | Agents, op: Op) -> None:
         """`agents[k]` writes element `elements[k]`."""
         shadow, agents = self._enter(memory, agents, op)
-        self._check(memory, shadow, (WRITER, READER, OTHER, EARLIER), elements, agents, writes=True)
-        shadow.agent[WRITER, elements] = agents
-        shadow.event[WRITER, elements] = len(self.ops) - 1
+        self._check(memory, elements, agents, shadow.agent[:, elements], shadow.event[:, elements], writes=True)
+        shadow.remember(WRITER, elements, agents, len(self.ops) - 1)
         twice = shadow.agent[WRITER, elements] != agents
         if twice.any():
             first = int(np.argmax(twice))
@@ -134,18 +140,17 @@ class Sanitizer:
         return known[key]
 
     def _check(
-        self, memory: Memory, shadow: Shadow, rows: Sequence[int], elements: Elements, agents: Agents, *, writes: bool
+        self, memory: Memory, elements: Elements, agents: Agents, before: Agents, events: Events, *, writes: bool
     ) -> None:
-        for row in rows:
-            before, event = shadow.agent[row, elements], shadow.event[row, elements]
-            clash = self._unordered(before, event, agents)
-            if clash.any():
-                first = int(np.argmax(clash))
-                now = self._now(int(agents[first]), writes)
-                then = self._then(int(event[first]), int(before[first]), row == WRITER)
-                raise findings.conflict(self.launch, memory, int(elements[first]), now, then)
+        """Compare an access with those remembered in the first rows of the shadow: who (`before`), in which event."""
+        clash = self._unordered(before, events, agents)
+        if clash.any():
+            row, first = np.unravel_index(int(np.argmax(clash)), clash.shape)
+            now = self._now(int(agents[first]), writes)
+            then = self._then(int(events[row, first]), int(before[row, first]), bool(row == WRITER))
+            raise findings.conflict(self.launch, memory, int(elements[first]), now, then)
 
-    def _unordered(self, before: Agents, event: NDArray[np.int32], agents: Agents) -> NDArray[np.bool_]:
+    def _unordered(self, before: Agents, event: Events, agents: Agents) -> NDArray[np.bool_]:
         earlier_group = (event >= 0) & (event < self.group_starts[-1])
         recent = event >= self.barrier_event
         if not recent.any():
@@ -156,22 +161,19 @@ class Sanitizer:
             apart &= ~(lanes & (event < synchronised[np.where(lanes, before // size, 0)]))
         return earlier_group | (recent & apart)
 
-    def _remember_read(self, shadow: Shadow, elements: Elements, agents: Agents) -> None:
+    def _remember_read(self, shadow: Shadow, elements: Elements, agents: Agents, last: Agents, since: Events) -> None:
+        """Make `agents` the last readers; those they displace (`last`, in event `since`) move on."""
         event = len(self.ops) - 1
-        last, since = shadow.agent[READER, elements], shadow.event[READER, elements]
-        other_group = (since >= 0) & (since < self.group_starts[-1])
-        self._move(shadow, EARLIER, elements[other_group], last[other_group], since[other_group])
-        moved = (since >= 0) & ~other_group & (last != agents)
-        self._move(shadow, OTHER, elements[moved], last[moved], since[moved])
-        shadow.agent[READER, elements] = agents
-        shadow.event[READER, elements] = event
-        shared = shadow.agent[READER, elements] != agents
-        self._move(shadow, OTHER, elements[shared], agents[shared], np.full(int(shared.sum()), event, np.int32))
-
-    @staticmethod
-    def _move(shadow: Shadow, row: int, elements: Elements, agents: Agents, events: NDArray[np.int32]) -> None:
-        shadow.agent[row, elements] = agents
-        shadow.event[row, elements] = events
+        known = since >= 0
+        if known.any():
+            earlier = known & (since < self.group_starts[-1])
+            shadow.remember(EARLIER, elements[earlier], last[earlier], since[earlier])
+            moved = known & ~earlier & (last != agents)
+            shadow.remember(OTHER, elements[moved], last[moved], since[moved])
+        shadow.remember(READER, elements, agents, event)
+        both = shadow.agent[READER, elements] != agents
+        if both.any():
+            shadow.remember(OTHER, elements[both], agents[both], event)
 
     def _now(self, agent: int, writes: bool) -> Access:
         return Access(self.ops[-1], writes, agent, len(self.group_starts) - 1)

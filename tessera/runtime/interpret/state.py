@@ -4,7 +4,7 @@ A uniform scalar is a 0-d value, a varying one has one element a lane of the win
 and a memory value is a `Memory` (or a `Choice` of them).  Inactive lanes compute too, but nothing they do is seen.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,8 @@ Mask = NDArray[np.bool_]
 class Launch:
     """What all groups of one launch share.
 
-    values: the parameters; varying: see `uniform.varying_values`; sanitizer: None when nobody looks
+    values: the parameters; varying: see `uniform.varying_values`; sanitizer: None when nobody looks;
+    functions: what pure operations met so far compute
     """
 
     program: Program
@@ -39,6 +40,7 @@ class Launch:
     sanitizer: Sanitizer | None
     cancelled: Callable[[], bool]
     traffic: Traffic = field(default_factory=Traffic)
+    functions: dict[Op, Callable[..., Numbers]] = field(default_factory=dict[Op, Callable[..., Numbers]])
 
     def check_cancelled(self) -> None:
         """Stop, like an interrupted cell, when the caller wants no more."""
@@ -65,9 +67,9 @@ class State:
         """The innermost statement that parted the lanes, if any."""
         return self.branches[-1] if self.branches else None
 
-    def is_varying(self, values: Sequence[Value]) -> bool:
-        """Tell whether any of `values` may differ between lanes."""
-        return not self.launch.varying.isdisjoint(values)
+    def is_varying(self, op: Op) -> bool:
+        """Tell whether any operand of `op` may differ between lanes; if not, it runs once for the group."""
+        return not self.launch.varying.isdisjoint(op.operands)
 
     def per_lane(self, value: Numbers) -> Numbers:
         """Return a scalar with one element a lane."""

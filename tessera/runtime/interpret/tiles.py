@@ -35,7 +35,7 @@ def softmax(values: Numbers, axis: int, dtype: DType) -> Numbers:
     return to_dtype(powers * inverse, dtype)
 
 
-def dot(a: Numbers, b: Numbers, acc: Numbers | None, operand: DType, result: DType) -> Numbers:
+def dot(a: Numbers, b: Numbers, acc: Numbers | None = None, *, operand: DType, result: DType) -> Numbers:
     """Return `acc` + a @ b: over K in order, one fused multiply-add a step.
 
     a: (M, K), b: (K, N), both of type `operand`; acc: (M, N) of type `result`.  Accumulates in f32 (f64 for f64; the

@@ -1,6 +1,7 @@
-"""Pure operations: NumPy values in, NumPy values out.  One table from opcode to function."""
+"""Pure operations: NumPy values in, NumPy values out.  One table from opcode to what makes the function."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +14,12 @@ from tessera.runtime.interpret import arithmetic, tiles
 from tessera.runtime.interpret.rounding import Numbers, fma
 
 
-def evaluate(op: Op, operands: Sequence[Numbers]) -> Numbers:
-    """Return the result of a pure operation on uniform scalars (0-d), lane-varying scalars (1-d) or tiles."""
-    return PURE[op.opcode](op, *operands)
+Function = Callable[..., Numbers]
+
+
+def prepare(op: Op) -> Function:
+    """Return what computes a pure operation from uniform scalars (0-d), lane-varying scalars (1-d) or tiles."""
+    return PURE[op.opcode](op)
 
 
 def _operand_dtype(op: Op) -> DType:
@@ -25,71 +29,73 @@ def _operand_dtype(op: Op) -> DType:
     return kind.dtype
 
 
-def _constant(op: Op) -> Numbers:
+def _constant(op: Op) -> Function:
     value: Any = op.attributes["value"]
-    return arithmetic.constant(value, tiles.dtype_of(op))
+    number = arithmetic.constant(value, tiles.dtype_of(op))
+    return lambda: number
 
 
-def _binary(op: Op, a: Numbers, b: Numbers) -> Numbers:
-    return arithmetic.binary(op.opcode, a, b, tiles.dtype_of(op))
+def _binary(op: Op) -> Function:
+    return partial(arithmetic.binary, op.opcode, dtype=tiles.dtype_of(op))
 
 
-def _unary(op: Op, a: Numbers) -> Numbers:
-    return arithmetic.unary(op.opcode, a, tiles.dtype_of(op))
+def _unary(op: Op) -> Function:
+    return partial(arithmetic.unary, op.opcode, dtype=tiles.dtype_of(op))
 
 
-def _fma(op: Op, a: Numbers, b: Numbers, c: Numbers) -> Numbers:
-    return fma(a, b, c, tiles.dtype_of(op))
+def _fma(op: Op) -> Function:
+    return partial(fma, dtype=tiles.dtype_of(op))
 
 
-def _compare(op: Op, a: Numbers, b: Numbers) -> Numbers:
-    return arithmetic.compare(str(op.attributes["predicate"]), a, b)
+def _compare(op: Op) -> Function:
+    return partial(arithmetic.compare, str(op.attributes["predicate"]))
 
 
-def _select(_: Op, condition: Numbers, yes: Numbers, no: Numbers) -> Numbers:
-    return np.where(condition, yes, no)
+def _select(_: Op) -> Function:
+    return np.where
 
 
-def _cast(op: Op, a: Numbers) -> Numbers:
-    return arithmetic.cast(a, tiles.dtype_of(op))
+def _cast(op: Op) -> Function:
+    return partial(arithmetic.cast, target=tiles.dtype_of(op))
 
 
-def _full(op: Op, a: Numbers) -> Numbers:
-    return np.full(tiles.shape_of(op), a, tiles.dtype_of(op).numpy)
+def _full(op: Op) -> Function:
+    return partial(np.full, tiles.shape_of(op), dtype=tiles.dtype_of(op).numpy)
 
 
-def _arange(op: Op, start: Numbers) -> Numbers:
-    return start + np.arange(tiles.shape_of(op)[0], dtype=np.int64)
+def _arange(op: Op) -> Function:
+    offsets = np.arange(tiles.shape_of(op)[0], dtype=np.int64)
+    return partial(np.add, offsets)
 
 
-def _broadcast(op: Op, a: Numbers) -> Numbers:
-    return np.broadcast_to(a, tiles.shape_of(op))
+def _broadcast(op: Op) -> Function:
+    return partial(np.broadcast_to, shape=tiles.shape_of(op))
 
 
-def _reshape(op: Op, a: Numbers) -> Numbers:
-    return np.reshape(a, tiles.shape_of(op))
+def _reshape(op: Op) -> Function:
+    return partial(np.reshape, shape=tiles.shape_of(op))
 
 
-def _transpose(op: Op, a: Numbers) -> Numbers:
+def _transpose(op: Op) -> Function:
     permutation: Any = op.attributes["permutation"]
-    return np.transpose(a, permutation)
+    return partial(np.transpose, axes=permutation)
 
 
-def _reduce(op: Op, a: Numbers) -> Numbers:
+def _reduce(op: Op) -> Function:
     axis: Any = op.attributes["axis"]
-    return tiles.reduce(a, str(op.attributes["kind"]), axis, tiles.dtype_of(op))
+    return partial(tiles.reduce, kind=str(op.attributes["kind"]), axis=axis, dtype=tiles.dtype_of(op))
 
 
-def _softmax(op: Op, a: Numbers) -> Numbers:
+def _softmax(op: Op) -> Function:
     axis: Any = op.attributes["axis"]
-    return tiles.softmax(a, axis, tiles.dtype_of(op))
+    return partial(tiles.softmax, axis=axis, dtype=tiles.dtype_of(op))
 
 
-def _dot(op: Op, a: Numbers, b: Numbers, acc: Numbers | None = None) -> Numbers:
-    return tiles.dot(a, b, acc, _operand_dtype(op), tiles.dtype_of(op))
+def _dot(op: Op) -> Function:
+    return partial(tiles.dot, operand=_operand_dtype(op), result=tiles.dtype_of(op))
 
 
-PURE: Final[dict[str, Callable[..., Numbers]]] = {
+PURE: Final[dict[str, Callable[[Op], Function]]] = {
     "const": _constant,
     **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(UNARY, _unary),

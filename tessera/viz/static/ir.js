@@ -532,11 +532,22 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   };
 
-  for (const root of document.querySelectorAll(".tsr-ir:not([data-ready])")) {
-    const data = root.querySelector(".tsr-data");
-    if (!data) continue;
-    root.dataset.ready = "1";
-    new View(root, JSON.parse(data.textContent));
-    follow(root);
+  // Large data come packed: deflated, in base64.
+  const unpack = async (node) => {
+    if (!("packed" in node.dataset)) return JSON.parse(node.textContent);
+    const bytes = Uint8Array.from(atob(node.textContent), (char) => char.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+
+  for (const root of document.querySelectorAll(".tsr-ir:not([data-found])")) {
+    const node = root.querySelector(".tsr-data");
+    if (!node) continue;
+    root.dataset.found = "1";
+    unpack(node).then((data) => {
+      new View(root, data);
+      follow(root);
+      root.dataset.ready = "1";
+    });
   }
 })();

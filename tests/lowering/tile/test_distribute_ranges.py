@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support import programs
 from support.builder import Builder
@@ -193,6 +195,34 @@ def test_group_numbers_come_from_the_loop():
     module = lowered(program, DistributeRanges())
     made = [op for op in kernel(module).regions[0].blocks[0].operations if op.operation.name == "tessera.id"]
     assert [identities(op.location) for op in made] == [(loop,)]
+
+
+@st.composite
+def accesses(draw):
+    """Where one access of `y` (f32[n]) lies: a factor of the index, an offset, an extent, whether it writes."""
+    return draw(
+        st.tuples(st.sampled_from([1, 1, 1, 2]), st.integers(-1, 3), st.integers(1, 3), st.sampled_from("rrww"))
+    )
+
+
+@settings(max_examples=40)
+@given(st.lists(accesses(), min_size=1, max_size=3), st.integers(2, 6), st.integers(0, 20))
+def test_spread_iterations_do_not_depend_on_their_order(chosen, step, extent):
+    b = Builder("random")
+    y = b.array("y", f32, "n", mutable=True)
+    with b.loop(b.const(0), b.dim("n"), b.const(step), kind="tile", names=("t",)) as loop:
+        total = b.const(1.0, f32)
+        for factor, offset, length, kind in chosen:
+            at = b.value("add", b.value("mul", loop.index, b.const(factor)), b.const(offset))
+            if kind == "r":
+                total = b.value("add", total, b.reduce(b.load(y, [at], [length])))
+            else:
+                b.store(y, b.full(total, length), [at], [length])
+    before = np.arange(extent, dtype=np.float32)
+    after = before.copy()
+    run(lowered(b.program(), Simplify()), {"n": extent}, before)
+    run(lowered(b.program(), Simplify(), DistributeRanges()), {"n": extent}, after)
+    np.testing.assert_array_equal(after, before)
 
 
 def test_same_module_as_before_when_nothing_fits():

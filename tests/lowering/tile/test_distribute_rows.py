@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support import programs
 from support.builder import Builder
@@ -177,6 +179,42 @@ def test_a_written_array_is_read_in_the_same_rows_only():
 
     assert ranges(program(0), ROWS) == ((32, 8),)
     assert ranges(program(1), ROWS) is None
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from("ldtbrsw"), st.integers(0, 7)), min_size=1, max_size=7), st.sampled_from([5, 8])
+)
+def test_random_statements_do_not_depend_on_the_order_of_groups(steps, rows):
+    b = Builder("random")
+    x, y = b.array("x", f32, 16, 16), b.array("y", f32, 16, 16, mutable=True)
+    zero, shape = b.const(0), (16, 16)
+    values = [b.load(x, [zero, zero], shape)]
+    for kind, number in steps:
+        value = values[number % len(values)]
+        if kind == "l":
+            values.append(b.load(y, [zero, zero], shape))
+        elif kind == "d":
+            values.append(b.value("min", b.dot(values[-1], value), b.full(b.const(9.0, f32), *shape)))
+        elif kind == "t":
+            values.append(b.transpose(value, 1, 0))
+        elif kind == "b":
+            values.append(b.value("sub", values[-1], value))
+        elif kind == "r":
+            total = b.reduce(value, "max", number % 2)
+            kept = b.reshape(total, 1, 16) if number % 2 == 0 else b.reshape(total, 16, 1)
+            values.append(b.broadcast(kept, *shape))
+        elif kind == "s":
+            values.append(b.select(b.compare("lt", value, values[-1]), value, values[-1]))
+        else:
+            b.store(y, value, [zero, zero], shape)
+    b.store(y, values[-1], [zero, zero], shape)
+    program = b.program(rows=rows)
+    first, before = whole(*shape), whole(*shape)
+    after = before.copy()
+    run(lowered(program), {}, first, before)
+    run(lowered(program, Simplify(), DistributeRows()), {}, first, after)
+    np.testing.assert_array_equal(after, before)
 
 
 def test_rows_past_the_end_must_be_masked():

@@ -4,7 +4,7 @@ import numpy as np
 
 from support.builder import Builder
 from tessera.core.dtypes import f32, i64
-from tessera.core.program.program import Value
+from tessera.core.program.program import Op, Value
 from tessera.core.program.types import Scalar, Shared
 from tessera.runtime.interpret.findings import GROUP
 from tessera.runtime.interpret.geometry import Geometry, Window
@@ -40,8 +40,8 @@ def test_agents() -> None:
 
 def test_varying_and_spread() -> None:
     s = state()
-    assert s.is_varying([SCALAR])
-    assert not s.is_varying([Value(Scalar(i64))])
+    assert s.is_varying(Op("neg", (SCALAR,)))
+    assert not s.is_varying(Op("neg", (Value(Scalar(i64)),)))
     assert s.per_lane(np.int64(3)).tolist() == [3, 3, 3, 3]
     assert s.per_lane(np.arange(4)).tolist() == [0, 1, 2, 3]
 

@@ -20,7 +20,7 @@ def random(*shape: int, dtype: DType = f32) -> np.ndarray:
 @pytest.mark.parametrize(("operand", "working"), [(f32, f32), (f64, f64), (f16, f32), (bf16, f32)], ids=str)
 def test_dot_is_a_chain_of_fused_steps_in_k_order(operand: DType, working: DType) -> None:
     a, b, acc = random(3, 7, dtype=operand), random(7, 5, dtype=operand), random(3, 5, dtype=working)
-    result = dot(a, b, acc, operand, working)
+    result = dot(a, b, acc, operand=operand, result=working)
     for m in range(3):
         for n in range(5):
             total = acc[m, n]
@@ -35,14 +35,14 @@ def test_dot_fuses() -> None:
     # The product 1 + 2^-11 + 2^-24 loses its last bit unless the step is fused.
     a = np.array([[1.0, 1 + 2.0**-12]], np.float32)
     b = np.array([[-1.0], [1 + 2.0**-12]], np.float32)
-    assert float(dot(a, b, None, f32, f32)[0, 0]) == 2.0**-11 + 2.0**-24
+    assert float(dot(a, b, None, operand=f32, result=f32)[0, 0]) == 2.0**-11 + 2.0**-24
 
 
 def test_dot_of_bf16_far_out_of_range_of_f32() -> None:
     def one(a: float, b: float, acc: float) -> float:
         sides = np.array([[a]], ml_dtypes.bfloat16), np.array([[b]], ml_dtypes.bfloat16)
         with np.errstate(all="ignore"):
-            return float(dot(*sides, np.array([[acc]], np.float32), bf16, f32)[0, 0])
+            return float(dot(*sides, np.array([[acc]], np.float32), operand=bf16, result=f32)[0, 0])
 
     assert one(2.0**100, 2.0**100, 1.0) == np.inf
     # The product alone would be infinite.
@@ -53,11 +53,13 @@ def test_dot_of_bf16_far_out_of_range_of_f32() -> None:
 
 def test_dot_rounds_to_the_result_type_once_and_integers_wrap() -> None:
     a, b = random(4, 9, dtype=f16), random(9, 4, dtype=f16)
-    assert np.array_equal(dot(a, b, None, f16, f16), dot(a, b, None, f16, f32).astype(np.float16))
+    assert np.array_equal(
+        dot(a, b, None, operand=f16, result=f16), dot(a, b, None, operand=f16, result=f32).astype(np.float16)
+    )
     x, y = np.full((2, 3), 100, np.int8), np.full((3, 2), 100, np.int8)
-    assert dot(x, y, None, i8, i32).tolist() == [[30000, 30000]] * 2
-    assert dot(x, y, np.full((2, 2), 1, np.int32), i8, i32).tolist() == [[30001, 30001]] * 2
-    assert dot(x, y, None, i8, i8).tolist() == [[48, 48]] * 2
+    assert dot(x, y, None, operand=i8, result=i32).tolist() == [[30000, 30000]] * 2
+    assert dot(x, y, np.full((2, 2), 1, np.int32), operand=i8, result=i32).tolist() == [[30001, 30001]] * 2
+    assert dot(x, y, None, operand=i8, result=i8).tolist() == [[48, 48]] * 2
 
 
 def test_reduce_sums_with_the_fixed_association() -> None:
@@ -99,4 +101,4 @@ def test_softmax_is_e_times_the_inverse_sum() -> None:
 def test_dot_of_small_integers_is_numpys(m: int, k: int, n: int) -> None:
     random = np.random.default_rng(m * 25 + k * 5 + n)
     a, b = random.integers(-9, 9, (m, k)), random.integers(-9, 9, (k, n))
-    assert np.array_equal(dot(a.astype(np.float32), b.astype(np.float32), None, f32, f32), a @ b)
+    assert np.array_equal(dot(a.astype(np.float32), b.astype(np.float32), None, operand=f32, result=f32), a @ b)

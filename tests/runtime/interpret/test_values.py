@@ -7,7 +7,7 @@ from tessera.core.dtypes import f16, f32, i64
 from tessera.core.program.program import Value
 from tessera.core.program.spec import SPEC
 from tessera.core.program.types import Scalar, Tile
-from tessera.runtime.interpret.values import PURE, evaluate
+from tessera.runtime.interpret.values import PURE, prepare
 
 
 def test_the_table_covers_the_specification() -> None:
@@ -16,7 +16,7 @@ def test_the_table_covers_the_specification() -> None:
 
 
 def last(b: Builder, *operands: np.ndarray) -> np.ndarray:
-    return np.asarray(evaluate(b.blocks[0][-1], operands))
+    return np.asarray(prepare(b.blocks[0][-1])(*operands))
 
 
 def test_shapes() -> None:

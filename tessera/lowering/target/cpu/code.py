@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
@@ -14,6 +14,9 @@ from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.kernel import Kernel
 from tessera.lowering.target.cpu.shapes import Shape, Shapes
 from tessera.lowering.target.cpu.vectors import Lane, Linear, Prefix, Scalar, Scope, Vector, Vectors
+
+HALVES: Final = ("f16", "bf16")
+"""Kept as i16 between operations: what LLVM does to vectors of them is slow, or needs functions nobody has."""
 
 
 @dataclass(slots=True)
@@ -100,9 +103,28 @@ class Code:
         return self.vectors.vector(self.lane(value))
 
     def element(self, value: Any) -> str:
-        """The text of a Tile IR scalar's type; pointers stand for memories."""
+        """The type, as text, of the target values of a Tile IR scalar: memories are pointers, 16-bit floats bits."""
         kind = value.type
-        return "!llvm.ptr" if isinstance(kind, ir.MemRefType) else self.vectors.text(kind)
+        if isinstance(kind, ir.MemRefType):
+            return "!llvm.ptr"
+        text = self.vectors.text(kind)
+        return "i16" if text in HALVES else text
+
+    def to_bits(self, value: Any) -> Any:
+        """A target value, 16-bit floats (scalar or vector) as their bits."""
+        return self._recast(value, HALVES, "i16")
+
+    def from_bits(self, value: Any, kind: Any) -> Any:
+        """The bits of a float of the Tile IR type `kind` as that float; any other target value as it is."""
+        text = self.vectors.text(kind)
+        return self._recast(value, ("i16",), text) if text in HALVES else value
+
+    def _recast(self, value: Any, sources: tuple[str, ...], element: str) -> Any:
+        kind = value.type
+        wide = isinstance(kind, ir.VectorType)
+        if self.vectors.text(ir.VectorType(kind).element_type if wide else kind) not in sources:
+            return value
+        return self.emit.value("arith.bitcast", [value], self.vectors.wide(element) if wide else element)
 
     def shaped(self, lane: Lane, shape: Shape) -> Any:
         """The one target value that carries `lane` through control flow, for a value of shape `shape`."""

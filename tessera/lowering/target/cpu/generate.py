@@ -26,7 +26,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     With `observe`, the listings `target`, `llvm` (optimized) and `asm` come along.  Raises `CompilerCrash` when MLIR
     or LLVM refuses what we made, which is our fault.
     """
-    made = to_cpu(module, program)
+    made = to_cpu(module, program, target.features or host_target().features)
     verify(made.module, "to-cpu")
     listings: list[Listing] = [listing_of_mlir(made.module, "target", "")] if observe else []
     try:

@@ -13,6 +13,7 @@ from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.control import Control
 from tessera.lowering.target.cpu.divergent import Divergent
 from tessera.lowering.target.cpu.facts import Facts, touched
+from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.regions import Regions
 from tessera.lowering.target.cpu.shapes import elementwise
 from tessera.lowering.target.cpu.stretch import Stretches
@@ -34,7 +35,7 @@ class GroupTiles:
 
     def scalar(self, value: Any) -> Any:
         """The target scalar of a uniform Tile IR scalar."""
-        return self._code.scalar(value)
+        return self._code.from_bits(self._code.scalar(value), value.type)
 
     def array(self, value: Any) -> ArrayRef:
         """The array or shared buffer behind a Tile IR memref."""
@@ -46,18 +47,18 @@ class GroupTiles:
 
     def set_scalar(self, value: Any, scalar: Any) -> None:
         """Define a rank-0 result of a tile operation."""
-        self._code.define(value, Scalar(scalar))
+        self._code.define(value, Scalar(self._code.to_bits(scalar)))
 
 
 class Group:
     """Emits the body of a kernel for one group."""
 
-    def __init__(self, code: Code, facts: Facts) -> None:
+    def __init__(self, code: Code, facts: Facts, machine: Machine) -> None:
         self._code = code
         self._facts = facts
         self._control = Control(code)
         self._stretches = Stretches(code, self._control, facts)
-        self._tiles = TileLowering(GroupTiles(code))
+        self._tiles = TileLowering(GroupTiles(code), machine)
         parts = (code, self._control, self._stretches, self._tiles, self.block)
         self._uniform_regions, self._divergent_regions = Regions(*parts), Divergent(*parts)
 

@@ -10,14 +10,17 @@ from tessera.core.artifact import Slot
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
-from tessera.core.tile.types import element, stored
+from tessera.core.tile.types import stored
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.flow import Flow
+from tessera.lowering.target.cpu.processor import Processor
 from tessera.lowering.target.cpu.vectors import Vectors
 
 _SIGNATURE: Final = "!llvm.func<i32 (ptr, i64, i64, ptr, ptr)>"
 _WORD: Final = 8
+_HALF: Final = 16
+"""Bits of the floats that are kept as integers."""
 
 
 class Kernel:
@@ -26,8 +29,9 @@ class Kernel:
     `slots` lists what the entry point expects; `scratch_bytes` grows as scratch memory is asked for.
     """
 
-    def __init__(self, program: Program, module: Any, location: Any) -> None:
+    def __init__(self, program: Program, module: Any, location: Any, processor: Processor) -> None:
         self.program = program
+        self.processor = processor
         self.emit = Emitter(module.body, location)
         self.entry = entry_name(program.name)
         self.slots: list[Slot] = []
@@ -85,9 +89,9 @@ class Kernel:
             if isinstance(kind, Array):
                 self.arguments.append(self._array(number, kind))
             elif isinstance(kind, Scalar):
-                memory = stored(kind.dtype)
+                memory = f"i{kind.dtype.bits}" if kind.dtype.bits == _HALF else stored(kind.dtype)
                 value = self.slot(Slot("scalar", parameter=number), memory)
-                self.arguments.append(self.to_bool(value) if memory != element(kind.dtype) else value)
+                self.arguments.append(self.to_bool(value) if kind.dtype.kind == "bool" else value)
 
     def _array(self, number: int, kind: Array) -> ArrayRef:
         pointer = self.slot(Slot("pointer", parameter=number), "!llvm.ptr")

@@ -6,8 +6,8 @@ from typing import Any, Final
 from tessera.lowering.target.cpu.code import Code
 from tessera.lowering.target.cpu.elementwise import emit_elementwise
 from tessera.lowering.target.cpu.shapes import LANES
-from tessera.lowering.target.cpu.tree import Node, is_memory
-from tessera.lowering.target.cpu.vectors import Lane, Linear, Prefix, Scalar, Vector
+from tessera.lowering.target.cpu.tree import Node
+from tessera.lowering.target.cpu.vectors import Lane, Linear, Prefix, Scalar
 
 # signed comparisons of base + lane with a bound: (the bound itself is below it, the result is negated)
 _ORDER: Final = {2: (False, False), 3: (True, False), 4: (True, True), 5: (False, True)}
@@ -23,10 +23,9 @@ def arithmetic(code: Code, node: Node) -> None:
 
 def _general(code: Code, node: Node) -> Lane:
     shape = code.shape(node.results[0])
-    if shape.kind == "varying":
-        return Vector(emit_elementwise(code.emit, node.op, [code.vector(v) for v in node.operands], LANES))
-    value = emit_elementwise(code.emit, node.op, [code.scalar(v) for v in node.operands], 0)
-    return Linear(value, shape.stride) if shape.stride else Scalar(value)
+    widen, lanes = (code.vector, LANES) if shape.kind == "varying" else (code.scalar, 0)
+    operands = [code.from_bits(widen(v), v.type) for v in node.operands]
+    return code.lane_of(code.to_bits(emit_elementwise(code.emit, node.op, operands, lanes)), shape)
 
 
 def below(code: Code, base: Any, bound: Any, *, safe: bool, negated: bool = False) -> Prefix:
@@ -53,9 +52,11 @@ def saturating(code: Code, name: str, a: Any, b: Any) -> Any:
 def _constant(code: Code, node: Node) -> Lane:
     attribute, kind = node.op.attributes["value"], node.results[0].type
     key = (str(attribute), code.vectors.text(kind))
-    return Scalar(
-        code.vectors.at_top(key, lambda: code.emit.value("arith.constant", (), kind, {"value": attribute}))
-    )
+
+    def make() -> Any:
+        return code.to_bits(code.emit.value("arith.constant", (), kind, {"value": attribute}))
+
+    return Scalar(code.vectors.at_top(key, make))
 
 
 def _compare(code: Code, node: Node) -> Lane | None:
@@ -86,14 +87,9 @@ def _select(code: Code, node: Node) -> Lane | None:
     if condition.known is not None:
         return code.lane(node.operands[1 if condition.known else 2])
     shape = code.shape(node.results[0])
-    if condition.scalar and shape.kind == "varying":
-        yes, no = (code.vector(v) for v in node.operands[1:])
-        return Vector(code.vectors.select(code.scalar(node.operands[0]), yes, no))
-    if is_memory(node.results[0]):
-        widen = code.vector if shape.kind == "varying" else code.scalar
-        made = code.vectors.select(*(widen(v) for v in node.operands))
-        return Vector(made) if shape.kind == "varying" else Scalar(made)
-    return None
+    widen = code.vector if shape.kind == "varying" else code.scalar
+    chosen = code.scalar(node.operands[0]) if condition.scalar else code.vector(node.operands[0])
+    return code.lane_of(code.vectors.select(chosen, *(widen(v) for v in node.operands[1:])), shape)
 
 
 def _and(code: Code, node: Node) -> Lane | None:

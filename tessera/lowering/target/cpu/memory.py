@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.mlir import ir
+from tessera.lowering.target.cpu.access import Access
 from tessera.lowering.target.cpu.code import Code
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.lanes import below
@@ -266,7 +267,7 @@ def in_memory(element: str) -> tuple[str, int]:
     """The type and size in bytes of an element of this type in memory."""
     if element == "i1":
         return "i8", 1
-    return element, int(element.lstrip("bfi")) // 8
+    return element, int(element.lstrip("fi")) // 8
 
 
 def _load_scalar(code: Code, place: Place, element: str) -> Any:
@@ -287,60 +288,48 @@ def _load_scalar(code: Code, place: Place, element: str) -> Any:
 
 def load_lanes(code: Code, place: Place, element: str) -> Any:
     """What every lane reads, as a vector; 0 in lanes that read nothing."""
-    kernel, vectors = code.kernel, code.vectors
+    kernel = code.kernel
     stored, size = in_memory(element)
-    kind = vectors.wide(stored)
-    zero = vectors.constant(0, kind)
-    if place.contiguous:
+    access = Access(code, kernel.processor, stored, size)
+    if not place.contiguous:
+        value = access.gather(_addresses(code, place, stored), place.mask)
+    else:
         address = kernel.element(place.pointer, place.base, stored)
-
-        def masked() -> Any:
-            operands = [address, vectors.bits(place.mask), zero]
-            return vectors.op("llvm.intr.masked.load", operands, kind, _aligned(size))
-
-        if place.mask.all:
-            value = kernel.load(address, kind, size)
-        elif place.full is None:
-            value = masked()
+        if place.full is None:
+            value = access.load(address, place.mask)
         else:
             (value,) = kernel.flow.branch(
-                place.full, lambda: [kernel.load(address, kind, size)], lambda: [masked()], [kind]
+                place.full,
+                lambda: [access.load(address, ALL)],
+                lambda: [access.load(address, place.mask)],
+                [access.kind],
             )
-    else:
-        addresses, bits = _addresses(code, place, stored), vectors.bits(place.mask)
-        if size < 4:  # no such gather: lanes that read nothing read a zero, which spares 32 branches
-            addresses = vectors.select(bits, addresses, vectors.splat(_zeros(code)))
-            bits = vectors.constant(1, vectors.wide("i1"))
-        value = vectors.op("llvm.intr.masked.gather", [addresses, bits, zero], kind, _aligned(size))
     return kernel.to_bool(value) if element == "i1" else value
 
 
 def store_lanes(code: Code, place: Place, value: Any, element: str) -> None:
     """Write a vector, every active lane to its own place."""
-    kernel, vectors = code.kernel, code.vectors
+    kernel = code.kernel
     stored, size = in_memory(element)
+    access = Access(code, kernel.processor, stored, size)
     value = kernel.to_byte(value) if element == "i1" else value
     if not place.contiguous:
-        operands = [value, _addresses(code, place, stored), vectors.bits(place.mask)]
-        code.emit.create("llvm.intr.masked.scatter", operands, (), _aligned(size))
+        access.scatter(value, _addresses(code, place, stored), place.mask)
         return
     address = kernel.element(place.pointer, place.base, stored)
 
-    def plain() -> Sequence[Any]:
-        kernel.store(value, address, size)
-        return []
+    def under(mask: Mask) -> Callable[[], Sequence[Any]]:
+        def emit() -> Sequence[Any]:
+            with code.scope():
+                access.store(value, address, mask)
+            return []
 
-    def masked() -> Sequence[Any]:
-        operands = [value, address, vectors.bits(place.mask)]
-        code.emit.create("llvm.intr.masked.store", operands, (), _aligned(size))
-        return []
+        return emit
 
-    if place.mask.all:
-        plain()
-    elif place.full is None:
-        masked()
+    if place.full is None:
+        under(place.mask)()
     else:
-        kernel.flow.branch(place.full, plain, masked)
+        kernel.flow.branch(place.full, under(ALL), under(place.mask))
 
 
 def _store_shared(code: Code, place: Place, lane: Lane, element: str, mask: Mask) -> None:
@@ -387,15 +376,3 @@ def _addresses(code: Code, place: Place, stored: str) -> Any:
     if place.narrow:
         offsets = vectors.op("arith.trunci", [offsets], vectors.wide("i32"))
     return code.kernel.element(place.pointer, offsets, stored)
-
-
-def _zeros(code: Code) -> Any:
-    """Address of eight bytes of zero in the thread's scratch memory."""
-    kernel = code.kernel
-    address = kernel.scratch(8, 8)
-    kernel.store(code.vectors.constant(0, "i64"), address, 8)
-    return address
-
-
-def _aligned(size: int) -> dict[str, Any]:
-    return {"alignment": f"{size} : i32"}

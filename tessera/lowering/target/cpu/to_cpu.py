@@ -17,6 +17,8 @@ from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.facts import Facts
 from tessera.lowering.target.cpu.group import Group
 from tessera.lowering.target.cpu.kernel import Kernel
+from tessera.lowering.target.cpu.machine import Machine
+from tessera.lowering.target.cpu.processor import Processor
 from tessera.lowering.target.cpu.shapes import Shapes
 from tessera.lowering.target.cpu.stretch import LANES_PER_GROUP
 from tessera.lowering.target.cpu.tree import Node, Tree, read_function
@@ -36,17 +38,20 @@ class TargetModule:
     bounded: bool
 
 
-def to_cpu(module: Any, program: Program) -> TargetModule:
-    """Lower the one function of a Tile IR module; the module itself is left as it is."""
+def to_cpu(module: Any, program: Program, features: str = "") -> TargetModule:
+    """Lower the one function of a Tile IR module for a processor with these features (LLVM's string).
+
+    The module itself is left as it is.
+    """
     function = next(iter(module.body.operations)).operation
     body = read_function(function)
     target = ir.Module.create(loc=place(program.span))
-    kernel = Kernel(program, target, place(program.span))
+    kernel = Kernel(program, target, place(program.span), Processor.from_features(features))
     shapes = Shapes(body, program.group)
     code = Code(kernel, shapes, program.group)
     _bind(code, body)
     rule = launch_rule(function, program, LANES_PER_GROUP)
-    _groups(code, body, rule, Facts(body, shapes))
+    _groups(code, body, rule, Group(code, Facts(body, shapes), Machine.from_features(features)))
     kernel.close()
     return TargetModule(
         target,
@@ -80,16 +85,16 @@ def _bytes(code: Code, kind: Any) -> int:
     return count
 
 
-def _groups(code: Code, body: Tree, rule: LaunchRule, facts: Facts) -> None:
+def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group) -> None:
     """The loop over groups; each starts with its place in the grid."""
     kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
     lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
     extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if code.group is not None else ()
 
-    def inside(group: Any) -> list[Any]:
+    def inside(number: Any) -> list[Any]:
         with code.scope():
-            code.position = Position(group, _coordinates(code, body, group, extents), extents, lanes=lanes)
-            Group(code, facts).body(body)
+            code.position = Position(number, _coordinates(code, body, number, extents), extents, lanes=lanes)
+            group.body(body)
         return []
 
     one = vectors.constant(1, "i64")

@@ -4,8 +4,12 @@
 The results depend on the operand alone (never on the lane, the length or the machine).  Errors in units in the last
 place (ulp), measured by `tests/lowering/target/cpu/test_vector_math.py`:
 
-    exp, exp2, log, log2    1 (f32), 1 (f64)
-    sqrt, floor, ceil, abs  0: rounded once
+    exp, exp2, log          1
+    log2                    2
+    sin, cos                1 (f32), 2 (f64), for arguments of any size
+    tanh, erf               2
+    pow                     1
+    sqrt, floor, ceil, abs  rounded once
     rsqrt                   1 / sqrt(x), each rounded once
 """
 
@@ -16,12 +20,20 @@ from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.functions.algebra import Algebra, shaped
 from tessera.lowering.target.cpu.functions.exponential import exp, exp2, log, log2
 from tessera.lowering.target.cpu.functions.half import lanes_and_element, narrow, widen
+from tessera.lowering.target.cpu.functions.power import power
+from tessera.lowering.target.cpu.functions.saturating import erf, tanh
+from tessera.lowering.target.cpu.functions.trigonometric import cos, sin
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "exp": exp,
     "exp2": exp2,
     "log": log,
     "log2": log2,
+    "sin": sin,
+    "cos": cos,
+    "tanh": tanh,
+    "erf": erf,
+    "pow": power,
     "sqrt": lambda k, x: k.op("math.sqrt", x),
     "rsqrt": lambda k, x: k.div(k.constant(1.0), k.op("math.sqrt", x)),
     "floor": lambda k, x: k.op("math.floor", x),

@@ -33,6 +33,8 @@ from tessera.lowering.target.llvm_ir import to_llvm_text
 from tessera.lowering.target.result import TargetCode
 
 DEFAULT_ARCHITECTURE: Final = "sm_90a"
+# One constant for each number, before anybody reads the Target IR.
+_TIDY: Final = "builtin.module(canonicalize,cse)"
 _PIPELINE: Final = (
     "builtin.module(convert-scf-to-cf,convert-nvvm-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
     "canonicalize,cse,reconcile-unrealized-casts,"
@@ -122,10 +124,7 @@ def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniform
     frame.begin()
     lower(frame, facts, function)
     frame.finish(body, kernel)
-    try:
-        module.operation.verify()
-    except ir.MLIRError as error:
-        raise crash(error, "to-cuda") from error
+    _run(_TIDY, module, "to-cuda")
     return _Lowered(module, frame, entry_name)
 
 
@@ -146,14 +145,19 @@ def _lanes(function: Any, program: Program) -> int:
     return min(DEFAULT_LANES, max(WARP, 1 << (largest - 1).bit_length()))
 
 
+def _run(pipeline: str, module: Any, stage: str) -> None:
+    """Run upstream passes, verifying before and between them."""
+    try:
+        module.operation.verify()
+        passmanager.PassManager.parse(pipeline).run(module.operation)
+    except ir.MLIRError as error:
+        raise crash(error, stage) from error
+
+
 def _to_llvm(module: Any, program: Program) -> str:
     """LLVM IR text of the kernel."""
     without_fusions(module)
-    manager = passmanager.PassManager.parse(_PIPELINE)
-    try:
-        manager.run(module.operation)
-    except ir.MLIRError as error:
-        raise crash(error, "cuda-to-llvm") from error
+    _run(_PIPELINE, module, "cuda-to-llvm")
     container = next((op.operation for op in module.body.operations if op.operation.name == "gpu.module"), None)
     if container is None:
         message = "the GPU code vanished on the way to LLVM"

@@ -72,19 +72,32 @@ class Sync:
         if size >= lanes:
             self.barrier(divergent=divergent)
         elif size <= WARP:
-            build.create("nvvm.bar.warp.sync", [self._segment(size)])
+            mask = self._segment(size)
+            if self.frame.whole_launch and self.active is not None:
+                mask = build.value("arith.andi", [mask, self.active], "i32")
+            build.create("nvvm.bar.warp.sync", [mask])
         else:
             groups = -(-lanes // size)
             if groups > _NAMED_BARRIERS:
                 message = f"{groups} cooperative groups of {size} lanes; a GPU block can name {_NAMED_BARRIERS}"
                 raise NotOnCuda(message, hint="use larger cooperative groups, or fewer lanes in `tile[...]`")
             number = build.divide(self.frame.tid, size)
-            # The last group may be short; a barrier counts whole warps.
-            left = build.sub(-(-lanes // WARP) * WARP, build.mul(number, size))
-            count = build.word(size) if lanes % size == 0 else build.to_word(build.minimum(left, size))
-            operands = [build.to_word(build.add(number, 1)), count]
-            attributes = {"operandSegmentSizes": "array<i32: 1, 1>", "aligned": "false" if divergent else "true"}
+            operands = [build.to_word(build.add(number, 1)), self._arrivals(number, size)]
+            some = divergent or self.frame.whole_launch
+            attributes = {"operandSegmentSizes": "array<i32: 1, 1>", "aligned": "false" if some else "true"}
             build.create("nvvm.barrier", operands, attributes=attributes)
+
+    def _arrivals(self, number: Any, size: int) -> Any:
+        """An i32: how many lanes arrive at the barrier of cooperative group `number`, counted in whole warps."""
+        build, lanes = self.build, self.frame.block_lanes
+        if lanes % size == 0 and not self.frame.whole_launch:
+            return build.word(size)
+        present: Any = lanes
+        if self.frame.whole_launch:  # the last block may be short
+            rest = build.sub(self.frame.lanes_in_launch, build.mul(self.frame.block, lanes))
+            present = build.minimum(rest, lanes)
+        whole = build.mul(build.divide(build.add(present, WARP - 1), WARP), WARP)
+        return build.to_word(build.minimum(build.sub(whole, build.mul(number, size)), size))
 
     # -- masks -------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,15 @@ import math
 from typing import Any, Final
 
 from tessera.lowering.target.cpu.functions.algebra import Algebra
+from tessera.lowering.target.cpu.functions.double import (
+    Pair,
+    add_pairs,
+    add_to_pair,
+    multiply_by,
+    multiply_pair,
+    product_exactly,
+    sum_ordered,
+)
 
 # e^r = 1 + r + r^2 * p(r) on |r| <= ln(2) / 2.
 _EXP: Final = {
@@ -33,6 +42,14 @@ _LOG32: Final = (
     0.14219552745897587737, -0.12405588114432378932, 0.11888159038863626874, -0.11675654553892556513,
     0.067466497883637591889,
 )  # fmt: skip
+# log((1 + s) / (1 - s)) = 2 * s + s^3 * p(s^2), for f64.
+_LOG64: Final = (
+    0.6666666666666735, 0.3999999999941109, 0.2857142874326311, 0.22222198475955818, 0.1818356974074909,
+    0.1531390323655765, 0.14797507691872633,
+)  # fmt: skip
+_TWO_THIRDS: Final = (2.0 / 3.0, 3.700743415417188e-17)
+_LOG64_REST: Final = _LOG64[0] - 2.0 / 3.0
+_LOG2_E: Final = (1.4426950408889634, 2.0355273740931033e-17)
 # ln(2) in two parts; the first has so few bits that its product with an exponent is exact.
 _LN2: Final = {32: (0.693359375, -2.12194440054690583e-4), 64: (6.93147180369123816490e-01, 1.90821492927058770002e-10)}
 
@@ -49,12 +66,14 @@ def exp(k: Algebra, x: Any) -> Any:
     return _scale(k, p, biased)
 
 
-def exp2(k: Algebra, x: Any) -> Any:
-    """2^x, within 1 ulp; exact for integers."""
+def exp2(k: Algebra, x: Any, small: Any = None) -> Any:
+    """2^(x + small), within 1 ulp; exact for integers.  `small` (or nothing) is below half a unit in x's last place."""
     low, high = (-151.0, 129.0) if k.bits == 32 else (-1076.0, 1025.0)
     x = _clamp(k, x, low, high)
     biased, n = _nearest(k, x, 1.0)
-    p = k.polynomial(k.sub(x, n), (1.0, *_EXP2[k.bits]))
+    r = k.sub(x, n)
+    r = r if small is None else k.add(r, small)
+    p = k.polynomial(r, (1.0, *_EXP2[k.bits]))
     return _scale(k, p, biased)
 
 
@@ -75,6 +94,28 @@ def log2(k: Algebra, x: Any) -> Any:
     c = k.constant(math.log2(math.e) - 1.0)
     r = k.fma(tail, c, k.mul(f, c))
     return _log_edges(k, x, k.add(k.add(k.add(r, tail), f), e))
+
+
+def log2_pair(k: Algebra, x: Any) -> Pair:
+    """The logarithm to base 2 of positive finite f64 numbers, to about 2^-62 of its size."""
+    e, f = _split(k, x)
+    # s = f / (2 + f) with its error: the logarithm is 2 * s + s^3 * p(s^2).
+    base = sum_ordered(k, k.constant(2.0), f)
+    s = k.div(f, base.high)
+    rest = k.fma(k.neg(s), base.low, k.fma(k.neg(s), base.high, f))
+    low = k.div(rest, base.high)
+    z = k.mul(s, s)
+    # Of the cubic term, 2/3 * s^3, the rounding errors count too.
+    square = product_exactly(k, s, s)
+    square = Pair(square.high, k.fma(k.add(s, s), low, square.low))
+    cubic = multiply_by(k, multiply_pair(k, square, s), _TWO_THIRDS)
+    tail = k.mul(k.mul(k.mul(z, z), s), k.polynomial(z, _LOG64[1:]))
+    # Coefficients after the first are fitted together with it: what it misses of 2/3 goes with them.
+    tail = k.fma(k.mul(z, s), k.constant(_LOG64_REST), tail)
+    total = add_pairs(k, Pair(k.add(s, s), k.add(low, low)), cubic)
+    total = add_to_pair(k, total, tail)
+    total = multiply_by(k, total, _LOG2_E)
+    return add_pairs(k, Pair(e, k.constant(0.0)), total)
 
 
 def _clamp(k: Algebra, x: Any, low: float, high: float) -> Any:
@@ -139,7 +180,12 @@ def _log1p_tail(k: Algebra, f: Any) -> Any:
     if k.bits == 32:
         p = k.polynomial(f, _LOG32)
         return k.fma(k.constant(-0.5), square, k.mul(k.mul(p, f), square))
-    raise NotImplementedError
+    # log(1 + f) = 2 * s + r with s = f / (2 + f), and 2 * s = f - f^2 / 2 + s * f^2 / 2.
+    half = k.mul(k.constant(0.5), square)
+    s = k.div(f, k.add(k.constant(2.0), f))
+    z = k.mul(s, s)
+    r = k.mul(z, k.polynomial(z, _LOG64))
+    return k.sub(k.mul(s, k.add(half, r)), half)
 
 
 def _log_edges(k: Algebra, x: Any, result: Any) -> Any:

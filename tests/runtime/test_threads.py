@@ -1,0 +1,156 @@
+"""Jobs on threads: every group once, failures and interrupts, and the pool afterwards."""
+
+import ctypes
+import os
+import signal
+import threading
+import time
+import weakref
+
+import pytest
+
+from tessera.core.settings import overridden
+from tessera.runtime.threads import ALIGNMENT, Job, Pool, chunk_size, pool, scratch
+
+
+class Recorder:
+    """An entry point that remembers its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, int]] = []
+        self.threads: set[int] = set()
+        self.scratch: set[int] = set()
+
+    def __call__(self, slots: bytes, first: int, past: int, memory: int, cancel: int) -> int:
+        self.calls.append((first, past))
+        self.threads.add(threading.get_ident())
+        self.scratch.add(memory)
+        return 0
+
+
+def until_cancelled(slots: bytes, first: int, past: int, memory: int, cancel: int) -> int:
+    flag = ctypes.c_int32.from_address(cancel)
+    while not flag.value:
+        time.sleep(0.001)
+    return 1
+
+
+def job(entry, groups: int = 1, chunk: int = 1, scratch_bytes: int = 0) -> Job:
+    return Job(entry, b"", groups, chunk, scratch_bytes, None)
+
+
+@pytest.mark.parametrize(("groups", "chunk"), [(1, 1), (10, 3), (100, 7), (6, 6), (5, 100)])
+def test_every_group_runs_once(groups: int, chunk: int):
+    entry = Recorder()
+    pool().run(job(entry, groups, chunk))
+    covered = [group for first, past in sorted(entry.calls) for group in range(first, past)]
+    assert covered == list(range(groups))
+    assert all(past - first <= chunk for first, past in entry.calls)
+    assert threading.get_ident() not in entry.threads
+
+
+def test_threads_work_at_once():
+    barrier = threading.Barrier(3, timeout=20)
+
+    def meet(*_: object) -> int:
+        barrier.wait()
+        return 0
+
+    with overridden(threads=3):
+        pool().run(job(meet, 3))
+
+
+def test_scratch_is_aligned_and_private():
+    entry = Recorder()
+    pool().run(job(entry, 8, 1, scratch_bytes=1000))
+    assert all(address % ALIGNMENT == 0 and address for address in entry.scratch)
+    assert len(entry.scratch) == len(entry.threads)
+
+
+def test_scratch_grows_and_is_kept():
+    big = scratch.address(5000)
+    assert scratch.address(100) == big
+    assert scratch.address(5000) == big
+    assert scratch.address(0) == big
+    assert scratch.address(50_000) % ALIGNMENT == 0
+
+
+def test_failures_reach_the_caller():
+    def fail(*_: object) -> int:
+        raise MemoryError("no scratch")
+
+    with pytest.raises(MemoryError, match="no scratch"):
+        pool().run(job(fail, 10))
+    test_every_group_runs_once(10, 3)
+
+
+def interrupt_soon() -> threading.Timer:
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+def test_an_interrupt_cancels():
+    before = pool()
+    running = job(until_cancelled, 5)
+    interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):
+        pool().run(running)
+    assert running.pending == 0
+    assert pool() is before
+    test_every_group_runs_once(10, 3)
+
+
+def test_a_kernel_that_does_not_stop_is_left_behind():
+    release = threading.Event()
+
+    def stubborn(*_: object) -> int:
+        release.wait()
+        return 0
+
+    before = pool()
+    interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):
+        pool().run(job(stubborn))
+    assert pool() is not before
+    test_every_group_runs_once(10, 3)
+    release.set()
+
+
+def test_the_pool_follows_the_setting():
+    with overridden(threads=1):
+        entry = Recorder()
+        pool().run(job(entry, 20))
+        assert pool().count == 1
+        assert len(entry.threads) == 1
+        assert chunk_size(160) == 20
+    with overridden(threads=4):
+        assert pool().count == 4
+        assert chunk_size(160) == 5
+        assert chunk_size(3) == 1
+
+
+def test_two_callers():
+    entries = [Recorder() for _ in range(4)]
+    threads = [threading.Thread(target=pool().run, args=(job(entry, 50, 2),)) for entry in entries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for entry in entries:
+        assert sorted(entry.calls) == [(first, first + 2) for first in range(0, 50, 2)]
+
+
+def test_a_finished_launch_is_let_go():
+    class Canary:
+        pass
+
+    gone = threading.Event()
+    canary = Canary()
+    weakref.finalize(canary, gone.set)
+    own = Pool(2)
+    own.run(Job(Recorder(), b"", 4, 1, 0, canary))
+    del canary
+    own.run(job(Recorder(), 4))
+    assert gone.wait(20)
+    own.close()

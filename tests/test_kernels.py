@@ -1,0 +1,416 @@
+"""Kernels as objects: calls, grids, plans, targets, options."""
+
+import inspect
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tessera
+from tessera import ceil_div, f32, kernel, launch, mut, tensor, tile
+from tessera.compiled import IrText
+from tessera.core.mistakes import (
+    ArgumentCount,
+    ArgumentType,
+    BadGrid,
+    BadKernelOption,
+    BadSetting,
+    ExtentMismatch,
+    LossyStore,
+    NoImplementation,
+    NotAnArray,
+    NotAvailableYet,
+    ReadOnlyArray,
+    UnknownLevel,
+)
+from tessera.core.settings import overridden
+from tessera.kernel_options import Options, read_options
+from tessera.kernels import Kernel, decorate
+from tessera.runtime.grid import Grid
+
+N = 300
+FACTOR = 3.0
+
+
+@kernel
+def scale(x: "f32[n]", y: "mut[f32[n]]", alpha: f32 = 2.0):
+    """Multiply by a number."""
+    i = tile.linear_id()
+    if i < n:
+        y[i] = alpha * x[i]
+
+
+@kernel
+def triple(X: tensor[f32], Out: tensor[f32]):
+    i = launch.thread_id()
+    if i < X.shape[0]:
+        Out[i] = FACTOR * X[i]
+
+
+@kernel
+def double_any(X, Out, k):
+    i = launch.thread_id()
+    if i < X.shape[0]:
+        Out[i] = X[i] * k
+
+
+@kernel(tile=(64,), shared=1024)
+def block_sums(x: "f32[n]", out: "mut[f32[grid_groups]]"):
+    smem = tessera.tshared.alloc[f32](64)
+    i = tile.linear_id()
+    g = tessera.group_linear_id()
+    if g * 64 + i < n:
+        smem[i] = x[g * 64 + i]
+    else:
+        smem[i] = 0.0
+    tessera.tbarrier()
+    if i == 0:
+        out[g] = tessera.reduce_sum(smem)
+
+
+@kernel
+def rows(A: "f32[m, 32]", Out: "mut[f32[m, 32]]"):
+    Out[:] = tile.softmax(A[:, :], axis=-1)
+
+
+@kernel
+def declared(x: "f32[n]", y: "mut[f32[n]]"): ...
+
+
+X = np.arange(N, dtype=np.float32)
+
+
+def zeros() -> np.ndarray:
+    return np.zeros(N, np.float32)
+
+
+@pytest.fixture(params=["cpu", "interpret"])
+def target(request: pytest.FixtureRequest):
+    with overridden(target=request.param):
+        yield request.param
+
+
+@pytest.mark.usefixtures("target")
+def test_call():
+    y = zeros()
+    assert scale(X, y, 3.0) is None
+    np.testing.assert_array_equal(y, 3 * X)
+
+
+@pytest.mark.usefixtures("target")
+def test_keywords_and_defaults():
+    y = zeros()
+    scale(y=y, x=X)
+    np.testing.assert_array_equal(y, 2 * X)
+    scale(X, y, alpha=5)
+    np.testing.assert_array_equal(y, 5 * X)
+
+
+@pytest.mark.usefixtures("target")
+def test_grids():
+    for run in (
+        launch.grid(blocks=(ceil_div(N, 256),), threads=(256,))(triple),
+        triple[(2,), (256,)],
+        triple[2, 256],
+        triple[512],
+    ):
+        y = zeros()
+        run(X, y)
+        np.testing.assert_array_equal(y, 3 * X)
+    y = zeros()
+    triple[1, 100](X, Out=y)
+    np.testing.assert_array_equal(y[:100], 3 * X[:100])
+    assert not y[100:].any()
+
+
+@pytest.mark.usefixtures("target")
+def test_groups_and_shared_memory():
+    out = np.zeros(5, np.float32)
+    block_sums(X, out)
+    want = [X[i : i + 64].sum() for i in range(0, N, 64)]
+    np.testing.assert_allclose(out, want)
+    out[:] = 0
+    block_sums[(2,), (64,)](X, out[:2])
+    np.testing.assert_allclose(out, [*want[:2], 0, 0, 0])
+    with pytest.raises(BadGrid):
+        block_sums[(2,), (32,)](X, out)
+
+
+@pytest.mark.usefixtures("target")
+def test_extents_that_are_compiled_in():
+    for count in (1, 3, 200):
+        a = np.random.default_rng(count).standard_normal((count, 32)).astype(np.float32)
+        out = np.zeros_like(a)
+        rows(a, out)
+        e = np.exp(a - a.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(out, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.usefixtures("target")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int64, np.int32, np.int8, np.uint8])
+def test_unannotated_parameters_take_any_type(dtype: type):
+    x = np.arange(20).astype(dtype)
+    out = np.zeros_like(x)
+    double_any(x, out, dtype(2))
+    np.testing.assert_array_equal(out, x * dtype(2))
+
+
+def test_a_number_types_an_unannotated_parameter_each_time():
+    x, out = np.arange(4), np.zeros(4, np.int64)
+    double_any(x, out, 3)
+    assert list(out) == [0, 3, 6, 9]
+    with pytest.raises(LossyStore):  # as in a fresh process: 2.5 is a float
+        double_any(x, out, 2.5)
+    y = np.zeros(4, np.float32)
+    double_any(x.astype(np.float32), y, 2.5)
+    assert list(y) == [0, 2.5, 5, 7.5]
+    double_any(x, out, np.array(4))
+    assert list(out) == [0, 4, 8, 12]
+
+
+def test_strided_arrays():
+    whole = np.zeros((N, 2), np.float32)
+    triple(np.repeat(X, 2)[::2], whole[:, 1])
+    np.testing.assert_array_equal(whole[:, 1], 3 * X)
+    assert not whole[:, 0].any()
+
+
+def test_one_compilation_serves_many_extents():
+    y = zeros()
+    scale(X, y, 1.0)
+    first = scale.last
+    scale(X[:7], y[:7], 1.0)
+    scale(np.zeros(0, np.float32), np.zeros(0, np.float32), 1.0)
+    assert scale.last is first
+
+
+def test_a_changed_global_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    y = zeros()
+    triple(X, y)
+    monkeypatch.setitem(globals(), "FACTOR", 4.0)
+    triple(X, y)
+    np.testing.assert_array_equal(y, 4 * X)
+
+
+def test_closures():
+    def make(factor: float) -> Kernel:
+        @kernel
+        def times(X: tensor[f32], Out: tensor[f32]):
+            i = launch.thread_id()
+            if i < X.shape[0]:
+                Out[i] = factor * X[i]
+
+        return times
+
+    y = zeros()
+    make(7.0)(X, y)
+    np.testing.assert_array_equal(y, 7 * X)
+    make(8.0)(X, y)
+    np.testing.assert_array_equal(y, 8 * X)
+
+
+def test_mistakes_point_at_the_parameter():
+    with pytest.raises(ArgumentCount, match="missing a required argument: 'y'") as caught:
+        scale(X)
+    assert "def scale" in str(caught.value)
+    with pytest.raises(ArgumentCount, match="unexpected keyword argument 'beta'"):
+        scale(X, X, beta=1)
+    with pytest.raises(NotAnArray, match="y is a list; a kernel takes arrays and numbers") as caught:
+        scale(X, [0.0])
+    assert caught.value.hint == "pass np.asarray(y)"
+    assert "^^^^" in str(caught.value)
+    with pytest.raises(ArgumentType, match="y holds f32, and the array given holds f64"):
+        scale(X, np.zeros(N))
+    with pytest.raises(ExtentMismatch, match="x has n = 300 but y has n = 299"):
+        scale(X, zeros()[1:])
+    with pytest.raises(ArgumentType, match="complex128, which Tessera has no type for"):
+        triple(np.zeros(3, complex), zeros())
+    with pytest.raises(NotAnArray, match="k is 'two'"):
+        double_any(X, zeros(), "two")
+
+
+def test_a_mistake_leaves_the_kernel_usable():
+    y = zeros()
+    for bad in (lambda: scale(X, y[:3]), lambda: scale(X), lambda: scale(X, None)):
+        with pytest.raises(tessera.TesseraError):
+            bad()
+        assert not y.any()
+    scale(X, y, 2.0)
+    np.testing.assert_array_equal(y, 2 * X)
+
+
+def test_read_only_outputs():
+    y = zeros()
+    y.flags.writeable = False
+    with pytest.raises(ReadOnlyArray):
+        scale(X, y)
+
+
+def test_what_can_only_be_copied_is_no_output():
+    class Copying:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return X.copy()
+
+    y = zeros()
+    scale(Copying(), y, 2.0)
+    np.testing.assert_array_equal(y, 2 * X)
+    with pytest.raises(NotAnArray, match="gives no view of its memory"):
+        scale(X, Copying(), 2.0)
+
+
+def test_a_declaration_cannot_be_called():
+    with pytest.raises(NoImplementation, match="declared is only declared"):
+        declared(X, zeros())
+
+
+def test_metadata():
+    assert scale.__name__ == "scale"
+    assert scale.__doc__ == "Multiply by a number."
+    assert repr(scale) == "<kernel scale(x, y, alpha)>"
+    assert list(inspect.signature(scale).parameters) == ["x", "y", "alpha"]
+    assert scale.__wrapped__.__name__ == "scale"
+    scale(X, zeros())
+    assert repr(scale.last) == "<compiled scale for cpu: x: array<nxf32>, y: mut array<nxf32>, alpha: f32>"
+
+
+def test_inspect_ir():
+    text = scale.inspect_ir("tile")
+    assert isinstance(text, IrText)
+    assert "tessera.id lane" in text
+    line = next(line for line in text.listing.lines if "tessera.write" in line.text)
+    assert scale.source.source.line(line.spans[0].line).strip() == "y[i] = alpha * x[i]"
+    assert "define" in scale.inspect_ir("llvm")
+    assert kernel.inspect_ir("tile") == text
+
+
+def test_inspect_without_a_call():
+    @kernel
+    def fresh(x: "f32[n]", y: "mut[f32[n, 4]]", k: "i32"):
+        i = launch.thread_id()
+        if i < n:
+            y[i, 0] = x[i]
+
+    assert "tessera.write" in fresh.inspect_ir()
+    assert fresh.compile().levels == ("source", "tile", "target", "llvm", "asm")
+
+    @kernel
+    def vague(x, y: "mut[f32[n]]"):
+        y[0] = x[0]
+
+    with pytest.raises(UnknownLevel, match="x's annotation alone does not say what to compile for") as caught:
+        vague.inspect_ir()
+    assert caught.value.hint == "call it first, or give arguments: vague.inspect_ir('tile', x, y)"
+    assert "tessera.write" in vague.inspect_ir("tile", X, zeros())
+
+    @kernel
+    def fixed(A: "f32[m, k]", Out: "mut[f32[m, k]]"):
+        Out[:] = tile.softmax(A[:, :], axis=-1)
+
+    with pytest.raises(UnknownLevel, match="does not say what to compile for"):
+        fixed.inspect_ir()
+
+
+def test_unknown_levels():
+    with pytest.raises(UnknownLevel, match="'tiles' is no level of a kernel compiled for cpu") as caught:
+        scale.inspect_ir("tiles")
+    assert caught.value.hint == "choose one of source, tile, target, llvm, asm"
+    with pytest.raises(UnknownLevel, match="'tile' has no stage 'nothing'"):
+        scale.inspect_ir("tile", stage="nothing")
+    assert "func" in scale.inspect_ir("tile", stage="to-tile")
+
+
+def test_cuda_can_be_inspected_not_run():
+    assert ".visible .entry" in scale.inspect_ir("ptx")
+    on_gpu = decorate(scale, Options(target="cuda"))
+    with pytest.raises(NotAvailableYet, match="do not run on GPUs yet"):
+        on_gpu(X, zeros())
+
+
+def test_targets_of_a_kernel():
+    y = zeros()
+    interpreted = decorate(scale, Options(target="interpret"))
+    interpreted(X, y, 2.0)
+    np.testing.assert_array_equal(y, 2 * X)
+    assert interpreted.last is None
+    assert "tessera.id" in interpreted.inspect_ir("tile")
+
+
+def test_the_sanitizer_finds_a_race():
+    @kernel(tile=(64,), sanitize=True)
+    def racy(x: "f32[n]", out: "mut[f32[n]]"):
+        smem = tessera.tshared.alloc[f32](64)
+        i = tile.linear_id()
+        smem[i] = x[i]
+        out[i] = smem[63 - i]
+
+    with pytest.raises(tessera.TesseraError, match=r"TSR-E5\d\d"):
+        racy(np.ones(64, np.float32), np.zeros(64, np.float32))
+
+
+def test_streams_are_refused():
+    with pytest.raises(NotAvailableYet):
+        scale[1, 2, 3]
+    with pytest.raises(NotAvailableYet):
+        scale[1, 2].on(None)
+    with pytest.raises(NotAvailableYet):
+        scale.on(None)
+
+
+def test_bad_grid():
+    with pytest.raises(BadGrid):
+        scale["4"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tiles": (1,)}, "a kernel has no option 'tiles'"),
+        ({"tile": (1.5,)}, "tile: a grid is made of integers"),
+        ({"shared": "8"}, "shared is a number of bytes, got '8'"),
+        ({"target": 3}, "target is a name, got 3"),
+        ({"space": {}}, "autotune needs a space"),
+        ({"space": {"BM": []}}, "no values are given for 'BM'"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str):
+    with pytest.raises(BadKernelOption, match=message):
+        kernel(**options)
+
+
+def test_an_unknown_target():
+    with pytest.raises(BadSetting, match="there is no target 'gpu'"):
+        kernel(target="gpu")
+
+
+def test_options_are_read():
+    options = read_options({"tile": 64, "shared": 8 * tessera.KiB, "space": {"BM": [1, 2], "flag": True}})
+    assert options == Options(tile=(64,), shared=8192, space={"BM": (1, 2), "flag": (True,)})
+    assert read_options({"target": "cuda:sm_80"}).target == "cuda:sm_80"
+
+
+def test_constants_go_before_globals():
+    y = zeros()
+    triple.variant(FACTOR=10.0)(X, y)
+    np.testing.assert_array_equal(y, 10 * X)
+
+
+def test_plans_survive_a_change_of_settings():
+    y = zeros()
+    scale(X, y, 2.0)
+    with overridden(target="interpret"):
+        scale(X, y, 3.0)
+        np.testing.assert_array_equal(y, 3 * X)
+        assert scale.last is None
+    scale(X, y, 4.0)
+    np.testing.assert_array_equal(y, 4 * X)
+    assert scale.last is not None
+
+
+def test_launch_spelled_out():
+    y = zeros()
+    triple.launch((X, y), grid=Grid((1,), (10,)))
+    np.testing.assert_array_equal(y[:10], 3 * X[:10])
+    assert not y[10:].any()
+
+
+assert mut is tessera.mut

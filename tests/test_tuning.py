@@ -1,0 +1,78 @@
+"""Trials and their record on disk."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tessera.tuning import (
+    DUPLICATE,
+    ILLEGAL,
+    MEASURED,
+    SKIPPED,
+    Trial,
+    Tuning,
+    config_key,
+    load,
+    record_key,
+    store,
+)
+
+FAST = Trial({"BM": 64, "fast": True}, MEASURED, (3e-6, 1e-6, 2e-6), "a")
+SLOW = Trial({"BM": 128, "fast": True}, MEASURED, (9e-6,), "b")
+SAME = Trial({"BM": 64, "fast": False}, DUPLICATE, code="a", same_as=FAST.config)
+BAD = Trial({"BM": 0, "fast": True}, ILLEGAL, error="TSR-E303 bad step: 0")
+LATE = Trial({"BM": 256, "fast": True}, SKIPPED)
+
+
+def test_a_tuning_is_its_best_configuration():
+    tuning = Tuning("k", "cpu", (SLOW, FAST, SAME, BAD, LATE), complete=False)
+    assert tuning.best is FAST
+    assert tuning["BM"] == 64
+    assert dict(tuning) == tuning.config == {"BM": 64, "fast": True}
+    assert len(tuning) == 2
+    assert repr(tuning) == (
+        "<tuning of k on cpu: best BM=64 fast=True; 2 measured, 1 duplicate, 1 illegal, 1 skipped>"
+    )
+    assert tuning.table().splitlines() == [
+        "BM=64 fast=True                                   2.0 us  (3 runs)",
+        "BM=128 fast=True                                  9.0 us  (1 runs)",
+        "BM=64 fast=False                         same code as BM=64 fast=True",
+        "BM=0 fast=True                           illegal TSR-E303 bad step: 0",
+        "BM=256 fast=True                         skipped",
+    ]
+
+
+def test_median():
+    assert FAST.median == 2e-6
+    assert BAD.median is None
+
+
+def test_record_round_trip(tmp_path: Path):
+    path = tmp_path / "deep" / "record.json"
+    store(path, (FAST, SLOW, SAME, BAD, LATE))
+    assert load(path) == {config_key(t.config): t for t in (FAST, SLOW, SAME, BAD)}
+    assert [p.name for p in path.parent.iterdir()] == ["record.json"]
+
+
+def test_tuples_survive(tmp_path: Path):
+    trial = Trial({"tile": (16, 8), "none": None, "f": 0.5}, MEASURED, (1.0,), "c")
+    store(tmp_path / "r.json", [trial])
+    assert load(tmp_path / "r.json")[config_key(trial.config)] == trial
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"format": 0, "trials": []}', '{"format": 1}', '{"format": 1, "trials": [{"status": "measured"}]}',
+     json.dumps({"format": 1, "trials": [{"config": {"a": {}}, "status": "measured", "seconds": [], "code": "",
+                                          "error": "", "same_as": None}]})],
+)  # fmt: skip
+def test_damaged_records_are_ignored(tmp_path: Path, text: str):
+    (tmp_path / "r.json").write_text(text)
+    assert load(tmp_path / "r.json") == {}
+
+
+def test_keys():
+    assert config_key({"a": 1, "b": 2}) == config_key({"b": 2, "a": 1})
+    assert config_key({"a": 1}) != config_key({"a": 2})
+    assert record_key(("a", (1,))) != record_key(("a", (2,)))
