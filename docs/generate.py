@@ -5,6 +5,7 @@ mistake of the catalogue.  A test compares both with what this file would write.
 """
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import Final
@@ -48,6 +49,12 @@ def summary(path: Path) -> str:
     return docstring.split("\n\n", maxsplit=1)[0].replace("\n", " ")
 
 
+def title(notebook: Path) -> str:
+    """Return the heading that a notebook begins with."""
+    first = "".join(json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"])
+    return first.splitlines()[0].lstrip("# ") if first else ""
+
+
 def source_files() -> list[Path]:
     """Every file of the packages that a person wrote, in reading order: nouns before verbs."""
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*")]
@@ -69,7 +76,7 @@ def file_map() -> str:
         folder = path.parent.relative_to(ROOT).as_posix()
         rows.setdefault(folder, []).append(f"| `{path.name}` | {summary(path)} |")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        rows.setdefault("notebooks", []).append(f"| `{path.name}` | |")
+        rows.setdefault("notebooks", []).append(f"| `{path.name}` | {title(path)} |")
     for path in [*sorted((ROOT / "benchmarks").glob("*.py")), *sorted(DOCS.glob("*.py"))]:
         rows.setdefault(path.parent.name, []).append(f"| `{path.name}` | {summary(path)} |")
     tables = [

@@ -163,14 +163,18 @@ class _Search:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _measure(self, candidates: list[_Candidate]) -> None:
-        """Time the candidates in turns, so that a slow spell of the machine meets all; drop the hopeless early."""
+        """Time each candidate a little, then the hopeful ones in turns, so that a slow spell of the machine meets all."""
+        running: list[_Candidate] = []
         try:
-            running = [candidate for candidate in candidates if self._first_run(candidate)]
-            for number in range(_ROUNDS):
-                if number == _FIRST_ROUNDS and running:
-                    running = _hopeful(running)
-                for candidate in running:
-                    if number >= _FIRST_ROUNDS and time.monotonic() > self._deadline:
+            for candidate in candidates:
+                if self._late() and (running or self._measured()):
+                    break
+                if self._begin(candidate):
+                    running.append(candidate)
+            hopeful = _hopeful(running)
+            for _ in range(_ROUNDS - _FIRST_ROUNDS):
+                for candidate in hopeful:
+                    if self._late():
                         return
                     self._launch(candidate)
         finally:
@@ -179,17 +183,20 @@ class _Search:
                     seconds = tuple(candidate.seconds)
                     self._record(Trial(candidate.config, MEASURED, seconds, candidate.code))
 
-    def _first_run(self, candidate: _Candidate) -> bool:
-        """Run once without counting it: pages, caches and threads get ready; False when it cannot run."""
-        if time.monotonic() > self._deadline and self._measured():
-            return False
+    def _late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def _begin(self, candidate: _Candidate) -> bool:
+        """Run once without counting it (pages, caches and threads get ready), then a few times; False if it cannot."""
         try:
             self._launch(candidate)
         except TesseraError as error:
-            candidate.seconds.clear()
             self._record(Trial(candidate.config, ILLEGAL, code=candidate.code, error=_headline(error)))
             return False
-        candidate.seconds.clear()
+        finally:
+            candidate.seconds.clear()
+        for _ in range(_FIRST_ROUNDS):
+            self._launch(candidate)
         return True
 
     def _launch(self, candidate: _Candidate) -> None:
@@ -234,7 +241,7 @@ class _Search:
 
 
 def _hopeful(candidates: list[_Candidate]) -> list[_Candidate]:
-    bar = _HOPELESS * min(min(candidate.seconds) for candidate in candidates)
+    bar = _HOPELESS * min((min(candidate.seconds) for candidate in candidates), default=0.0)
     return [candidate for candidate in candidates if min(candidate.seconds) <= bar]
 
 

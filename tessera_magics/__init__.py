@@ -24,7 +24,7 @@ def load_ipython_extension(shell: Any) -> None:
     shell.set_hook("complete_command", completer(shell), re_key=_COMPLETED)
     shell.ast_transformers.append(AnnotationTransformer())
     display.register(shell.display_formatter)
-    paint_errors(shell)
+    paint_errors()
     session().warm()
 
 

@@ -1,22 +1,12 @@
 """Errors in colour, with the user's own calls, while the extension is loaded."""
 
-from typing import Any
-
 from tessera.core.errors import TesseraError
 from tessera.viz.error_view import error_lines
 
 
-def paint_errors(shell: Any) -> None:
+def paint_errors() -> None:
     """Have IPython show a `TesseraError` in colour, with the user's lines that led there."""
-
-    def namer(name: str) -> str:
-        named = shell.compile.format_code_name(name)
-        return " ".join(named) if named else name
-
-    def paint(error: TesseraError) -> list[str]:
-        return error_lines(error, namer)
-
-    TesseraError.paint = staticmethod(paint)
+    TesseraError.paint = staticmethod(error_lines)
 
 
 def plain_errors() -> None:

@@ -18,10 +18,57 @@ TEXTS: Final = sorted(
     if path.is_file()
 )
 
-# Modules that are tested through another's door: a folder or a file, and the test that covers it.
+# Modules that are tested through another's door, with the test that covers them; a folder stands for all in it.
+_BUILD: Final = "tests/frontend/test_build.py"
 COVERED_BY: Final = {
-    "tessera/__init__.py": "tests/test_api.py",
+    "tessera/arguments.py": "tests/test_kernels.py",
+    "tessera/compiled.py": "tests/test_session.py",
+    "tessera/examples.py": "tests/magics/test_extension.py",
+    "tessera/free_names.py": "tests/test_kernels.py",
+    "tessera/kernel_options.py": "tests/test_kernels.py",
+    "tessera/core/artifact.py": "tests/lowering/test_packing.py",
+    "tessera/core/compilation.py": "tests/lowering/test_compile.py",
+    "tessera/core/listing.py": "tests/core/tile/test_text.py",
+    "tessera/core/mistakes.py": "tests/docs/test_docs.py",
+    "tessera/core/mlir.py": "tests/core/tile/test_dialect.py",
+    "tessera/core/program/arguments.py": _BUILD,
+    "tessera/core/program/program.py": _BUILD,
+    "tessera/core/program/spec.py": _BUILD,
+    "tessera/core/program/types.py": "tests/core/tile/test_types.py",
+    "tessera/core/targets.py": "tests/test_session.py",
+    "tessera/core/tile/forms.py": "tests/core/tile/test_text.py",
+    "tessera/core/tile/verify.py": "tests/core/tile/test_spec.py",
+    "tessera/frontend/affine.py": _BUILD,
+    "tessera/frontend/annotations.py": "tests/frontend/test_mistakes.py",
+    "tessera/frontend/bindings.py": _BUILD,
+    "tessera/frontend/builder.py": _BUILD,
+    "tessera/frontend/context.py": _BUILD,
+    "tessera/frontend/control.py": _BUILD,
+    "tessera/frontend/describe.py": "tests/frontend/test_mistakes.py",
+    "tessera/frontend/expressions.py": _BUILD,
+    "tessera/frontend/host.py": _BUILD,
+    "tessera/frontend/inline.py": _BUILD,
+    "tessera/frontend/intrinsics.py": "tests/docs/test_docs.py",
+    "tessera/frontend/loops.py": _BUILD,
+    "tessera/frontend/memory.py": _BUILD,
+    "tessera/frontend/namespace.py": "tests/docs/test_docs.py",
+    "tessera/frontend/prune.py": _BUILD,
+    "tessera/frontend/statements.py": _BUILD,
+    "tessera/frontend/surface.py": "tests/frontend/test_read.py",
+    "tessera/lowering/protocol.py": "tests/lowering/test_worker.py",
+    "tessera/lowering/target/cpu": "tests/lowering/target/cpu",
+    "tessera/lowering/target/cuda": "tests/lowering/target/cuda",
+    "tessera/lowering/target/result.py": "tests/lowering/test_compile.py",
+    "tessera/lowering/tile/access.py": "tests/lowering/tile/test_distribute_ranges.py",
+    "tessera/lowering/tile/rows.py": "tests/lowering/tile/test_distribute_rows.py",
+    "tessera/lowering/warm.py": "tests/lowering/test_worker.py",
+    "tessera/viz/table.py": "tests/magics/test_magics.py",
+    "tessera/viz/kernel_view.py": "tests/viz/test_display.py",
+    "tessera_magics": "tests/magics/test_magics.py",
 }
+
+# One class a mistake, each a few lines: long, and still one thing to look something up in.
+CATALOGUES: Final = ("tessera/core/mistakes.py",)
 
 # What never belongs in a file of the project: unfinished work, and places on somebody's machine.
 FORBIDDEN: Final = re.compile(
@@ -45,7 +92,8 @@ def test_every_module_says_what_it_is():
 
 
 def test_no_module_is_too_long():
-    assert {str(path): n for path in MODULES if (n := len(read(path).splitlines())) > MOST_LINES} == {}
+    lengths = {path.as_posix(): len(read(path).splitlines()) for path in MODULES}
+    assert {path: n for path, n in lengths.items() if n > MOST_LINES and path not in CATALOGUES} == {}
 
 
 def mirrored(path: Path) -> Path:
@@ -67,7 +115,7 @@ def test_every_module_has_a_test():
 def test_the_list_of_covered_modules_is_true():
     for module, test in COVERED_BY.items():
         assert (ROOT / module).exists(), module
-        assert (ROOT / test).exists(), test
+        assert (ROOT / test).is_file() or any((ROOT / test).rglob("test_*.py")), f"{test} holds no test"
         assert not (ROOT / mirrored(Path(module))).is_file(), f"{module} has a test of its own now"
 
 

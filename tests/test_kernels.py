@@ -147,7 +147,9 @@ def test_extents_that_are_compiled_in():
 
 
 @pytest.mark.usefixtures("target")
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int64, np.int32, np.int8, np.uint8])
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int64, np.int32, np.int8, np.uint8]
+)
 def test_unannotated_parameters_take_any_type(dtype: type):
     x = np.arange(20).astype(dtype)
     out = np.zeros_like(x)

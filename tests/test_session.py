@@ -12,6 +12,7 @@ from tessera.core.mistakes import BadSetting
 from tessera.core.settings import overridden
 from tessera.core.source import Span
 from tessera.core.targets import Target
+from tessera.kernels import Kernel
 from tessera.lowering.service import host_target
 from tessera.lowering.warm import trivial_program
 from tessera.session import Session, resolve_target, session
@@ -39,8 +40,8 @@ def test_compiler_then_memory_then_disk(own: Session):
 
 def test_the_same_kernel_elsewhere_has_its_own_spans(own: Session):
     text = "@kernel\ndef f(x: mut f32[n]):\n    i = tile.linear_id()\n    x[i] = 1.0\n"
-    programs = [compile_source(text, "a.tsr").f, compile_source("\n\n" + text, "b.tsr").f]
-    first, second = (own.compile(kernel.compile().program, host_target()) for kernel in programs)
+    kernels = [compile_source(text, "a.tsr").f, compile_source("\n\n" + text, "b.tsr").f]
+    first, second = (Kernel(kernel.function, home=own).compile() for kernel in kernels)
     assert (first.origin, second.origin) == ("compiler", "disk")
     assert first.artifact.span == Span("a.tsr", 2, 1, 2, 6)
     assert second.artifact.span == Span("b.tsr", 4, 1, 4, 6)
@@ -76,7 +77,11 @@ def test_the_cache_follows_the_settings(own: Session, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("interpret", Target("interpret", "")), ("cuda", Target("cuda", "sm_90a")), ("cuda:sm_80", Target("cuda", "sm_80"))],
+    [
+        ("interpret", Target("interpret", "")),
+        ("cuda", Target("cuda", "sm_90a")),
+        ("cuda:sm_80", Target("cuda", "sm_80")),
+    ],
 )
 def test_targets(name: str, target: Target):
     assert resolve_target(name) == target
@@ -122,7 +127,11 @@ session().close()
 
 
 def test_a_cached_kernel_runs_without_mlir(tmp_path: Path):
-    environment = {"TESSERA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {
+        "TESSERA_CACHE_DIR": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
     said = [
         subprocess.run(
             [sys.executable, "-c", CACHED.format()], env=environment, capture_output=True, text=True, check=True

@@ -31,9 +31,7 @@ def test_a_tuning_is_its_best_configuration():
     assert tuning["BM"] == 64
     assert dict(tuning) == tuning.config == {"BM": 64, "fast": True}
     assert len(tuning) == 2
-    assert repr(tuning) == (
-        "<tuning of k on cpu: best BM=64 fast=True; 2 measured, 1 duplicate, 1 illegal, 1 skipped>"
-    )
+    assert repr(tuning) == ("<tuning of k on cpu: best BM=64 fast=True; 2 measured, 1 duplicate, 1 illegal, 1 skipped>")
     assert tuning.table().splitlines() == [
         "BM=64 fast=True                                   2.0 us  (3 runs)",
         "BM=128 fast=True                                  9.0 us  (1 runs)",

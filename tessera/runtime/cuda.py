@@ -199,7 +199,9 @@ class CudaLauncher:
             for _, address, _ in staged:
                 self._driver.free(address, stream)
 
-    def _place(self, arguments: Sequence[object], staged: list[tuple[AnyArray, int, bool]], stream: int) -> list[object]:
+    def _place(
+        self, arguments: Sequence[object], staged: list[tuple[AnyArray, int, bool]], stream: int
+    ) -> list[object]:
         """Every array as a view of device memory; NumPy arrays are copied there and noted in `staged`."""
         values: list[object] = []
         known: dict[int, AnyArray] = {}
@@ -268,4 +270,3 @@ def _host_array(value: object, name: str, mutable: bool, span: Span = NOWHERE) -
         message = f"{name} is written by the kernel, but the array given is read only"
         raise ReadOnlyArray(message, span, hint="pass a writeable array, e.g. a copy")
     return array
-

@@ -2,6 +2,7 @@
 
 import linecache
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,10 +44,18 @@ class ErrorView:
 
 
 Namer = Callable[[str], str]
-"""What a file is called: `Cell In[3]` for the name IPython gave a cell."""
+"""What a file is called."""
 
 
-def error_view(error: TesseraError, namer: Namer = str) -> ErrorView:
+def cell_label(name: str) -> str:
+    """Return `Cell In[3]` for the file name that IPython gave a cell, and any other name as it is."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = shell.compile.format_code_name(name) if shell is not None else None
+    return " ".join(named) if named else name
+
+
+def error_view(error: TesseraError, namer: Namer = cell_label) -> ErrorView:
     """Return what there is to show of `error`: the places, the remedy, and the user's own calls that led there."""
     places = [("", error.span), *((note.message, note.span) for note in error.notes)]
     excerpts = tuple(_excerpt(title, error.source, span, namer) for title, span in places if span != NOWHERE)
@@ -54,7 +63,7 @@ def error_view(error: TesseraError, namer: Namer = str) -> ErrorView:
     return ErrorView(headline, error.message, excerpts, error.hint, tuple(_calls(error, namer)))
 
 
-def error_lines(error: TesseraError, namer: Namer = str) -> list[str]:
+def error_lines(error: TesseraError, namer: Namer = cell_label) -> list[str]:
     """Return the error in colour, as lines for IPython's traceback: the plain text and the calls that led there."""
     head, *rest = render(error).split("\n")
     code, _, message = head.partition(": ")

@@ -9,7 +9,9 @@ from tessera.lowering.protocol import Compile
 from tessera.lowering.reports import CrashReport, write_report
 from tessera.lowering.warm import trivial_program
 
-REPORT = CrashReport("warm", "ended by SIGSEGV", "last words", Compile(trivial_program(), Target("cpu", "x"), observe=False))
+REPORT = CrashReport(
+    "warm", "ended by SIGSEGV", "last words", Compile(trivial_program(), Target("cpu", "x"), observe=False)
+)
 
 
 def test_a_report_holds_the_request(tmp_path: Path):

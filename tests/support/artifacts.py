@@ -97,7 +97,9 @@ def object_code(text: str) -> bytes:
     return machine.emit_object(binding.parse_assembly(text))
 
 
-def array(name: str, *shape: Extent, dtype: DType = dtypes.f32, mutable: bool = False, contiguous: bool = True) -> Binding:
+def array(
+    name: str, *shape: Extent, dtype: DType = dtypes.f32, mutable: bool = False, contiguous: bool = True
+) -> Binding:
     """An array parameter."""
     return Binding(name, Array(dtype, shape, contiguous), mutable, {"x": X_SPAN, "y": Y_SPAN}.get(name, SPAN))
 

@@ -7,6 +7,7 @@ that exist.  Registers are arrays of bits, one entry a lane.
 
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -14,11 +15,10 @@ import numpy as np
 WARP = 32
 BASE, GAP = 1 << 32, 1 << 16
 LOCAL_BASE = 1 << 56
-SHARED_GUARD = 0
 
 _LABEL = re.compile(r"^(\$?[\w$]+):")
 _INSTRUCTION = re.compile(r"^(?:@(!?)(%\w+)\s+)?([\w.:]+)\s*(.*?);?$")
-_SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.b8\s+(\w+)\[(\d*)\]")
+_SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.[a-z](\d+)\s+([\w$]+)(?:\[(\d*)\])?")
 _DEPOT = re.compile(r"\.local\s+\.align\s+\d+\s+\.b8\s+(\w+)\[(\d+)\]")
 _FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 _POISON = 0xA5
@@ -59,7 +59,8 @@ def parse(text: str) -> Kernel:
         if match := _SHARED.search(line):
             align = int(match[1])
             start = max((s + n for s, n in shared.values()), default=0)
-            shared[match[2]] = (-(-start // align) * align, int(match[3] or 0))
+            count = int(match[4] or 0) if "[" in line else 1
+            shared[match[3]] = (-(-start // align) * align, int(match[2]) // 8 * count)
             continue
         if match := _DEPOT.search(line):
             depot = int(match[2])
@@ -190,18 +191,14 @@ class _Block:
 
     def constant(self, text: str, dtype) -> int:
         mask = (1 << (8 * dtype.itemsize)) - 1
-        if text.startswith("0f"):
-            return int(text[2:], 16)
-        if text.startswith("0d"):
+        if text[:2] in ("0f", "0d"):
             return int(text[2:], 16)
         if text in self.kernel.shared:
             return self.kernel.shared[text][0]
         special = {"%ctaid.x": self.block, "%nctaid.x": self.blocks, "%ntid.x": self.n}
         if text in special:
             return special[text]
-        if text in ("WARP_SZ",):
-            return WARP
-        if (match := re.match(r"^(\w+)\+(\d+)$", text)) and match[1] in self.kernel.shared:
+        if (match := re.match(r"^([\w$]+)\+(\d+)$", text)) and match[1] in self.kernel.shared:
             return self.kernel.shared[match[1]][0] + int(match[2])
         if re.match(r"^-?\d", text):
             return int(text, 0) & mask
@@ -438,7 +435,7 @@ class _Block:
                 value = a.astype(target)
             else:
                 value = a.astype(np.float64).astype(target)
-        if target.kind == "i" and target.itemsize < 4 and op.operands[0][:3] not in ("%rs",):
+        if target.kind == "i" and target.itemsize < 4 and op.operands[0][:3] != "%rs":
             value = value.astype(np.int32)
         self.put(op.operands[0], lanes, value)
 
@@ -667,8 +664,6 @@ def fused(a, b, c):
 
 
 def _fused_double(a: float, b: float, c: float) -> float:
-    from fractions import Fraction
-
     if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
         with np.errstate(all="ignore"):
             return float(np.float64(a) * np.float64(b) + np.float64(c))
@@ -676,13 +671,9 @@ def _fused_double(a: float, b: float, c: float) -> float:
     if exact == 0:
         return a * b + c
     try:
-        return float(exact.numerator / exact.denominator) if False else _to_float(exact)
+        return exact.numerator / exact.denominator
     except OverflowError:
         return float("inf") if exact > 0 else float("-inf")
-
-
-def _to_float(exact) -> float:
-    return exact.numerator / exact.denominator
 
 
 def _truncate(a, b):

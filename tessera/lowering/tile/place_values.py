@@ -155,12 +155,13 @@ class _Placement:
     def _between(self, load: Any, writer: Any, reader: Any) -> bool:
         begin, middle, end = self.order[load], self.order[writer], self.order[reader]
         if writer == reader:
-            return not (_same_place(load, writer) and self._aligned(reader, 1, load))
-        if begin < middle < end:
+            if not (_same_place(load, writer) and self._aligned_value(reader.operands[1], load.results[0])):
+                return True
+        elif begin < middle < end:
             return True
-        # A loop around both that the load is not in: the writer may run before the reader's next turn.
-        around = set(_ancestors(reader)) & set(_ancestors(writer))
-        return any(loop in around and loop not in _ancestors(load) for loop in around if self.names.get(loop) in _LOOPS)
+        # A loop around both that the load is not in: the writer runs before the reader's next turn.
+        around, outside = set(_ancestors(reader)) & set(_ancestors(writer)), _ancestors(load)
+        return any(str(op.name) in _LOOPS and op not in outside for op in around)
 
     # -- results in place of carried tiles ---------------------------------------------------------------------
 
@@ -208,9 +209,6 @@ class _Placement:
         if self.names[op] in _MOVES:
             return not self._depends(op, source)
         return all(self._aligned_value(v, source) for v in op.operands)
-
-    def _aligned(self, reader: Any, operand: int, load: Any) -> bool:
-        return self._aligned_value(reader.operands[operand], load.results[0])
 
 
 _WRITES: Final = frozenset(("tessera.store", "tessera.write", "tessera.copy", "tessera.barrier", "tessera.group_sync"))

@@ -13,7 +13,6 @@ from tessera.core.program.types import Scalar, Tile
 from tessera.runtime.interpret import arithmetic, tiles
 from tessera.runtime.interpret.rounding import Numbers, fma
 
-
 Function = Callable[..., Numbers]
 
 

@@ -1,12 +1,13 @@
 """What lane code is emitted with: the lane value of every Tile IR value that is defined, and where a group stands."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
+from tessera.core.source import NOWHERE
 from tessera.core.tile.location import spans
 from tessera.core.tile.verify import is_shared
 from tessera.lowering.emit import Emitter
@@ -57,7 +58,7 @@ class Code:
         return self.kernel.vectors
 
     @contextmanager
-    def scope(self) -> Iterator[Scope]:
+    def scope(self) -> Generator[Scope]:
         """Values defined inside the `with` are gone after it."""
         outer = self.vectors.scope
         self.vectors.scope = inner = Scope(outer)
@@ -74,9 +75,9 @@ class Code:
         """The lane value of a Tile IR value."""
         found = self.vectors.scope.find(value)
         if found is None:
-            place = spans(value.owner.location) if hasattr(value.owner, "location") else ()
+            places = spans(value.owner.location) if hasattr(value.owner, "location") else ()
             msg = f"a value is used before it is defined: {value}"
-            raise CompilerCrash(msg, *place[:1])
+            raise CompilerCrash(msg, places[0] if places else NOWHERE)
         return found
 
     def shape(self, value: Any) -> Shape:

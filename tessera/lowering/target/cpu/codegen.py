@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import binding
+from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
@@ -19,6 +19,7 @@ _LOWERING: Final = (
 )
 _DEBUG: Final = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"
 _SPEED: Final = 2
+_llvm: Final[Any] = binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def generate_code(module: Any, target: Target, *, observe: bool) -> MachineCode:
     options: Any = binding.create_pipeline_tuning_options(speed_level=_SPEED)
     options.loop_vectorization = True
     options.slp_vectorization = True
-    builder: Any = binding.create_pass_builder(machine, options)
+    builder: Any = _llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(llvm, builder)
     if not observe:
         return MachineCode(machine.emit_object(llvm))
@@ -76,7 +77,7 @@ def _machine(arch: str, features: str) -> Any:
     binding.initialize_native_asmprinter()
     # LLVM 22 asserts in this pass ("Getting value from an unknown LocationSize") on masked accesses of the stack; it
     # splits copies to avoid blocked store forwarding, which our code, with its own vectors, has nothing of.
-    binding.set_option("tessera", "-x86-disable-avoid-SFB")
+    _llvm.set_option("tessera", "-x86-disable-avoid-SFB")
     host = host_target()
     try:
         target: Any = binding.Target.from_default_triple()

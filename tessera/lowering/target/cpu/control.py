@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tessera.core.mistakes import CompilerCrash
+from tessera.core.source import NOWHERE
 from tessera.core.tile.location import spans
 from tessera.lowering.target.cpu.code import Code
+from tessera.lowering.target.cpu.copies import copy
 from tessera.lowering.target.cpu.lanes import arithmetic, below, saturating
-from tessera.lowering.target.cpu.memory import copy, read, write
+from tessera.lowering.target.cpu.lengths import is_short
+from tessera.lowering.target.cpu.memory import read, write
 from tessera.lowering.target.cpu.shapes import LANES, Shape, elementwise
 from tessera.lowering.target.cpu.tree import Node, Tree
 from tessera.lowering.target.cpu.vectors import Lane, Linear, Mask, Prefix, Scalar, Vector
@@ -27,9 +30,6 @@ _GATHER_COST: Final = 16
 
 _SMALL_BODY: Final = 64
 """Cost up to which the body of a loop is emitted twice: for full warps, and under a mask."""
-
-_FEW: Final = 1 << 14
-"""Operations in all the iterations of a loop of known length below which it does not look at the cancel flag."""
 
 
 class Control:
@@ -55,8 +55,9 @@ class Control:
         elif node.name.startswith(("arith.", "math.")):
             arithmetic(self._code, node)
         else:
+            places = spans(node.location)
             msg = f"the CPU target has no code for '{node.name}'"
-            raise CompilerCrash(msg, *spans(node.location)[:1])
+            raise CompilerCrash(msg, places[0] if places else NOWHERE)
 
     # -- if ----------------------------------------------------------------------------------------------------
 
@@ -168,32 +169,11 @@ class Control:
     def count(self, node: Node, lower: Any, upper: Any, step: Any, initial: list[Any], body: Any) -> Sequence[Any]:
         """A counted loop that looks at the cancel flag as often as its length asks for."""
         flow = self._code.kernel.flow
-        if (self.work(node) or _FEW) < _FEW:
+        if is_short(node, self._code.shapes):
             return flow.count(lower, upper, step, initial, body)
-        innermost = not any(inner.name in ("scf.for", "scf.while") for inner in node.walk() if inner is not node)
+        inner = [other for other in node.walk() if other is not node]
+        innermost = not any(other.name in ("scf.for", "scf.while") or other.has_tiles for other in inner)
         return flow.watched(lower, upper, step, initial, body, innermost=innermost)
-
-    def work(self, node: Node) -> int | None:
-        """Operations that run in all iterations of a loop, None when its length is not known."""
-        lower, upper, step = (self._code.shape(v).known for v in node.operands[:3])
-        if lower is None or upper is None or step is None:
-            return None
-        total = 0
-        for inner in node.blocks[0].nodes:
-            work = self._work_inside(inner)
-            if work is None:
-                return None
-            total += work
-        return max(0, -(-(upper - lower) // step)) * max(1, total)
-
-    def _work_inside(self, node: Node) -> int | None:
-        if node.name == "scf.while":
-            return None
-        if node.name == "scf.for":
-            return self.work(node)
-        parts = [self._work_inside(inner) for block in node.blocks for inner in block.nodes]
-        known = [part for part in parts if part is not None]
-        return None if len(known) < len(parts) else 1 + sum(known)
 
     def _masked_for(self, node: Node, mask: Mask) -> None:
         """A loop whose bounds differ from lane to lane: lanes leave when their own range is over.

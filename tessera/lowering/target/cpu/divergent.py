@@ -4,7 +4,7 @@ The group takes part as long as any lane does: a region, one word a warp, says w
 runs for them alone.  So a barrier is passed by the group as a whole, whatever the control flow around it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ class Divergent(Regions):
         {"scf.if": self._lane_if, "scf.for": self._lane_for, "scf.while": self._lane_while}[node.name](node)
 
     @contextmanager
-    def _within(self, region: Region) -> Iterator[None]:
+    def _within(self, region: Region) -> Generator[None]:
         """A block of its own that runs for the lanes of `region`."""
         outer, self.stretches.region = self.stretches.region, region
         with self.inside():

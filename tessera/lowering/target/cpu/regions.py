@@ -4,7 +4,7 @@ Carried values that are uniform are scalars of the loop; those that differ betwe
 handed to tile lowering.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,7 +53,7 @@ class Regions:
         return [n for n, v in enumerate(values) if is_tile(v)]
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> Generator[None]:
         """A block of its own: values defined in it are gone after it, and it has its own pending lane code."""
         outer, self.stretches.pending = self.stretches.pending, []
         with self.code.scope():

@@ -13,8 +13,8 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import TileContext
-from tessera.lowering.target.cpu.functions.half import convert
 from tessera.lowering.target.cpu.elementwise import element_type, emit_elementwise
+from tessera.lowering.target.cpu.functions.half import convert
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.blocking import choose
 from tessera.lowering.target.cpu.tile.combine import Combine

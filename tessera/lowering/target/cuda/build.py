@@ -4,7 +4,7 @@
 (i64) is meant; arithmetic on ints is done at once, so constant addresses never reach the IR.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -158,7 +158,7 @@ class Build(Emitter):
     # -- control -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def when(self, condition: Any) -> Iterator[None]:
+    def when(self, condition: Any) -> Generator[None]:
         """Emit what is inside the `with` under the i1 `condition` (None: always)."""
         if condition is None:
             yield

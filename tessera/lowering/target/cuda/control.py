@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.build import SHARED, Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.hazards import LANE, LEADER, Hazards
 from tessera.lowering.target.cuda.lifetimes import Lifetimes
@@ -18,6 +18,7 @@ from tessera.lowering.target.cuda.sync import Sync
 from tessera.lowering.target.cuda.tile_values import Buffer, Tiles, TileValue
 from tessera.lowering.target.cuda.uniformity import READS, WRITES, Uniformity, is_memory, is_tile, walk
 
+_NONE: Final[frozenset[int]] = frozenset()
 _SYNCHRONISING: Final = frozenset(("tessera.barrier", "tessera.group_sync"))
 _NOT_FOR_ONE: Final = frozenset(("tessera.shuffle", "tessera.alloc", "tessera.copy")) | _SYNCHRONISING
 
@@ -69,6 +70,7 @@ class Control:
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
+        self._spent: list[Buffer] = []
 
     def region(self, op: Any) -> None:
         """Emit one loop or branch."""
@@ -107,13 +109,13 @@ class Control:
                 for o in inner
             ),
             shuffles=any(o.name in ("tessera.shuffle", "tessera.group_sync") for o in inner),
-            reads=frozenset().union(*(self._touched(o, READS) for o in inner)),
-            writes=frozenset().union(*(self._touched(o, WRITES) for o in inner)),
+            reads=_NONE.union(*(self._touched(o, READS) for o in inner)),
+            writes=_NONE.union(*(self._touched(o, WRITES) for o in inner)),
         )
 
     def _touched(self, op: Any, table: dict[str, int]) -> frozenset[int]:
         number = table.get(op.name)
-        return frozenset() if number is None else self.owner.memory_classes(op.operands[number])
+        return _NONE if number is None else self.owner.memory_classes(op.operands[number])
 
     def _is_group(self, op: Any) -> bool:
         """Whether the group as a whole runs `op`, with barriers around it where they are needed."""
@@ -163,24 +165,32 @@ class Control:
         around = value.owner if hasattr(value.owner, "name") else next(iter(value.owner.operations))
         return not owner.facts.is_divergent(around)
 
-    def _refill(self, homes: Sequence[tuple[Buffer, Any]]) -> None:
-        """Put the next values (Tile IR tiles) into the buffers of carried tiles, all at once."""
+    def _refill(self, block: Any, homes: Sequence[tuple[Buffer, Any]]) -> None:
+        """At the end of `block`, put the next values (Tile IR tiles) into the buffers of carried tiles, all at once."""
         owner = self.owner
-        waiting: list[tuple[Buffer, TileValue]] = []
-        for buffer, value in homes:
-            if value in owner.lifetimes.in_place:
-                continue
-            tile: TileValue = owner.env[value]
-            others = frozenset(b.number for b, _ in homes if b is not buffer)
-            if len(homes) > 1 and tile.classes & others or tile.reads & {buffer.number} or owner.tiles.team.serial:
-                copy = owner.tiles.required(tile.shape, tile.element)
-                owner.tiles.fill(copy, tile)
-                waiting.append((buffer, owner.tiles.value(copy)))
-                owner.tiles.free(copy)
-            else:
-                waiting.append((buffer, tile))
-        for buffer, tile in waiting:
-            owner.tiles.fill(buffer, tile)
+        apart = owner.leading or owner.frame.whole_launch or owner.facts.is_divergent(_last(block))
+        with owner.shared_work(not apart):
+            waiting = [(buffer, self._next(buffer, value, homes)) for buffer, value in homes]
+            for buffer, tile in waiting:
+                if tile is not None:
+                    owner.tiles.fill(buffer, tile)
+            while self._spent:
+                owner.tiles.free(self._spent.pop())
+
+    def _next(self, buffer: Buffer, value: Any, homes: Sequence[tuple[Buffer, Any]]) -> TileValue | None:
+        """What `buffer` is refilled with: a copy, where refilling would destroy what is read; None: it is done."""
+        owner = self.owner
+        if value in owner.lifetimes.in_place:
+            return None
+        tile: TileValue = owner.env[value]
+        others = frozenset(b.number for b, _ in homes if b is not buffer)
+        # Local buffers have no classes to tell whether they are read: always go by way of a copy.
+        if not (tile.classes & others or buffer.number in tile.reads or owner.tiles.team.serial):
+            return tile
+        copy = owner.tiles.required(tile.shape, tile.element)
+        owner.tiles.fill(copy, tile)
+        self._spent.append(copy)
+        return owner.tiles.value(copy)
 
     # -- for ---------------------------------------------------------------------------------------------------
 
@@ -206,8 +216,7 @@ class Control:
             owner.block(block)
             last = _last(block)
             following = list(last.operands)
-            with owner.shared_work(self._is_shared_block(block)):
-                self._refill([(buffer, following[number]) for number, buffer in homes.items()])
+            self._refill(block, [(buffer, following[number]) for number, buffer in homes.items()])
             packed = [self._pack(following[number]) for number in plain]
             self._end(last)
             if contents.group or homes:
@@ -215,16 +224,12 @@ class Control:
             return packed
 
         with owner.sync.looping(owner.facts.is_divergent(_last(block))):
-            limits = [owner.typed(v) for v in bounds]
-            results = build.loop(*limits, [self._pack(initial[number]) for number in plain], body)
+            lower, upper, step = (owner.typed(v) for v in bounds)
+            results = build.loop(lower, upper, step, [self._pack(initial[number]) for number in plain], body)
         owner.hazards.join(before)
         for number, packed in zip(plain, results, strict=True):
             self._unpack(op.results[number], initial[number], packed)
         self._leave(op, homes)
-
-    def _is_shared_block(self, block: Any) -> bool:
-        owner = self.owner
-        return not (owner.leading or owner.frame.whole_launch or owner.facts.is_divergent(_last(block)))
 
     def _leave(self, op: Any, homes: dict[int, Buffer]) -> None:
         """The results of `op` that are tiles are in their buffers."""
@@ -247,7 +252,7 @@ class Control:
         blocks = [region.blocks[0] if len(region.blocks) else None for region in op.regions]
         varies = owner.facts.is_divergent(_last(blocks[0])) and not owner.leading
         shuffles = varies and self._contents(op).shuffles
-        kinds = [self._kind(op, number, blocks) for number in plain]
+        kinds = [_kind(op.results[number].type) for number in plain]
         masks = owner.sync.split(condition) if shuffles else (owner.sync.active, owner.sync.active)
         made = build.create("scf.if", [condition], kinds, regions=2)
         start = owner.hazards.snapshot()
@@ -271,16 +276,9 @@ class Control:
             owner.block(block)
             last = _last(block)
             values = list(last.operands)
-            with owner.shared_work(self._is_shared_block(block)):
-                self._refill([(buffer, values[number]) for number, buffer in homes.items()])
+            self._refill(block, [(buffer, values[number]) for number, buffer in homes.items()])
             owner.build.create("scf.yield", [self._pack(values[number]) for number in plain])
             self._end(last)
-
-    def _kind(self, op: Any, number: int, blocks: list[Any]) -> Any:
-        """The type of the SSA value that stands for a result: an address for a memory."""
-        del blocks
-        kind = op.results[number].type
-        return "!llvm.ptr<3>" if is_memory(kind) else kind
 
     # -- while -------------------------------------------------------------------------------------------------
 
@@ -288,21 +286,24 @@ class Control:
         owner, build = self.owner, self.owner.build
         first, second = (region.blocks[0] for region in op.regions)
         initial, passed = list(op.operands), list(_last(first).operands)[1:]
-        homes = {n: self._new_home(a, v) for n, (a, v) in enumerate(zip(first.arguments, initial, strict=True)) if is_tile(a.type)}
+        homes = {
+            n: self._new_home(argument, value)
+            for n, (argument, value) in enumerate(zip(first.arguments, initial, strict=True))
+            if is_tile(argument.type)
+        }
         kept = {n: self._new_home(second.arguments[n], None) for n, v in enumerate(passed) if is_tile(v.type)}
         plain = [n for n in range(len(initial)) if n not in homes]
         through = [n for n in range(len(passed)) if n not in kept]
         group = self._contents(op).group or bool(homes)
         packed = [self._pack(initial[n]) for n in plain]
-        kinds = ["!llvm.ptr<3>" if is_memory(passed[n].type) else passed[n].type for n in through]
+        kinds = [_kind(passed[n].type) for n in through]
         made = build.create("scf.while", packed, kinds, regions=2)
         state: list[Any] = []
 
         def condition() -> None:
             owner.block(first)
             last = _last(first)
-            with owner.shared_work(self._is_shared_block(first)):
-                self._refill([(kept[n], passed[n]) for n in kept])
+            self._refill(first, [(kept[n], passed[n]) for n in kept])
             values = [owner.typed(last.operands[0]), *(self._pack(passed[n]) for n in through)]
             build.create("scf.condition", values)
             self._end(last)
@@ -312,8 +313,7 @@ class Control:
             owner.block(second)
             last = _last(second)
             following = list(last.operands)
-            with owner.shared_work(self._is_shared_block(second)):
-                self._refill([(homes[n], following[n]) for n in homes])
+            self._refill(second, [(homes[n], following[n]) for n in homes])
             values = [self._pack(following[n]) for n in plain]
             self._end(last)
             if group:
@@ -321,9 +321,10 @@ class Control:
             build.create("scf.yield", values)
 
         with owner.sync.looping(owner.facts.is_divergent(_last(second))):
-            self._part(made.regions[0], [first.arguments[n] for n in plain], [initial[n] for n in plain], packed, condition)
-            types = list(made.results)
-            self._part(made.regions[1], [second.arguments[n] for n in through], [passed[n] for n in through], types, body)
+            arguments, sources = [first.arguments[n] for n in plain], [initial[n] for n in plain]
+            self._part(made.regions[0], arguments, sources, packed, condition)
+            arguments, sources = [second.arguments[n] for n in through], [passed[n] for n in through]
+            self._part(made.regions[1], arguments, sources, list(made.results), body)
         owner.hazards.restore(state[0])
         for n, value in zip(through, list(made.results), strict=True):
             self._unpack(op.results[n], passed[n], value)
@@ -341,6 +342,11 @@ class Control:
             self._unpack(argument, source, packed)
         with owner.build.at(block):
             emit()
+
+
+def _kind(kind: Any) -> Any:
+    """The type of the SSA value that stands for a scalar or a memory: of a memory, its address."""
+    return SHARED if is_memory(kind) else kind
 
 
 def _last(block: Any) -> Any:

@@ -96,7 +96,7 @@ class _Window:
             *rows, along = split(build, number, shape)
             indices = [*rows, build.mul(along, count)]
             place = self._place(indices)
-            fully = inside(build, self.source, place[:-1] + [0], [*self.proven[:-1], True])
+            fully = inside(build, self.source, [*place[:-1], 0], [*self.proven[:-1], True])
             left: Any = count
             if not self.proven[-1]:
                 room = build.sub(self.source.extents[-1], place[-1])

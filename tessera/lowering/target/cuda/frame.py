@@ -77,16 +77,14 @@ class Frame:
             message = f"a group of {self.block_lanes} lanes; a GPU block holds {self.chip.lanes}"
             raise NotOnCuda(message, self.program.span, hint="give fewer lanes in `tile[...]`")
         self.shared.limit = self.chip.shared_bytes
-        self.shared_base = build.value(
-            "llvm.mlir.addressof", [], SHARED, {"global_name": f"@{SHARED_SYMBOL}"}
-        )
+        self.shared_base = build.value("llvm.mlir.addressof", [], SHARED, {"global_name": f"@{SHARED_SYMBOL}"})
         for number, parameter in enumerate(self.program.parameters):
             self._declare(number, parameter.value.type)
         for symbol in self.program.symbols:
             if symbol.name not in self.symbols:
                 self.symbols[symbol.name] = self.slot(Slot("symbol", symbol=symbol.name), INDEX)
-        tid = build.value("nvvm.read.ptx.sreg.tid.x", [], "i32", {"range": f"#llvm.constant_range<i32, 0, {self.block_lanes}>"})
-        self.tid = build.to_index(tid)
+        lanes = f"#llvm.constant_range<i32, 0, {self.block_lanes}>"
+        self.tid = build.to_index(build.value("nvvm.read.ptx.sreg.tid.x", [], "i32", {"range": lanes}))
         self.block = build.to_index(build.value("nvvm.read.ptx.sreg.ctaid.x", [], "i32"))
         if self.whole_launch:
             self.lanes_in_launch = self.slot(Slot("lanes"), INDEX)

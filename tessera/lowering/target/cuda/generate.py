@@ -21,13 +21,18 @@ from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import DEFAULT_LANES, WARP, Frame
 from tessera.lowering.target.cuda.hoist import hoist_tiles
 from tessera.lowering.target.cuda.listings import (
-    Places, llvm_listing, ptx_listing, sass_listing, target_listing, without_fusions,
+    Places,
+    llvm_listing,
+    ptx_listing,
+    sass_listing,
+    target_listing,
+    without_fusions,
 )  # fmt: skip
 from tessera.lowering.target.cuda.lower import lower
 from tessera.lowering.target.cuda.ptx import to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
 from tessera.lowering.target.cuda.toolchain import Usage, assemble, disassemble, find_tool
-from tessera.lowering.target.cuda.uniformity import Uniformity, is_tile, walk
+from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, walk
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.llvm_ir import to_llvm_text
 from tessera.lowering.target.result import TargetCode
@@ -54,7 +59,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     """
     chip = architecture(target.arch or DEFAULT_ARCHITECTURE)
     function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
-    bounded = all(op.name != "scf.while" and op.name != "scf.for" for op in walk(function.regions[0].blocks[0]))
+    bounded = all(op.name not in LOOPS for op in walk(function.regions[0].blocks[0]))
     facts = hoist_tiles(function)
     lowered = _lower(function, program, chip, facts)
     listings: list[Listing] = []

@@ -8,7 +8,7 @@ asks for one before two accesses of which at least one writes and at least one b
 Agents: "lane" (each lane for itself), "leader" (lane 0 alone, for the group), "group" (all lanes together).
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -64,7 +64,7 @@ class Hazards:
         self._writes.clear()
 
     @contextmanager
-    def suspended(self) -> Iterator[None]:
+    def suspended(self) -> Generator[None]:
         """Record nothing and emit nothing inside the `with`."""
         before, self.enabled = self.enabled, False
         try:

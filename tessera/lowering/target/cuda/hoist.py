@@ -41,7 +41,9 @@ def _hoist(facts: Uniformity, branch: Any, block: Any) -> None:
     stuck: set[Any] = set()
     for op in operations:
         inner = [op, *(o for region in op.regions for b in region.blocks for o in walk(b))]
-        free = not any(v in stuck for v in op.operands) and not any(facts.varies(v) for v in (*op.operands, *op.results))
+        free = not any(v in stuck for v in op.operands) and not any(
+            facts.varies(v) for v in (*op.operands, *op.results)
+        )
         if free and _is_pure(op) and not _reads(facts, op) & written and not (synchronised and _reads(facts, op)):
             op.move_before(branch)
             continue

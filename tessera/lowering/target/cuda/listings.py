@@ -4,10 +4,10 @@ Target IR carries its locations; the levels below carry DWARF line directives: `
 `//## File` in SASS.  `Places` leads from a line and column of the source back to the operations written there.
 """
 
-import os
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, Final
 
 from tessera.core.listing import Line, Listing
@@ -65,7 +65,7 @@ class Places:
         """Tools may join a relative file name to a folder: the base name decides where the whole does not."""
         if (file, line) in self.ops:
             return file, line
-        same = [key for key in self.ops if key[1] == line and os.path.basename(key[0]) == os.path.basename(file)]
+        same = [key for key in self.ops if key[1] == line and PurePath(key[0]).name == PurePath(file).name]
         return same[0] if same else None
 
 

@@ -6,14 +6,14 @@ lane 0; `Hazards` keeps the order.  A loop or branch that is uniform throughout 
 (`tile_ops`), or, where only some lanes run, done by each for itself.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
-from tessera.core.program.types import Array
+from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import identities, spans
 from tessera.lowering.target.cuda.build import Build
@@ -172,18 +172,17 @@ class Lowering:
         if not found or found[0] >= len(self._operations):
             return False
         operands = self._operations[found[0]].operands
-        return bool(operands) and getattr(operands[0].type, "dtype", None) is not None and (
-            operands[0].type.dtype.kind == "uint"  # pyright: ignore[reportAttributeAccessIssue]
-        )
+        kind = operands[0].type if operands else None
+        return isinstance(kind, Scalar | Tile) and kind.dtype.kind == "uint"
 
     @contextmanager
-    def team_of(self, op: Any) -> Iterator[None]:
+    def team_of(self, op: Any) -> Generator[None]:
         """Inside the `with`, tiles are computed by all lanes, or by each for itself where `op` is not uniform."""
         with self.shared_work(self.facts.is_uniform(op) and not self.frame.whole_launch and not self.leading):
             yield
 
     @contextmanager
-    def shared_work(self, shared: bool) -> Iterator[None]:
+    def shared_work(self, shared: bool) -> Generator[None]:
         """Inside the `with`, tiles are computed by the whole group, or by each lane for itself."""
         before = self.tiles.team
         self.tiles.team = self.group_team if shared else Team(self.build.index(0), 1, serial=True)
@@ -211,7 +210,8 @@ class Lowering:
         operands = [self.typed(v) for v in op.operands]
         self.env[result] = scalar_operation(self.build, str(op.name), operands, str(result.type), attributes)
 
-    def _id(self, op: Any) -> None:
+    def id(self, op: Any) -> None:
+        """`tessera.id`."""
         axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
         value = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
         self.env[op.results[0]] = value
@@ -220,23 +220,27 @@ class Lowering:
         if owner is not None and not identities(owner.location):
             owner.location = op.location
 
-    def _dim(self, op: Any) -> None:
+    def dim(self, op: Any) -> None:
+        """`tessera.dim`: the value of a symbol."""
         self.env[op.results[0]] = self.symbol(ir.StringAttr(op.attributes["symbol"]).value)
 
-    def _read(self, op: Any) -> None:
+    def read(self, op: Any) -> None:
+        """`tessera.read`: one element."""
         memory, *indices = op.operands
         self.hazards.access(self.agent(op), reads=self.memory_classes(memory))
         places, kind = [self.scalar(v) for v in indices], str(op.results[0].type)
         self.env[op.results[0]] = read(self.build, self.memory(memory), places, kind, _proven(op))
 
-    def _write(self, op: Any) -> None:
+    def write(self, op: Any) -> None:
+        """`tessera.write`: by lane 0 alone where the group writes once."""
         memory, value, *indices = op.operands
         alone = self.facts.is_uniform(op) and not self.leading
         self.hazards.access(LEADER if alone else self.agent(op), writes=self.memory_classes(memory))
         with self.build.when(self.frame.leader() if alone else None):
             write(self.build, self.memory(memory), self.typed(value), [self.scalar(v) for v in indices], _proven(op))
 
-    def _alloc(self, op: Any) -> None:
+    def alloc(self, op: Any) -> None:
+        """`tessera.alloc`: a place in the block's shared memory."""
         kind = op.results[0].type
         extents, element = tuple(kind.shape), str(kind.element_type)
         swizzled = "xor" in str(kind.memory_space)
@@ -248,13 +252,15 @@ class Lowering:
         pointer = self.build.offset(self.frame.shared_base, piece.start, "i8")
         self.env[op.results[0]] = Memory(pointer, element, extents, row_major(self.build, extents), swizzled)
 
-    def _copy(self, op: Any) -> None:
+    def copy(self, op: Any) -> None:
+        """`tessera.copy`: start moving a window into shared memory."""
         destination, source, *starts = op.operands
         with self.team_of(op):
             self.tiles.access(self.memory_classes(source), self.memory_classes(destination))
             copy_window(self, op, self.memory(destination), self.memory(source), [self.scalar(v) for v in starts])
 
-    def _barrier(self, op: Any) -> None:
+    def barrier(self, op: Any) -> None:
+        """`tessera.barrier`: wait for the copies, then for all lanes."""
         if self.frame.whole_launch:
             message = "a barrier in a kernel whose one group is the whole launch"
             raise NotOnCuda(message, hint="give the group's size: `@kernel tile[(128,)]`")
@@ -264,11 +270,13 @@ class Lowering:
         self.sync.barrier(divergent=self.facts.is_divergent(op))
         self.hazards.clear()
 
-    def _group_sync(self, op: Any) -> None:
+    def group_sync(self, op: Any) -> None:
+        """`tessera.group_sync`."""
         size = int(ir.IntegerAttr(op.attributes["size"]).value)
         self.sync.group_sync(size, divergent=self.facts.is_divergent(op))
 
-    def _shuffle(self, op: Any) -> None:
+    def shuffle(self, op: Any) -> None:
+        """`tessera.shuffle`."""
         value, lane = op.operands
         mode, width = ir.StringAttr(op.attributes["mode"]).value, ir.IntegerAttr(op.attributes["width"]).value
         self.env[op.results[0]] = self.sync.shuffle(self.typed(value), self.scalar(lane), mode, width)
@@ -289,13 +297,13 @@ def _proven(op: Any) -> Sequence[bool]:
 
 
 _OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
-    "tessera.id": Lowering._id,
-    "tessera.dim": Lowering._dim,
-    "tessera.read": Lowering._read,
-    "tessera.write": Lowering._write,
-    "tessera.alloc": Lowering._alloc,
-    "tessera.copy": Lowering._copy,
-    "tessera.barrier": Lowering._barrier,
-    "tessera.group_sync": Lowering._group_sync,
-    "tessera.shuffle": Lowering._shuffle,
+    "tessera.id": Lowering.id,
+    "tessera.dim": Lowering.dim,
+    "tessera.read": Lowering.read,
+    "tessera.write": Lowering.write,
+    "tessera.alloc": Lowering.alloc,
+    "tessera.copy": Lowering.copy,
+    "tessera.barrier": Lowering.barrier,
+    "tessera.group_sync": Lowering.group_sync,
+    "tessera.shuffle": Lowering.shuffle,
 }

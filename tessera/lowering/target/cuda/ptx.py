@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-import llvmlite.binding as llvm
+from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
 from tessera.core.mistakes import CompilerCrash
 from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.lowering.target.llvm_ir import parse
 
+_llvm: Final[Any] = binding
 _TRIPLE: Final = "nvptx64-nvidia-cuda"
 _SPEED: Final = 3
 # LLVM's names for maths that NVPTX has no instruction for: they would kill the process ("Cannot select").
@@ -41,15 +43,10 @@ def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False) -> Ptx:
         message = f"LLVM has no PTX for {', '.join(refused)}"
         raise CompilerCrash(message)
     machine = _machine(chip.name, chip.ptx)
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        message = f"LLVM refuses the code generated for the GPU: {error}"
-        raise CompilerCrash(message) from error
+    module = parse(text)
     module.triple = _TRIPLE
     module.data_layout = str(machine.target_data)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_SPEED))
+    builder = _llvm.create_pass_builder(machine, _llvm.create_pipeline_tuning_options(speed_level=_SPEED))
     builder.getModulePassManager().run(module, builder)
     optimised = str(module) if keep_optimised else ""
     ptx = machine.emit_assembly(module)
@@ -62,7 +59,7 @@ def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False) -> Ptx:
 
 @cache
 def _machine(name: str, features: str) -> Any:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple(_TRIPLE)
+    _llvm.initialize_all_targets()
+    _llvm.initialize_all_asmprinters()
+    target = _llvm.Target.from_triple(_TRIPLE)
     return target.create_target_machine(cpu=name, features=features, opt=_SPEED, reloc="default", codemodel="default")

@@ -1,6 +1,6 @@
 """Lanes waiting for each other and exchanging values: barriers, cooperative groups, shuffles."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -40,7 +40,7 @@ class Sync:
         return taken, self.build.value("arith.xori", [taken, self.mask()], "i32")
 
     @contextmanager
-    def running(self, mask: Any) -> Iterator[None]:
+    def running(self, mask: Any) -> Generator[None]:
         """Inside the `with`, the lanes of `mask` run."""
         before, self.active = self.active, mask
         try:
@@ -49,7 +49,7 @@ class Sync:
             self.active = before
 
     @contextmanager
-    def looping(self, divergent: bool) -> Iterator[None]:
+    def looping(self, divergent: bool) -> Generator[None]:
         """Inside the `with` is a loop that lanes leave at different times, if `divergent`."""
         before, self.uncertain = self.uncertain, self.uncertain or divergent
         try:

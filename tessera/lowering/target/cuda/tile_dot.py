@@ -35,7 +35,10 @@ class Product:
 def dot_tile(tiles: Tiles, product: Product, target: Buffer) -> None:
     """Compute `product` into `target`, which may be the buffer of its accumulator."""
     held = [_stage(tiles, operand) for operand in (product.a, product.b)]
-    a, b = (operand if buffer is None else tiles.value(buffer) for operand, buffer in zip((product.a, product.b), held, strict=True))
+    a, b = (
+        operand if buffer is None else tiles.value(buffer)
+        for operand, buffer in zip((product.a, product.b), held, strict=True)
+    )
     acc = product.acc
     reads = a.classes | b.classes | (acc.classes if acc is not None else NOTHING)
     tiles.access(reads, NOTHING if target.arena is None else frozenset((target.number,)))
@@ -56,9 +59,7 @@ def dot_tile(tiles: Tiles, product: Product, target: Buffer) -> None:
         def step(index: Any, sums: list[Any]) -> Sequence[Any]:
             left = [_wide(build, a.at([places[r * columns][0], index]), product) for r in range(rows)]
             right = [_wide(build, b.at([index, places[c][1]]), product) for c in range(columns)]
-            return [
-                _multiply_add(build, left[i // columns], right[i % columns], total) for i, total in enumerate(sums)
-            ]
+            return [_multiply_add(build, left[i // columns], right[i % columns], total) for i, total in enumerate(sums)]
 
         for place, total in zip(places, build.loop(0, k, 1, start, step), strict=True):
             value = build.value("arith.truncf", [total], product.element) if product.wide != product.element else total

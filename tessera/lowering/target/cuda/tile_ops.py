@@ -107,11 +107,9 @@ def _elementwise(host: Host, op: Any) -> None:
     kind = op.results[0].type
     name, element = str(op.name), element_of(kind)
     if name == "arith.constant":
-        splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
-        host.define(
-            op.results[0],
-            TileValue(shape_of(kind), element, lambda _: host.build.value("arith.constant", [], element, {"value": splat})),
-        )
+        splat = {"value": ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()}
+        rule = TileValue(shape_of(kind), element, lambda _: host.build.value("arith.constant", [], element, splat))
+        host.define(op.results[0], rule)
         return
     operands = [host.tile(v) if is_tile(v.type) else host.build.index(host.scalar(v)) for v in op.operands]
     tiles = [v for v in operands if isinstance(v, TileValue)]

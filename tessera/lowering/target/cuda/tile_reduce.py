@@ -110,9 +110,7 @@ def reduce_tile(tiles: Tiles, sync: Sync, tile: TileValue, rule: Rule, axis: int
     return result
 
 
-def _partials(
-    tiles: Tiles, sync: Sync, tile: TileValue, rows: Rows, rule: Rule, target: Buffer, blocks: int
-) -> None:
+def _partials(tiles: Tiles, sync: Sync, tile: TileValue, rows: Rows, rule: Rule, target: Buffer, blocks: int) -> None:
     """Reduce each block of 4096 of each row to one element of `target`, which has `blocks` a row."""
     build, team = tiles.build, tiles.team
     columns = min(COLUMNS, 1 << (rows.length - 1).bit_length())
@@ -180,9 +178,7 @@ def _share(tiles: Tiles, items: int, members: int, body: Callable[[Any], None]) 
         build.loop(number, items, teams, [], step)
 
 
-def _halve(
-    tiles: Tiles, partial: Buffer, rows: int, blocks: int, rule: Rule, result: Buffer
-) -> tuple[Buffer, int]:
+def _halve(tiles: Tiles, partial: Buffer, rows: int, blocks: int, rule: Rule, result: Buffer) -> tuple[Buffer, int]:
     """Add neighbouring blocks of each row; a lone last one passes.  The last step writes `result`."""
     build = tiles.build
     left = -(-blocks // 2)

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from tessera.core.program.program import Program
+from support.builder import Builder
+from tessera.core.dtypes import DType, f32
+from tessera.core.program.program import Program, Value
+from tessera.core.program.types import Tile
 from tessera.lowering.compile import compile_program
 from tessera.lowering.service import host_target
-from tessera.runtime.grid import Grid
 from tessera.runtime.interpret.run import run
 from tessera.runtime.launch import Launcher
 
@@ -16,18 +18,18 @@ host = cache(host_target)
 
 
 def compiled(program: Program, *arguments: Any) -> list[Any]:
-    """Run `program` compiled on copies of `arguments` (one group, or as many as its ranges ask for); gives them back."""
-    fresh = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-    launcher = Launcher(compile_program(program, host(), observe=False).artifact)
-    assert launcher.run(fresh, Grid()), "the launcher refused the arguments"
+    """Run `program` compiled, on copies of `arguments`; gives them back."""
+    fresh = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
+    Launcher(compile_program(program, host(), observe=False).artifact)(*fresh)
     return fresh
 
 
 def interpreted(program: Program, *arguments: Any) -> list[Any]:
-    """Run `program` by the interpreter on copies of `arguments`; gives them back."""
-    fresh = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    """Run `program` by the interpreter, on copies of `arguments`; gives them back."""
+    fresh = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
     symbols = {s.name: fresh[s.parameter].shape[s.axis] * s.scale for s in program.symbols}
-    run(program, fresh, symbols=symbols)
+    with np.errstate(all="ignore"):
+        run(program, fresh, symbols=symbols)
     return fresh
 
 
@@ -36,7 +38,8 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype.kind in "iub":
         return bool(np.array_equal(a, b))
     nan = np.isnan(a) & np.isnan(b)
-    return bool(np.all(nan | (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}"))))
+    width = f"u{a.itemsize}"
+    return bool(np.all(nan | (np.ascontiguousarray(a).view(width) == np.ascontiguousarray(b).view(width))))
 
 
 def check(program: Program, *arguments: Any) -> list[Any]:
@@ -46,3 +49,39 @@ def check(program: Program, *arguments: Any) -> list[Any]:
         if isinstance(a, np.ndarray):
             assert same_bits(a, b), f"{parameter.name}: compiled {a.ravel()[:8]}, interpreter {b.ravel()[:8]}"
     return actual
+
+
+def numbers(shape: tuple[int, ...], dtype: DType = f32, seed: int = 0) -> np.ndarray:
+    """Random numbers: normal for floats, small for integers, either for booleans."""
+    random = np.random.default_rng(seed)
+    if dtype.is_float:
+        return random.standard_normal(shape).astype(dtype.numpy)
+    if dtype.kind == "bool":
+        return random.integers(0, 2, shape).astype(np.bool_)
+    return random.integers(0 if dtype.kind == "uint" else -50, 50, shape).astype(dtype.numpy)
+
+
+class Kernel(Builder):
+    """A Builder whose arrays are whole tiles: `take` loads one, `put` stores one into an array of its own."""
+
+    def take(self, name: str, *shape: int, dtype: DType = f32, **options: Any) -> Value:
+        """A new array of that shape, loaded as one tile."""
+        array = self.array(name, dtype, *shape, **options)
+        return self.load(array, [self.const(0)] * len(shape), shape, name=name)
+
+    def put(self, name: str, value: Value) -> None:
+        """Store a tile or a scalar to a new array."""
+        kind = value.type
+        shape = kind.shape if isinstance(kind, Tile) else (1,)
+        array = self.array(name, kind.dtype, *shape, mutable=True)
+        start = [self.const(0)] * len(shape)
+        if isinstance(kind, Tile):
+            self.store(array, value, start, shape)
+        else:
+            self.write(array, value, *start)
+
+
+def outputs(program: Program) -> list[np.ndarray]:
+    """Zeros for every array that the kernel writes."""
+    kinds = [p.value.type for p in program.parameters if p.mutable]
+    return [np.zeros(kind.shape, kind.dtype.numpy) for kind in kinds]

@@ -7,12 +7,16 @@ another one.  All arithmetic is exact, so that the interpreter and a target have
 import random
 from collections.abc import Callable, Sequence
 
+from typing import Any
+
+import numpy as np
+
 from support.builder import Builder
-from tessera.core.dtypes import DType, boolean, f32, i32, i64
+from tessera.core.dtypes import DType, boolean, f16, f32, i8, i32, i64
 from tessera.core.program.program import Block, Domain, Op, Program, Value
 from tessera.core.program.types import Scalar
 
-KINDS = (i64, f32, i32, boolean)
+KINDS = (i64, i64, f32, f32, i32, boolean, boolean, f16, i8)
 OUTPUTS = 4  # elements a lane writes to each output
 
 
@@ -33,12 +37,30 @@ class Kernel:
         self.out = b.array("out", f32, "p", OUTPUTS, mutable=True)
         self.outk = b.array("outk", i64, "p", OUTPUTS, mutable=True)
         self.outf = b.array("outf", boolean, "p", OUTPUTS, mutable=True)
+        self.half = b.array("half", f16, "n")
+        self.byte = b.array("byte", i8, "n")
+        self.outh = b.array("outh", f16, "p", OUTPUTS, mutable=True)
+        self.outb = b.array("outb", i8, "p", OUTPUTS, mutable=True)
         self.once = b.array("once", i64, "g", 8, mutable=True)
         self.scalar = b.scalar("s", f32)
         self.small = b.scalar("c", i64)
         self.depth = 0
         self.pool: dict[DType, list[Value]] = {kind: [] for kind in KINDS}
         self.shared = b.alloc(f32, self.lanes, name="shared") if group else None
+
+    def arguments(self, lanes: int, groups: int, n: int, seed: int) -> list[Any]:
+        """Fresh arguments for a launch of `lanes` lanes in all."""
+        r = np.random.default_rng(seed)
+        inputs = [
+            r.integers(-8, 8, n).astype(np.float32),
+            r.integers(-5, 60, n),
+            r.random(n) < 0.5,
+            r.integers(-9, 9, (11, 7)).astype(np.float32),
+        ]
+        outputs = [np.zeros((lanes, OUTPUTS), kind) for kind in (np.float32, np.int64, np.bool_)]
+        inputs += [*outputs, r.integers(-8, 8, n).astype(np.float16), r.integers(-128, 128, n).astype(np.int8)]
+        outputs = [np.zeros((lanes, OUTPUTS), kind) for kind in (np.float16, np.int8)]
+        return [*inputs, *outputs, np.zeros((max(1, groups), 8), np.int64), np.float32(2.0), 3]
 
     def build(self) -> Program:
         b = self.b
@@ -50,6 +72,8 @@ class Kernel:
         self.pool[i64] += [*ids, self.small, b.dim("n"), b.const(self.random.randint(-3, 40))]
         self.pool[f32] += [self.scalar, b.const(1.5, f32)]
         self.pool[i32] += [b.const(3, i32)]
+        self.pool[f16] += [b.const(0.5, f16)]
+        self.pool[i8] += [b.const(5, i8)]
         self.pool[boolean] += [b.compare("lt", thread, b.dim("n"))]
         if self.shared is not None:  # a lane may read what no lane of its branch wrote
             b.write(self.shared, b.const(0.5, f32), b.id("lane"))
@@ -66,6 +90,8 @@ class Kernel:
         b.write(self.out, self.pick(f32), self.thread, column)
         b.write(self.outk, self.pick(i64), self.thread, column)
         b.write(self.outf, self.pick(boolean), self.thread, column)
+        b.write(self.outh, self.pick(f16), self.thread, column)
+        b.write(self.outb, self.pick(i8), self.thread, column)
 
     # -- values ------------------------------------------------------------------------------------------------
 
@@ -106,20 +132,25 @@ class Kernel:
             return
         choice = r.randint(0, 9)
         if choice <= 4:
-            names = ("add", "sub", "mul", "min", "max") + (("xor", "floordiv", "mod") if kind is not f32 else ())
+            names = ("add", "sub", "mul", "min", "max") + (("xor", "floordiv", "mod") if kind.is_integer else ())
             self.keep(b.value(r.choice(names), self.pick(kind), self.pick(kind)))
         elif choice <= 6:
             self.keep(b.select(self.pick(boolean), self.pick(kind), self.pick(kind)))
-        elif choice == 7 and kind is not f32:
-            self.keep(b.cast(self.pick(i64 if kind is i32 else i32), kind))
+        elif choice == 7:
+            other = r.choice([k for k in KINDS if k.kind == kind.kind])
+            self.keep(b.cast(self.pick(other), kind))
         elif choice == 8:
             self.keep(b.cast(self.pick(boolean), kind))
         else:
             self.keep(b.value("neg", self.pick(kind)))
 
     def read(self) -> None:
-        b, choice = self.b, self.random.randint(0, 3)
-        if choice == 0:
+        b, choice = self.b, self.random.randint(0, 5)
+        if choice == 4:
+            self.keep(b.read(self.half, self.small_index()))
+        elif choice == 5:
+            self.keep(b.read(self.byte, self.small_index()))
+        elif choice == 0:
             self.keep(b.read(self.x, self.small_index()))
         elif choice == 1:
             self.keep(b.read(self.k, self.small_index()))
@@ -156,7 +187,8 @@ class Kernel:
 
     def write(self) -> None:
         b = self.b
-        array, kind = self.random.choice(((self.out, f32), (self.outk, i64), (self.outf, boolean)))
+        outputs = (self.out, f32), (self.outk, i64), (self.outf, boolean), (self.outh, f16), (self.outb, i8)
+        array, kind = self.random.choice(outputs)
         b.write(array, self.pick(kind), self.thread, b.const(self.random.randrange(OUTPUTS)))
 
     def write_once(self) -> None:

@@ -1,0 +1,102 @@
+"""Matrix products agree with the interpreter's chain of fused multiply-adds on every bit, whatever the blocks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowering.target.cpu.tile_kernels import Kernel, check, numbers, outputs
+
+from support.builder import Builder
+from tessera.core.dtypes import DType, bf16, f16, f32, f64, i8, i32, i64
+from tessera.lowering.target.cpu.machine import Machine
+from tessera.lowering.target.cpu.tile.blocking import choose
+
+SHAPES = [(1, 1, 1), (1, 40, 30), (4, 7, 33), (30, 1, 20), (5, 16, 8), (6, 16, 12), (13, 33, 17), (64, 48, 40),
+          (19, 100, 21), (40, 20, 600), (3, 130, 50)]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_shapes(shape, accumulate):
+    m, n, d = shape
+    k = Kernel("k")
+    a, b = k.take("a", m, d), k.take("b", d, n)
+    k.put("out", k.dot(a, b, k.take("c", m, n) if accumulate else None))
+    program = k.program()
+    start = [numbers((m, n), seed=2)] if accumulate else []
+    check(program, numbers((m, d)), numbers((d, n), seed=1), *start, *outputs(program))
+
+
+@pytest.mark.parametrize(("dtype", "result"), [(f64, f64), (f16, f32), (f16, f16), (bf16, f32), (bf16, bf16), (i32, i32),
+                                               (i64, i64), (i8, i32)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("shape", [(9, 24, 20), (2, 20, 10), (20, 1, 9)], ids=str)
+def test_dtypes(dtype: DType, result: DType, shape):
+    m, n, d = shape
+    k = Kernel("k")
+    a, b, c = k.take("a", m, d, dtype=dtype), k.take("b", d, n, dtype=dtype), k.take("c", m, n, dtype=result)
+    k.put("out", k.dot(a, b, c))
+    program = k.program()
+    check(program, numbers((m, d), dtype), numbers((d, n), dtype, 1), numbers((m, n), result, 2), *outputs(program))
+
+
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("dtype", [f32, f16], ids=str)
+@pytest.mark.parametrize("shape", [(14, 33, 19), (3, 20, 9), (24, 16, 40)], ids=str)
+def test_transposed_operands(turn_a, turn_b, dtype, shape):
+    m, n, d = shape
+    k = Kernel("k")
+    a = k.transpose(k.take("a", d, m, dtype=dtype), 1, 0) if turn_a else k.take("a", m, d, dtype=dtype)
+    b = k.transpose(k.take("b", n, d, dtype=dtype), 1, 0) if turn_b else k.take("b", d, n, dtype=dtype)
+    k.put("out", k.dot(a, b, dtype=f32))
+    program = k.program()
+    of_a, of_b = ((d, m) if turn_a else (m, d)), ((n, d) if turn_b else (d, n))
+    check(program, numbers(of_a, dtype), numbers(of_b, dtype, 1), *outputs(program))
+
+
+def test_operands_computed_on_the_way():
+    k = Kernel("k")
+    a, b, c = k.take("a", 20, 24), k.take("b", 24, 40), k.take("c", 20, 40)
+    scaled = k.value("mul", c, k.full(k.const(0.5, f32), 20, 40))
+    product = k.dot(k.value("add", a, a), k.value("sub", b, k.full(k.const(1.0, f32), 24, 40)), scaled)
+    k.put("twice", k.dot(product, k.transpose(product, 1, 0)))
+    program = k.program()
+    check(program, numbers((20, 24)), numbers((24, 40), seed=1), numbers((20, 40), seed=2), *outputs(program))
+
+
+@pytest.mark.parametrize("shape", [(50, 70, 90), (64, 96, 64), (5, 200, 33)], ids=str)
+@pytest.mark.parametrize("tile", [(32, 48, 32), (2, 64, 16), (24, 1, 16)], ids=str)
+def test_tiles_that_stick_out(shape, tile):
+    (m, n, d), (bm, bn, bk) = shape, tile
+    b = Builder("matmul")
+    a, w, c = b.array("A", f32, "M", "K"), b.array("B", f32, "K", "N"), b.array("C", f32, "M", "N", mutable=True)
+    zero = b.const(0)
+    with (
+        b.loop(zero, b.dim("M"), b.const(bm), kind="tile") as rows,
+        b.loop(zero, b.dim("N"), b.const(bn), kind="tile") as columns,
+    ):
+        with b.loop(zero, b.dim("K"), b.const(bk), [b.full(b.const(0.0, f32), bm, bn)]) as steps:
+            left = b.load(a, [rows.index, steps.index], [bm, bk])
+            right = b.load(w, [steps.index, columns.index], [bk, bn])
+            steps.yields = (b.dot(left, right, steps.carried[0]),)
+        b.store(c, steps.results[0], [rows.index, columns.index], [bm, bn])
+    check(b.program(), numbers((m, d)), numbers((d, n), seed=1), np.zeros((m, n), np.float32))
+
+
+@pytest.mark.parametrize("machine", [Machine(), Machine(64, 32)], ids=["16 registers", "32 registers"])
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 2000), st.sampled_from([4, 8]))
+@settings(max_examples=60, deadline=None)
+def test_blocks_cover_everything_once(machine, rows, columns, depth, size):
+    blocking = choose(rows, columns, depth, size, machine)
+    seen = []
+    for top, bands, height in blocking.bands():
+        for band in range(bands):
+            for first, blocks, count in blocking.row_blocks(height):
+                for block in range(blocks):
+                    start = top + band * height + first + block * count
+                    seen += range(start, start + count)
+                    sums = count * blocking.vectors
+                    assert sums <= machine.registers - 3 or count == 1
+    assert seen == list(range(rows))
+    assert (blocking.panels - 1) * blocking.width < columns <= blocking.panels * blocking.width
+    assert 1 <= blocking.depth_block <= max(depth, 1)

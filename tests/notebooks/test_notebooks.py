@@ -1,0 +1,89 @@
+"""The notebooks as files: valid, executed, small, and silent about the machine they were made on."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NAMES = [
+    "00_tour",
+    "01_first_kernel",
+    "02_a_cell_becomes_a_kernel",
+    "03_shared_memory_and_barriers",
+    "04_gemm_and_attention",
+    "05_sanitizer",
+]
+LARGEST_OUTPUT = 100_000
+LARGEST_NOTEBOOK = 1_000_000
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def path(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+@pytest.fixture
+def notebook(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def outputs(notebook: Any) -> list[Any]:
+    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+def test_all_notebooks_are_there() -> None:
+    assert [path.stem for path in NOTEBOOKS] == NAMES
+
+
+def test_it_is_valid_and_its_cells_have_ids(notebook: Any) -> None:
+    nbformat.validate(notebook)
+    ids = [cell.id for cell in notebook.cells]
+    assert len(set(ids)) == len(ids)
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+def test_every_cell_was_executed_in_order(notebook: Any) -> None:
+    counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+def test_cells_that_fail_are_meant_to(notebook: Any) -> None:
+    for cell in notebook.cells:
+        failed = cell.cell_type == "code" and any(output.output_type == "error" for output in cell.outputs)
+        assert failed == ("raises-exception" in cell.metadata.get("tags", []))
+
+
+def test_checks_against_numpy_hold(notebook: Any) -> None:
+    texts = ["".join(output.get("data", {}).get("text/plain", "")) for output in outputs(notebook)]
+    assert "False" not in [text.removeprefix("np.").rstrip("_") for text in texts]
+
+
+def test_it_is_small(path: Path, notebook: Any) -> None:
+    assert path.stat().st_size < LARGEST_NOTEBOOK
+    for output in outputs(notebook):
+        assert len("".join(output.get("data", {}).get("text/html", ""))) < LARGEST_OUTPUT
+
+
+def test_it_tells_nothing_of_the_machine(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"/(?:tmp|work|root|home|Users|usr)/|0x[0-9a-f]{9}", text)
+
+
+def test_every_link_between_notebooks_leads_somewhere(notebook: Any) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            for target in re.findall(r"\]\((\S+\.ipynb)\)", cell.source):
+                assert (FOLDER / target).exists(), target
+
+
+def test_every_rich_output_has_a_short_plain_text(notebook: Any) -> None:
+    for output in outputs(notebook):
+        data = output.get("data", {})
+        if "text/html" in data:
+            assert data["text/plain"]
+            assert len(data["text/plain"]) < 1500, json.dumps(data["text/plain"][:80])

@@ -1,0 +1,68 @@
+"""Compilations as records; most of it is tested with kernels and sessions."""
+
+import dataclasses
+
+import pytest
+from support.artifacts import SPAN, scale_artifact
+
+from tessera.compiled import Compiled
+from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.listing import Line, Listing
+from tessera.core.mistakes import UnknownLevel
+from tessera.lowering.cache import entry_of
+from tessera.lowering.warm import trivial_program
+
+LISTINGS = (
+    Listing("tile", "to-tile", (Line("before"),)),
+    Listing("tile", "", (Line("after", (SPAN,), (3,)), Line("end"))),
+    Listing("asm", "", (Line("ret"),)),
+)
+FULL = Compilation(scale_artifact(), LISTINGS, (PassRecord("to-tile", "tile", 0.5),))
+
+
+def observe(_: Compiled):
+    return entry_of(FULL)
+
+
+def compiled(**changes: object) -> Compiled:
+    entry = entry_of(dataclasses.replace(FULL, **changes))
+    return Compiled(trivial_program(), entry, "compiler", 0.1, observe)
+
+
+def test_levels_come_from_the_entry():
+    record = Compiled(trivial_program(), entry_of(FULL), "disk", 0.1, lambda _: pytest.fail("compiled again"))
+    assert record.listings == LISTINGS
+    assert record.compilation == FULL
+    assert record.levels == ("tile", "asm")
+    assert record.passes == FULL.passes
+
+
+def test_levels_are_recorded_when_somebody_looks():
+    assert compiled(listings=(), passes=()).ir("tile") == "after\nend"
+
+
+def test_text():
+    text = compiled().ir("tile", "to-tile")
+    assert text == "before"
+    assert text.listing is not None
+    assert compiled().ir().listing.lines[0].ops == (3,)
+
+
+def test_unknown():
+    with pytest.raises(UnknownLevel, match="'ptx' is no level of a kernel compiled for cpu") as caught:
+        compiled().ir("ptx")
+    assert caught.value.hint == "choose one of tile, asm"
+    with pytest.raises(UnknownLevel, match="'tile' has no stage 'x'") as caught:
+        compiled().ir("tile", "x")
+    assert caught.value.hint == "choose one of to-tile"
+
+
+def test_code_identity():
+    assert compiled().code_identity == compiled().code_identity
+    other = compiled(artifact=scale_artifact(code=b"other"))
+    assert other.code_identity != compiled().code_identity
+    assert compiled(artifact=scale_artifact(key="k", name="n")).code_identity == compiled().code_identity
+
+
+def test_repr():
+    assert repr(compiled()) == "<compiled warm for cpu: x: array<nxf32>, y: mut array<nxf32>, alpha: f32>"
