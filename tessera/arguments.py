@@ -10,6 +10,7 @@ from tessera.core.mistakes import ArgumentType, NotAnArray
 from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
 from tessera.core.source import Span
 from tessera.runtime.arrays import AnyArray, as_array, is_array
+from tessera.runtime.device_arrays import device_view, is_on_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ def _class(shape: tuple[int, ...]) -> tuple[int, ...]:
 def describe_arguments(values: tuple[object, ...], names: tuple[str, ...], spans: tuple[Span, ...]) -> Described:
     """Describe `values`, the arguments for the parameters `names` that stand at `spans`.
 
-    Raises NotAnArray, WrongDevice, ArgumentType for what no kernel can take.
+    Arrays may lie on any device: whether the kernel's own is one of them, its launcher says.
+    Raises NotAnArray, ArgumentType for what no kernel can take.
     """
     arguments: list[Argument] = []
     key: list[object] = []
@@ -67,7 +69,7 @@ def plain(value: object) -> object:
 
 
 def _array(value: object, name: str, span: Span) -> ArrayArgument:
-    array = as_array(value, name, span=span)
+    array = device_view(value, name, span) if is_on_device(value) else as_array(value, name, span=span)
     dtype = from_numpy(array.dtype)
     if dtype is None:
         raise ArgumentType(f"{name} holds {array.dtype}, which Tessera has no type for", span,

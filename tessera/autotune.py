@@ -18,7 +18,7 @@ import numpy as np
 from tessera.arguments import Described
 from tessera.compiled import Compiled
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import BadKernelOption, TuningFailed
+from tessera.core.mistakes import BadKernelOption, NotAvailableYet, TuningFailed
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
@@ -94,6 +94,8 @@ class _Search:
         self, kernel: Kernel, space: Mapping[str, tuple[Attribute, ...]], values: tuple[object, ...],
         grid: Grid | None, budget: float, again: bool,
     ) -> None:  # fmt: skip
+        if kernel.device.startswith("cuda"):
+            raise NotAvailableYet("kernels are not tuned on GPUs yet", hint='tune with target="cpu"')
         self._kernel = kernel
         self._values = values
         self._grid = grid
@@ -163,7 +165,7 @@ class _Search:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _measure(self, candidates: list[_Candidate]) -> None:
-        """Time each candidate a little, then the hopeful ones in turns, so that a slow spell of the machine meets all."""
+        """Time each candidate a little, then the hopeful ones in turns: a slow spell of the machine meets all."""
         running: list[_Candidate] = []
         try:
             for candidate in candidates:

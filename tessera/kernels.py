@@ -32,7 +32,10 @@ from tessera.runtime.launch import Launcher
 from tessera.session import Session, Specification, resolve_target, session
 
 if TYPE_CHECKING:
+    from tessera.runtime.cuda import CudaLauncher
     from tessera.runtime.interpreted import Interpreter
+
+    AnyLauncher = Launcher | Interpreter | CudaLauncher
 
 Function = Callable[..., Any]
 _MANY: Final = 3
@@ -47,7 +50,7 @@ class Plan:
 
     program: Program
     compiled: Compiled | None
-    launcher: "Launcher | Interpreter"
+    launcher: "AnyLauncher"
     settings: Settings
     captured: tuple[Capture, ...]
     arguments: Described
@@ -59,7 +62,7 @@ class Plan:
             return False
         if self.tuned and shape_class(values) != self.arguments.shape_class:
             return False
-        return self.launcher.run(values)
+        return isinstance(self.launcher, Launcher) and self.launcher.run(values)
 
     def valid(self) -> bool:
         """Would the kernel be compiled the same way now?"""
@@ -215,19 +218,24 @@ class Kernel:
 
             tuned = tuned_constants(self, values, grid)
         program, names = self._specialise(described, tuned)
+        compiled, launcher = self._launcher(program, described)
+        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned))
+
+    def _launcher(self, program: Program, described: Described) -> tuple[Compiled | None, "AnyLauncher"]:
         target = self._target()
-        if target.name == "cuda":
-            raise NotAvailableYet(
-                "kernels do not run on GPUs yet", self._head(), "inspect them: kernel.inspect_ir('ptx')"
-            ).with_source(self.source.source)
         if target.name == "interpret":
             from tessera.runtime.interpreted import Interpreter  # noqa: PLC0415 - compiled kernels do not need it
 
-            interpreter = Interpreter(program, described.types, sanitize=self.options.sanitize)
-            return Plan(program, None, interpreter, settings, names.captured, described, bool(tuned))
+            return None, Interpreter(program, described.types, sanitize=self.options.sanitize)
+        if target.name == "cuda":
+            from tessera.runtime.cuda import CudaLauncher, device_architecture  # noqa: PLC0415 - needs a GPU
+
+            if (self.options.target or current().target) == "cuda":
+                target = Target("cuda", device_architecture())
+            compiled = self._session.compile(program, target)
+            return compiled, CudaLauncher(compiled.artifact, described.types)
         compiled = self._session.compile(program, target)
-        launcher = Launcher(compiled.artifact, described.types)
-        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned))
+        return compiled, Launcher(compiled.artifact, described.types)
 
     def _specialise(
         self, described: Described, tuned: Mapping[str, Attribute] | None = None

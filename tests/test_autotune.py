@@ -11,7 +11,7 @@ import pytest
 
 import tessera
 from tessera import autotune
-from tessera.core.mistakes import BadKernelOption, TuningFailed
+from tessera.core.mistakes import BadKernelOption, NotAvailableYet, TuningFailed
 from tessera.core.settings import overridden
 from tessera.kernels import Kernel
 from tessera.session import session
@@ -127,7 +127,7 @@ def test_another_class_of_shapes_is_tuned_anew(module, tmp_path: Path):
 
 def test_autotune_of_an_existing_kernel(module):
     x, y = arrays()
-    kernel = module.doubled.autotune(space=dict(STEP=[32, 64]))
+    kernel = module.doubled.autotune(space={"STEP": [32, 64]})
     kernel(x, y)
     np.testing.assert_array_equal(y, 2 * x)
     assert kernel.options.space == {"STEP": (32, 64)}
@@ -156,6 +156,8 @@ def test_never_called(module):
 def test_objectives(module):
     with pytest.raises(BadKernelOption, match="there is no objective 'energy'"):
         autotune.search(kernel=module.doubled, params={"STEP": [32]}, objective="energy")
+    with overridden(target="cuda"), pytest.raises(NotAvailableYet, match="not tuned on GPUs yet"):
+        autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=arrays())
 
 
 def test_a_budget_skips_what_is_left(module):

@@ -3,8 +3,8 @@
 import dataclasses
 
 import pytest
-from support.artifacts import SPAN, scale_artifact
 
+from support.artifacts import SPAN, scale_artifact
 from tessera.compiled import Compiled
 from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.listing import Line, Listing

@@ -11,7 +11,7 @@ LATER = None
 
 
 def test_closures_go_before_globals():
-    HERE = 2  # noqa: N806
+    HERE = 2
 
     def function() -> int:
         return HERE

@@ -105,3 +105,8 @@ class Knowledge:
 def items_of(binding: object) -> list[object] | None:
     """The items of a tuple or list, None for anything else."""
     return list(cast("tuple[object, ...]", binding)) if isinstance(binding, tuple | list) else None
+
+
+def flatten(items: tuple[object, ...]) -> list[object]:
+    """`items` with the items of tuples and lists among them in their place, one level deep."""
+    return [e for item in items for e in (items_of(item) or [item])]

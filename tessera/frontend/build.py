@@ -209,7 +209,8 @@ class _Build:
         if limit is not None and self.context.shared_bytes > limit:
             over = self.context.shared_bytes - limit
             raise SharedOverflow(
-                f"{self.context.shared_bytes} bytes of shared memory are allocated, {over} more than the budget of {limit}",
+                f"{self.context.shared_bytes} bytes of shared memory are allocated, {over} more than the budget of "
+                f"{limit}",
                 self.context.sync_span or _head(self.kernel),
                 f"allocate less, or write shared({-(-self.context.shared_bytes // 1024)}_KiB)",
             )

@@ -310,7 +310,7 @@ class Builder:
         after:  ``%p = dot %a, %b, %acc``
         """
         last = self._blocks[-1][-1] if self._blocks[-1] else None
-        if last is None or last.results != (product,) or last.opcode != "dot" or len(last.operands) != 2:  # noqa: PLR2004
+        if last is None or last.results != (product,) or last.opcode != "dot" or len(last.operands) != 2:
             return None
         if start.type != product.type:
             return None

@@ -16,7 +16,7 @@ from tessera.core.mistakes import (
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile
 from tessera.core.source import Span
-from tessera.frontend import intrinsics
+from tessera.frontend import intrinsics, lane_operations, memory_operations, tile_operations
 from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, SharedHole, Undefined, items_of
 from tessera.frontend.builder import binding_error, dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context, suggestion
@@ -85,7 +85,7 @@ class Evaluator:
     def binary(self, op: ast.operator, a: object, b: object, span: Span) -> object:
         """`a op b`, for expressions and for augmented assignments."""
         if isinstance(op, ast.MatMult):
-            return intrinsics.dot(self.context, span, a, b)
+            return tile_operations.dot(self.context, span, a, b)
         if isinstance(op, ast.Pow) and isinstance(b, int | float) and not isinstance(a, int | float):
             return self._power(a, b, span)
         return self.context.builder.binary(_BINARY[type(op)], a, b, span)
@@ -194,7 +194,7 @@ class Evaluator:
         if name == "dtype":
             return owner.type.dtype
         if name == "T" and not isinstance(owner.type, Scalar):
-            return intrinsics.transpose(self.context, span, owner)
+            return tile_operations.transpose(self.context, span, owner)
         if name in _TILE_METHODS or name in ("to", "astype"):
             return Method(owner, name)
         known = ["shape", "ndim", "dtype", "T", "to", *_TILE_METHODS]
@@ -258,7 +258,7 @@ class Evaluator:
             return self._call_method(callee, args, keywords, span)
         dtype = dtype_of(callee)
         if dtype is not None:
-            return self._call_handler(intrinsics.cast, dtype.name, [*args, dtype], keywords, span)
+            return self._call_handler(tile_operations.cast, dtype.name, [*args, dtype], keywords, span)
         if callee is ceil_div:
             return self._ceil_div(args, span)
         if callable(callee) and callee in HOST_FUNCTIONS:
@@ -273,9 +273,13 @@ class Evaluator:
         owner = method.owner
         if isinstance(owner, Intrinsic):  # tshared.alloc[dtype](...)
             dtype = dtype_of(self.context.lookup(method.name, span))
-            return self._call_handler(intrinsics.alloc_shared, owner.spelling, args, {"dtype": dtype, **keywords}, span)
+            return self._call_handler(
+                memory_operations.alloc_shared, owner.spelling, args, {"dtype": dtype, **keywords}, span
+            )
         if isinstance(owner, CooperativeGroup):
-            return self._call_handler(intrinsics.group_method, method.name, [owner, method.name, *args], keywords, span)
+            return self._call_handler(
+                lane_operations.group_method, method.name, [owner, method.name, *args], keywords, span
+            )
         name = "cast" if method.name in ("to", "astype") else method.name
         return self._call_handler(intrinsics.HANDLERS[name], method.name, [owner, *args], keywords, span)
 
@@ -337,8 +341,8 @@ def _is_buffer(binding: object) -> bool:
 
 def _name_of(node: ast.AST) -> str:
     names = {
-        "Lambda": "a lambda", "ListComp": "a comprehension", "DictComp": "a comprehension", "SetComp": "a comprehension",
-        "GeneratorExp": "a comprehension", "Dict": "a dict", "Set": "a set", "JoinedStr": "an f-string",
+        "Lambda": "a lambda", "ListComp": "a comprehension", "DictComp": "a comprehension",
+        "SetComp": "a comprehension", "GeneratorExp": "a comprehension", "Dict": "a dict", "Set": "a set", "JoinedStr": "an f-string",
         "NamedExpr": "`:=`", "Await": "await", "Yield": "yield", "YieldFrom": "yield", "Starred": "`*`",
         "Slice": "a slice outside brackets",
     }  # fmt: skip

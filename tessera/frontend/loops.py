@@ -10,13 +10,14 @@ from tessera.core.mistakes import BadAxis, DotShape, UnsupportedLoop, WrongArgum
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array
 from tessera.core.source import Span
-from tessera.frontend import intrinsics, memory
+from tessera.frontend import memory
 from tessera.frontend.bindings import BlockIndex, Region, items_of
 from tessera.frontend.builder import memory_type
 from tessera.frontend.context import Context, MmaLoop
 from tessera.frontend.describe import describe
 from tessera.frontend.expressions import Evaluator
 from tessera.frontend.namespace import Intrinsic
+from tessera.frontend.tile_operations import accumulate_zero
 
 _T = TypeVar("_T")
 _DEFAULT_BLOCKS = {"BM": 128, "BN": 128, "BK": 32}
@@ -190,7 +191,7 @@ def _mma_trips(
         return bind
 
     def begin() -> None:
-        zero = intrinsics.accumulate_zero(context, left, right, (blocks[0], blocks[1]), span)
+        zero = accumulate_zero(context, left, right, (blocks[0], blocks[1]), span)
         context.scope[accumulator] = zero
         context.mma.append(MmaLoop(left, right, out, accumulator))
 

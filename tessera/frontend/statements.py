@@ -20,8 +20,8 @@ from tessera.frontend.context import Context
 from tessera.frontend.control import Control
 from tessera.frontend.describe import describe
 from tessera.frontend.expressions import Evaluator
-from tessera.frontend.intrinsics import alloc_shared
 from tessera.frontend.loops import assigned_names
+from tessera.frontend.memory_operations import alloc_shared
 from tessera.frontend.namespace import Intrinsic, dtype_of
 
 _REFUSED: Final = {

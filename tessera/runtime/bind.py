@@ -256,11 +256,12 @@ def _number_like(value: object, dtype: DType, name: str) -> Number:
     """bfloat16 scalars and the like, which are no subclass of float; a bool is the number 0 or 1."""
     if isinstance(value, bool):
         return int(value)
-    if hasattr(value, "__index__") and not isinstance(value, np.ndarray):
-        return int(cast("Any", value))
-    if hasattr(value, "__float__") and not isinstance(value, str | np.ndarray):
-        return float(cast("Any", value))
-    raise ArgumentType(f"{name} is a number ({dtype}), got {_shown(value)}")
+    if not isinstance(value, str | np.ndarray):
+        if hasattr(value, "__index__"):
+            return int(cast("Any", value))
+        if hasattr(value, "__float__"):
+            return float(cast("Any", value))
+    raise ArgumentType(f"{name} is a number ({dtype}), got {_shown(cast('object', value))}")
 
 
 def _integer(value: Number, dtype: DType, name: str) -> int:

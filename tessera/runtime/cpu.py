@@ -16,16 +16,22 @@ Entry = Callable[[bytes, int, int, int, int], int]
 """entry(slots, first group, past the last group, address of scratch, address of the cancel flag): 1 when it stopped."""
 
 # The slots go in as the bytes object itself: its data is 8-byte aligned, and the kernel only reads it.
-_PROTOTYPE: Final = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
-)
+_SIGNATURE: Final = (
+    ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p,
+)  # fmt: skip
+_RELEASING: Final = ctypes.CFUNCTYPE(*_SIGNATURE)
+_HOLDING: Final = ctypes.PYFUNCTYPE(*_SIGNATURE)
 _KEPT: Final = 256
 _lock: Final = threading.Lock()
 _loaded: Final[OrderedDict[str, "Loaded"]] = OrderedDict()
 
 
 class Loaded:
-    """An artifact's code in memory; the code lives as long as this object."""
+    """An artifact's code in memory; the code lives as long as this object.
+
+    entry: runs without the interpreter's lock
+    quick: keeps it: for work of some microseconds, after which getting the lock back could take milliseconds
+    """
 
     def __init__(self, artifact: Artifact) -> None:
         self._engine: Any = _engine(artifact)
@@ -33,7 +39,8 @@ class Loaded:
         if not address:
             message = f"the code of kernel {artifact.name!r} has no entry point {artifact.entry!r}"
             raise CompilerCrash(message, artifact.span)
-        self.entry: Entry = _PROTOTYPE(address)
+        self.entry: Entry = _RELEASING(address)
+        self.quick: Entry = _HOLDING(address)
 
 
 def load(artifact: Artifact) -> Loaded:

@@ -33,7 +33,7 @@ class Launcher:
         self._grid = GridRule(artifact, self._binder.symbol)
         self._slots = SlotPlan(artifact, self._binder)
         self._loaded = load(artifact)
-        self._entry = self._loaded.entry
+        self._entry, self._quick = self._loaded.entry, self._loaded.quick
         self._count = len(artifact.bindings)
         self._arrays = tuple(i for i, b in enumerate(artifact.bindings) if isinstance(b.type, Array))
         self._scratch_bytes = artifact.resources.scratch_bytes
@@ -66,7 +66,7 @@ class Launcher:
             self._binder.check(arguments)  # names the number that is too large
             raise ScalarRange("a number is too large for its parameter", self.artifact.span) from None
         if self._bounded and shape.lanes <= _INLINE_LANES and self._bytes(arguments) <= _INLINE_BYTES:
-            self._entry(slots, 0, shape.units, scratch.address(self._scratch_bytes), _NEVER_ADDRESS)
+            self._quick(slots, 0, shape.units, scratch.address(self._scratch_bytes), _NEVER_ADDRESS)
         else:
             keep = (self._loaded, arguments, buffers)
             pool().run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))

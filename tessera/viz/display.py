@@ -43,7 +43,7 @@ def compiled_bundle(compiled: Compiled | Compilation, opened: tuple[str, ...] = 
 
 def listing_html(listing: Listing) -> str:
     """Return the text of one level, scrolling."""
-    return f'<pre style="{_PRE}">{escape(listing.text)}</pre>'
+    return f'<pre style="{_PRE}"><code>{escape(listing.text)}</code></pre>'
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def error_html(error: TesseraError) -> str:
         title = f"{escape(excerpt.title)} &ndash; " if excerpt.title else ""
         parts.append(f'<div style="font-size:12px">{title}{escape(excerpt.where)}, line {excerpt.number}</div>')
         if excerpt.text:
-            parts.append(f'<pre style="{_PRE}">{_marked(excerpt)}</pre>')
+            parts.append(f'<pre style="{_PRE}"><code>{_marked(excerpt)}</code></pre>')
     if view.hint:
         parts.append(f'<div style="margin:4px 0"><b>try:</b> {escape(view.hint)}</div>')
     parts += [f'<div style="font-size:12px">called from {escape(call)}</div>' for call in view.calls]

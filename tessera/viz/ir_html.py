@@ -66,7 +66,7 @@ def _plain(view: IrView, opened: Sequence[str]) -> str:
     source = "\n".join(f"{view.first_line + i:>4}  {line}" for i, line in enumerate(view.source))
     parts = [
         f'<div style="margin:4px 0"><b>{escape(view.name)}</b> for {escape(view.target)}</div>',
-        f'<pre style="{_BOX}">{escape(source)}</pre>',
+        f'<pre style="{_BOX}"><code>{escape(source)}</code></pre>',
     ]
     for level in view.levels:
         pane = view.stages(level)[-1]
@@ -74,7 +74,7 @@ def _plain(view: IrView, opened: Sequence[str]) -> str:
         count = f"{len(pane.lines)} line{'' if len(pane.lines) == 1 else 's'}"
         parts.append(
             f"<details{shown}><summary>{escape(CAPTIONS.get(level, level))} ({count})</summary>"
-            f'<pre style="{_BOX}">{escape(_excerpt(pane))}</pre></details>'
+            f'<pre style="{_BOX}"><code>{escape(_excerpt(pane))}</code></pre></details>'
         )
     return "".join(parts)
 

@@ -60,7 +60,7 @@ def kernel_html(kernel: Kernel) -> str:
     return (
         f"<div><b>kernel {escape(view.name)}</b> ({escape(view.where)})</div>"
         f'<table style="margin:4px 0">{table}</table>{remarks}'
-        f'<details><summary>source</summary><pre style="{_PRE}">{escape(view.source)}</pre></details>'
+        f'<details><summary>source</summary><pre style="{_PRE}"><code>{escape(view.source)}</code></pre></details>'
     )
 
 

@@ -1,7 +1,6 @@
 """Compilations are values."""
 
 from support.artifacts import scale_artifact
-
 from tessera.core.compilation import Compilation, PassRecord
 
 

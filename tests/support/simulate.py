@@ -1,85 +1,98 @@
 """Run a CUDA artifact's PTX on NumPy arrays with `ptx_machine`: what the launcher does, without a GPU."""
 
-
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from support import ptx_machine
-from tessera.core.artifact import Artifact
+from tessera.core.artifact import Artifact, Slot
 from tessera.core.compilation import Compilation
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
-from tessera.runtime.bind import Binder
-from tessera.runtime.grid import Grid, GridRule
+from tessera.runtime.bind import Binder, Facts
+from tessera.runtime.grid import Grid, GridRule, Shape
 
 RESIDENT = 2
 """Blocks of a kernel with private global memory, so that each has several groups to do."""
 
 
 def compile_cuda(program: Program, arch: str = "sm_90a") -> Compilation:
+    """With every level, through ptxas and nvdisasm."""
     return compile_program(program, Target("cuda", arch), observe=True)
 
 
-def ptx_of(compiled: Compilation) -> str:
-    return next(listing.text for listing in compiled.listings if listing.level == "ptx")
+def compile_ptx(program: Program, arch: str = "sm_90a") -> Artifact:
+    """Without ptxas, which takes most of the time: the artifact's code is PTX."""
+    with mock.patch("tessera.lowering.target.cuda.generate.find_tool", return_value=None):
+        return compile_program(program, Target("cuda", arch), observe=False).artifact
+
+
+def ptx_of(artifact: Artifact) -> str:
+    return artifact.code.rstrip(b"\0").decode()
 
 
 def simulate(
     program: Program, arguments: Sequence[Any], grid: Grid | None = None, arch: str = "sm_90a", seed: int | None = None
-) -> Compilation:
-    """Compile `program` and run it on `arguments`, in place."""
-    compiled = compile_cuda(program, arch)
-    launch(compiled.artifact, ptx_of(compiled), arguments, grid, seed)
-    return compiled
+) -> Artifact:
+    """Compile `program` and run it on `arguments`, in place; `seed` draws the order of the warps."""
+    artifact = compile_ptx(program, arch)
+    launch(artifact, arguments, grid, seed)
+    return artifact
 
 
-def launch(
-    artifact: Artifact, ptx: str, arguments: Sequence[Any], grid: Grid | None = None, seed: int | None = None
-) -> None:
+def launch(artifact: Artifact, arguments: Sequence[Any], grid: Grid | None = None, seed: int | None = None) -> None:
     binder = Binder(artifact)
     values = binder.check(arguments)
     facts = binder.facts(values)
     assert facts is not None
     shape = GridRule(artifact, binder.symbol).shape(facts, grid)
     memory = ptx_machine.Memory()
-    addresses = {}
-    for number, value in enumerate(values):
-        if isinstance(value, np.ndarray):
-            whole = value.base if value.base is not None and not value.flags.c_contiguous else value
-            offset = value.ctypes.data - whole.ctypes.data
-            known = next((a for array, a in addresses.values() if array is whole), None)
-            base = memory.place(whole) if known is None else known
-            addresses[number] = (whole, base if known is not None else base)
-            addresses[number, "at"] = (whole, base + offset)
-    units = shape.units
     scratch = artifact.resources.scratch_bytes
-    blocks = min(units, RESIDENT) if scratch else units
-    slots: list[Any] = []
-    for slot in artifact.slots:
+    blocks = min(shape.units, RESIDENT) if scratch else shape.units
+    binding = _Binding(artifact, binder, facts, shape, values, memory, np.full(scratch * max(1, blocks), 0xA5, np.uint8))
+    slots = [binding.value(slot) for slot in artifact.slots]
+    ptx_machine.run(ptx_of(artifact), blocks, slots, memory, artifact.resources.shared_bytes, seed)
+
+
+class _Binding:
+    """Values of slots: arrays are given addresses, views of one array the same memory."""
+
+    def __init__(
+        self, artifact: Artifact, binder: Binder, facts: Facts, shape: Shape, values: Sequence[Any],
+        memory: ptx_machine.Memory, scratch: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.artifact, self.binder, self.facts, self.shape = artifact, binder, facts, shape
+        self.values, self.memory, self.scratch = values, memory, scratch
+        self.places: dict[int, int] = {}
+
+    def address(self, array: np.ndarray) -> int:
+        whole = array if array.flags.c_contiguous else array.base
+        if id(whole) not in self.places:
+            self.places[id(whole)] = self.memory.place(whole)
+        return self.places[id(whole)] + array.ctypes.data - whole.ctypes.data
+
+    def value(self, slot: Slot) -> Any:
+        argument = self.values[slot.parameter]
         match slot.kind:
             case "pointer":
-                slots.append(np.uint64(addresses[slot.parameter, "at"][1]))
+                return np.uint64(self.address(argument))
             case "stride":
-                array = values[slot.parameter]
-                slots.append(np.int64(array.strides[slot.axis] // array.itemsize))
+                return np.int64(argument.strides[slot.axis] // argument.itemsize)
             case "scalar":
-                kind = artifact.bindings[slot.parameter].type
-                slots.append(np.asarray(values[slot.parameter], kind.dtype.numpy))
+                return np.asarray(argument, self.artifact.bindings[slot.parameter].type.dtype.numpy)
             case "symbol":
-                index, scale = binder.symbol(slot.symbol)
-                slots.append(np.int64(facts[index] * scale))
+                index, scale = self.binder.symbol(slot.symbol)
+                return np.int64(self.facts[index] * scale)
             case "grid":
-                slots.append(np.int64(shape.axes[slot.axis]))
+                return np.int64(self.shape.axes[slot.axis])
             case "lanes":
-                slots.append(np.int64(shape.lanes))
-            case "scratch":
-                slots.append(np.uint64(memory.place(np.full(scratch * max(1, blocks), 0xA5, np.uint8))))
+                return np.int64(self.shape.lanes)
             case _:
-                raise AssertionError(slot)
-    ptx_machine.run(ptx, blocks, slots, memory, artifact.resources.shared_bytes, seed)
+                assert slot.kind == "scratch"
+                return np.uint64(self.memory.place(self.scratch))
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -89,6 +102,3 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     nan = np.isnan(a) & np.isnan(b)
     unsigned = np.dtype(f"u{a.itemsize}")
     return bool((nan | (np.ascontiguousarray(a).view(unsigned) == np.ascontiguousarray(b).view(unsigned))).all())
-
-
-

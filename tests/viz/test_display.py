@@ -43,7 +43,7 @@ def test_a_compilation_shows_the_viewer_and_one_line(formatter: DisplayFormatter
 def test_a_listing_shows_its_text(formatter: DisplayFormatter) -> None:
     data, _ = formatter.format(listing("tile", "", "a < b | | 1\nc | | 2\n"))
     assert data["text/plain"] == "a < b\nc"
-    assert ">a &lt; b\nc</pre>" in data["text/html"]
+    assert ">a &lt; b\nc</code></pre>" in data["text/html"]
 
 
 def test_an_error_shows_its_rendering(formatter: DisplayFormatter) -> None:
