@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tessera.cells import compile_source
@@ -15,6 +16,7 @@ from tessera.core.targets import Target
 from tessera.kernels import Kernel
 from tessera.lowering.service import host_target
 from tessera.lowering.warm import trivial_program
+from tessera.runtime.launch import Launcher
 from tessera.session import Session, resolve_target, session
 
 
@@ -48,6 +50,16 @@ def test_the_same_kernel_elsewhere_has_its_own_spans(own: Session):
     assert second.artifact.bindings[0].span.file == "b.tsr"
     assert second.listing("tile").lines[2].spans[0].line == first.listing("tile").lines[2].spans[0].line + 2
     assert len(own.recent) == 2
+
+
+def test_what_the_worker_made_takes_the_fast_path(own: Session, tmp_path: Path):
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    for origin in ("compiler", "memory", "disk"):
+        used = own if origin != "disk" else Session(own.service)
+        compiled = used.compile(trivial_program(), host_target())
+        assert compiled.origin == "compiler" if origin == "memory" else origin
+        assert Launcher(compiled.artifact).run((x, y, 2.0))
+    assert (y == 2).all()
 
 
 def test_looking_compiles_once_more(own: Session):

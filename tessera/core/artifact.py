@@ -107,4 +107,4 @@ class Artifact:
     bounded: bool
     source: Source
     span: Span
-    toolchain: Mapping[str, str] = field(default_factory=dict)
+    toolchain: Mapping[str, str] = field(default_factory=dict[str, str])

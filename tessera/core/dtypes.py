@@ -23,6 +23,10 @@ class DType:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickled by name: what comes back is the very same object, and so is its NumPy dtype.
+        return (_named, (self.name,))
+
     @property
     def is_float(self) -> bool:
         """True for f64, f32, f16 and bf16."""
@@ -63,6 +67,10 @@ ALIASES: Final = {
 }  # fmt: skip
 BY_NAME: Final = {**{d.name: d for d in ALL}, **ALIASES}
 _BY_NUMPY: Final = {d.numpy: d for d in ALL}
+
+
+def _named(name: str) -> DType:
+    return BY_NAME[name]
 
 
 def from_numpy(dtype: np.dtype) -> DType | None:

@@ -22,9 +22,7 @@ class TesseraError(Exception):
     paint: ClassVar[Callable[["TesseraError"], list[str]] | None] = None
     """How IPython shows errors, where somebody above knows better than plain text (a `staticmethod`)."""
 
-    def __init__(
-        self, message: str, span: Span = NOWHERE, hint: str = "", notes: Sequence[Note] = ()
-    ) -> None:
+    def __init__(self, message: str, span: Span = NOWHERE, hint: str = "", notes: Sequence[Note] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.span = span
@@ -47,7 +45,8 @@ class TesseraError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the message, the user's line and the caret, and none of our frames."""
-        return render(self).splitlines() if self.paint is None else self.paint(self)
+        paint = type(self).paint
+        return render(self).splitlines() if paint is None else paint(self)
 
 
 def _rebuild(kind: type[TesseraError], message: str, state: dict[str, object]) -> TesseraError:

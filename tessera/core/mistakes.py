@@ -372,7 +372,10 @@ class NoSource(TesseraError):
 
 
 class Race(TesseraError):
-    """Two lanes touch one element, one of them writes, and nothing orders them.  Example: `y[0] = x[i]` in every lane."""
+    """Two lanes touch one element, one of them writes, and nothing orders them.
+
+    Example: `y[0] = x[i]` in every lane.
+    """
 
     code = "TSR-E501"
     title = "race between lanes"

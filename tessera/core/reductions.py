@@ -9,7 +9,7 @@ For n elements x[0..n):
 Elements past n are the identity (-0.0 for floats, which changes no sum, not even -0.0).  It depends on n alone.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,10 @@ BLOCK: Final = 4096
 COLUMNS: Final = 128
 
 
-def identity(kind: str, dtype: np.dtype) -> NDArray[np.generic]:
+def identity(kind: str, dtype: np.dtype) -> NDArray[Any]:
     """The value that changes nothing, as a 0-d array: kind is "sum", "max" or "min"."""
     if kind == "sum":
-        value: object = -0.0 if dtype.kind not in "iub" else 0
+        value: Any = -0.0 if dtype.kind not in "iub" else 0
     elif dtype.kind == "b":
         value = kind == "min"
     elif dtype.kind in "iu":
@@ -31,7 +31,7 @@ def identity(kind: str, dtype: np.dtype) -> NDArray[np.generic]:
     return np.array(value, dtype=dtype)
 
 
-def tree_sum(x: NDArray[np.generic], axis: int) -> NDArray[np.generic]:
+def tree_sum(x: NDArray[Any], axis: int) -> NDArray[Any]:
     """Sum `x` along `axis` with the fixed association, in `x`'s own dtype (callers widen 16-bit floats)."""
     x = np.moveaxis(x, axis, -1)
     n = x.shape[-1]

@@ -342,7 +342,8 @@ def _is_buffer(binding: object) -> bool:
 def _name_of(node: ast.AST) -> str:
     names = {
         "Lambda": "a lambda", "ListComp": "a comprehension", "DictComp": "a comprehension",
-        "SetComp": "a comprehension", "GeneratorExp": "a comprehension", "Dict": "a dict", "Set": "a set", "JoinedStr": "an f-string",
+        "SetComp": "a comprehension", "GeneratorExp": "a comprehension",
+        "Dict": "a dict", "Set": "a set", "JoinedStr": "an f-string",
         "NamedExpr": "`:=`", "Await": "await", "Yield": "yield", "YieldFrom": "yield", "Starred": "`*`",
         "Slice": "a slice outside brackets",
     }  # fmt: skip

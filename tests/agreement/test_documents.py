@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import tessera
-from support.documents import KERNELS
+from support.documents import BLOCKS, KERNELS
 from tessera.core.reductions import tree_sum
 from tessera.core.settings import overridden
-
 
 
 @pytest.fixture(params=["interpret", "cpu"], autouse=True)
@@ -165,8 +164,6 @@ def swizzled(A: f16[M, K], B: f16[K, N], out: mut f32[M, N]):
 
 
 def test_the_swizzled_gemm_fragment():
-    from support.documents import BLOCKS
-
     fragment = BLOCKS["swizzled_gemm"].replace("A_tile)", "A[m:m+BM, k:k+BK])").replace("B_tile)", "B[k:k+BK, n:n+BN])")
     body = "\n".join(" " * 16 + line for line in [*fragment.strip().splitlines(), "tbarrier()"])
     text = SWIZZLED.format(fragment=body).replace("                A_tile = A[m:m+BM, k:k+BK]\n", "")

@@ -23,7 +23,10 @@ def test_promotion_is_an_upper_bound(a, b):
     assert promote(b, both) == both
 
 
-@given(st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]), st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]))
+@given(
+    st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]),
+    st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]),
+)
 def test_promotion_within_a_kind_is_numpys(a, b):
     if a.kind == b.kind and dtypes.bf16 not in (a, b):
         assert promote(a, b).numpy == np.promote_types(a.numpy, b.numpy)
@@ -52,4 +55,9 @@ def test_every_type_knows_its_numpy_type():
 
 
 def test_names_of_the_documents():
-    assert [dtypes.BY_NAME[n] for n in ("float", "fp32", "fp16", "bfloat16")] == [dtypes.f32, dtypes.f32, dtypes.f16, dtypes.bf16]
+    assert [dtypes.BY_NAME[n] for n in ("float", "fp32", "fp16", "bfloat16")] == [
+        dtypes.f32,
+        dtypes.f32,
+        dtypes.f16,
+        dtypes.bf16,
+    ]

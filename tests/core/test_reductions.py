@@ -47,7 +47,16 @@ def test_the_identity_keeps_the_sign_of_zero():
     assert not np.signbit(tree_sum(np.array([-0.0, 0.0], np.float32), 0))
 
 
-@pytest.mark.parametrize(("kind", "dtype", "value"), [("max", np.float32, -np.inf), ("min", np.int8, 127), ("max", np.uint8, 0), ("min", np.bool_, True), ("sum", np.int64, 0)])
+@pytest.mark.parametrize(
+    ("kind", "dtype", "value"),
+    [
+        ("max", np.float32, -np.inf),
+        ("min", np.int8, 127),
+        ("max", np.uint8, 0),
+        ("min", np.bool_, True),
+        ("sum", np.int64, 0),
+    ],
+)
 def test_identities(kind: str, dtype: type, value: object):
     assert identity(kind, np.dtype(dtype))[()] == value
 

@@ -147,11 +147,11 @@ def test_downward_ranges_count_trips():
 
 def test_functions_are_expanded_in_place():
     def twice(v, by=2.0):
-        w = v * by
-        return w
+        scaled = v * by
+        return scaled + 0.0
 
     program = build(HEAD + "    y[i] = twice(x[i])\n", V, V, namespace={"twice": twice})
-    assert opcodes(program) == ["id", "read", "const", "mul", "write"]
+    assert opcodes(program) == ["id", "read", "const", "mul", "const", "add", "write"]
 
 
 def test_user_names_go_before_the_language():

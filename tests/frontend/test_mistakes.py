@@ -6,6 +6,7 @@ from frontend.kernels import array, build, scalar
 from tessera.core import mistakes
 from tessera.core.dtypes import f16, f32, f64, i8, i32
 from tessera.core.errors import TesseraError
+from tessera.frontend.namespace import tile
 
 X, Y, A = array(f32, 100), array(f32, 100), scalar(f32)
 HEAD = "@kernel\ndef k(x: f32[n], y: mut f32[n], alpha: f32):\n    i = tile.linear_id()\n"
@@ -149,8 +150,6 @@ def test_mma_extents_disagree():
 
 
 def test_outside_a_kernel():
-    from tessera.frontend.namespace import tile
-
     with pytest.raises(mistakes.OutsideKernel, match=r"tile\.linear_id works only inside a kernel"):
         tile.linear_id()
 

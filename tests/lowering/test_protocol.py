@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from tessera.core.dtypes import ALL, DType
 from tessera.core.targets import CPU
 from tessera.lowering.protocol import Abort, Compile, Reply, Sleep, Warm
 from tessera.lowering.warm import trivial_program
@@ -18,3 +19,8 @@ def test_programs_keep_their_links():
     program = pickle.loads(pickle.dumps(Compile(trivial_program(), CPU, observe=True))).program
     assert program.body.ops[2].operands[0] is program.body.ops[0].result
     assert program.parameters[0].value is program.body.ops[3].regions[0].ops[0].operands[0]
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_dtypes_stay_themselves(dtype: DType):
+    assert pickle.loads(pickle.dumps(dtype)) is dtype

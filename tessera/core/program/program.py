@@ -31,7 +31,7 @@ class Op:
     opcode: str
     operands: tuple[Value, ...] = ()
     results: tuple[Value, ...] = ()
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     regions: tuple["Block", ...] = ()
     span: Span = NOWHERE
 
@@ -110,7 +110,7 @@ class Program:
     domain: Domain
     group: tuple[int, ...] | None = None
     shared_limit: int | None = None
-    options: Mapping[str, Attribute] = field(default_factory=dict)
+    options: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     source: Source = UNKNOWN_SOURCE
     span: Span = NOWHERE
 

@@ -90,7 +90,7 @@ def _prefixes(code: Code, node: Node) -> Iterator[Prefix]:
         condition = code.vectors.scope.find(node.operands[0])
         if isinstance(condition, Prefix):
             yield condition
-    elif node.name in ("tessera.read", "tessera.write"):
+    elif node.name in ("tessera.read", "tessera.write") and _is_here(code, node.operands[0]):
         flags = list(ir.DenseBoolArrayAttr(node.op.attributes["in_bounds"]))
         indices = node.operands[1:] if node.name == "tessera.read" else node.operands[2:]
         extents = code.array(node.operands[0]).extents
@@ -98,3 +98,7 @@ def _prefixes(code: Code, node: Node) -> Iterator[Prefix]:
             lane = code.vectors.scope.find(value)
             if not inside and isinstance(lane, Linear) and lane.stride == 1 and code.shape(value).natural:
                 yield below(code, lane.base, extent, safe=True)
+
+
+def _is_here(code: Code, memory: Any) -> bool:
+    return memory in code.arrays or code.vectors.scope.find(memory) is not None

@@ -62,7 +62,8 @@ def ulps(actual: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 def spread32(step: int) -> np.ndarray:
     """f32 numbers of every size, NaN and infinities among them."""
-    return np.arange(0, 2**32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    x = np.arange(0, 2**32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(x), np.float32(math.nan), x)  # a signaling NaN warns wherever it is touched
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -93,20 +94,26 @@ def test_powers(dtype):
     assert ulps(evaluate("pow", base, exponent), reference("pow", base, exponent)).max() <= limit
 
 
+def standard_power(x: float, y: float) -> float:
+    """pow of the C standard; Python raises where it overflows or has no value."""
+    odd = abs(y) % 2 == 1
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return math.copysign(math.inf, -1.0 if x < 0 and odd else 1.0)
+    except ValueError:  # a zero to a negative power is infinite, any other case has no value
+        return math.copysign(math.inf, x if odd else 1.0) if x == 0 else math.nan
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_powers_of_special_numbers(dtype):
     numbers = np.array([0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 3.0, -2.0, -2.5, 1e30], dtype)
     base, exponent = (a.ravel() for a in np.meshgrid(numbers, numbers))
     actual = evaluate("pow", base, exponent)
     for x, y, value in zip(base.tolist(), exponent.tolist(), actual, strict=True):
-        try:
-            expected = dtype(math.pow(x, y))
-        except OverflowError:
-            expected = dtype(math.copysign(math.inf, -1.0 if x < 0 and y % 2 == 1 else 1.0))
-        except ValueError:  # a zero to a negative power is infinite, any other case has no value
-            odd = abs(y) % 2 == 1
-            expected = dtype(math.copysign(math.inf, x if odd else 1.0)) if x == 0 else dtype(math.nan)
+        expected = standard_power(x, y)
         with np.errstate(all="ignore"):
+            expected = dtype(expected)
             close = np.isclose(value, expected, rtol=1e-6) or (np.isnan(value) and np.isnan(expected))
         assert close, (x, y, value, expected)
         assert np.isnan(expected) or np.signbit(value) == np.signbit(expected), (x, y, value)
@@ -146,8 +153,10 @@ def test_sixteen_bits_go_through_f32(dtype):
 
 def test_lanes_do_not_matter():
     x = np.random.default_rng(1).standard_normal(700).astype(np.float32) * 30
+    x[::50] *= np.float32(1e9)
     for name in ("exp", "sin", "erf"):
-        assert np.array_equal(evaluate(name, x), np.concatenate([evaluate(name, part) for part in np.split(x, 7)]))
+        alone = np.concatenate([evaluate(name, part) for part in np.split(x, 7 * 20)])
+        assert np.array_equal(evaluate(name, x), alone)
 
 
 def test_every_function_is_known():

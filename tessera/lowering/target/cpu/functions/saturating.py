@@ -62,7 +62,7 @@ def tanh(k: Algebra, x: Any) -> Any:
     grown = exp(k, k.add(magnitude, magnitude))
     far = k.sub(one, k.div(k.constant(2.0), k.add(grown, one)))
     small = k.less(magnitude, k.constant(_TANH_LIMIT))
-    return k.select(small, near, k.with_sign(far, x))
+    return k.with_sign(k.select(small, near, far), x)
 
 
 def erf(k: Algebra, x: Any) -> Any:

@@ -1,11 +1,10 @@
 """sin and cos of f32 and f64, over the whole range of arguments.
 
-The argument is brought to r + n * pi / 2 with |r| <= pi / 4; below a bound by subtracting parts of pi / 2, above it,
-where every lane takes the long way once one has to, by multiplying with as many bits of 2 / pi as it takes.  f32 is
-computed in f64 and rounded once.  Coefficients are minimax in relative error (Remez exchange in 50 digits).
+The argument is brought to r + n * pi / 2 with |r| <= pi / 4: below a bound by subtracting parts of pi / 2, above it by
+multiplying with as many bits of 2 / pi as it takes, which is left out while no lane needs it.  f32 is computed in f64
+and rounded once.  Coefficients are minimax in relative error (Remez exchange in 50 digits).
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from tessera.lowering.target.cpu.functions.algebra import Algebra
@@ -110,17 +109,21 @@ def _reduce(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
     else:
         mask = large
 
-    def emit(reduce: Callable[[Algebra, Any, int], tuple[Pair, Any]]) -> Callable[[], list[Any]]:
-        def side() -> list[Any]:
-            inner = Algebra(k.emitter, k.lanes, 64)
-            r, n = reduce(inner, x, bits)
-            # For f32, one f64 is enough.
-            return [inner.add(r.high, r.low), n] if bits == 32 else [r.high, r.low, n]
+    def near() -> list[Any]:
+        inner = Algebra(k.emitter, k.lanes, 64)
+        r, n = _reduce_small(inner, x, bits)
+        # For f32, one f64 is enough.
+        return [inner.add(r.high, r.low), n] if bits == 32 else [r.high, r.low, n]
 
-        return side
+    def far() -> list[Any]:
+        inner = Algebra(k.emitter, k.lanes, 64)
+        r, n = _reduce_large(inner, x, bits)
+        values = [inner.add(r.high, r.low), n] if bits == 32 else [r.high, r.low, n]
+        # Small numbers among large ones are reduced as if they were alone: lanes do not see each other.
+        return [inner.select(large, a, b) for a, b in zip(values, near(), strict=True)]
 
     types = [k.float, k.int] if bits == 32 else [k.float, k.float, k.int]
-    high, *low, n = branch(k.emitter, mask, emit(_reduce_large), emit(_reduce_small), types)
+    high, *low, n = branch(k.emitter, mask, far, near, types)
     return Pair(high, low[0] if low else None), n
 
 

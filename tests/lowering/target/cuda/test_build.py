@@ -1,0 +1,52 @@
+import pytest
+
+from tessera.core.mlir import ir
+from tessera.core.tile.dialect import context
+from tessera.lowering.target.cuda.build import Build, width
+
+
+@pytest.fixture
+def build():
+    with context():
+        module = ir.Module.parse("llvm.func @f(%x: i64) { llvm.return }")
+        block = module.body.operations[0].regions[0].blocks[0]
+        builder = Build(block, ir.Location.unknown())
+        builder.point = ir.InsertionPoint.at_block_begin(block)
+        builder.x = block.arguments[0]
+        builder.count = lambda: len(list(block.operations)) - 1
+        yield builder
+
+
+def test_numbers_are_computed_at_once(build):
+    assert build.add(2, 3) == 5
+    assert build.mul(build.sub(9, 2), 3) == 21
+    assert build.divide(17, 5) == 3
+    assert build.remainder(17, 5) == 2
+    assert build.xor(6, 3) == 5
+    assert build.bits(13, 7) == 5
+    assert build.minimum(3, 8) == 3
+    assert build.maximum(3, 8) == 8
+    assert build.count() == 0
+
+
+def test_what_changes_nothing_is_left_out(build):
+    x = build.x
+    assert build.add(x, 0) == x
+    assert build.add(0, x) == x
+    assert build.mul(x, 1) == x
+    assert build.mul(0, x) == 0
+    assert build.divide(x, 1) == x
+    assert build.remainder(x, 1) == 0
+    assert build.count() == 0
+
+
+def test_other_operations_reach_the_ir(build):
+    value = build.add(build.mul(build.x, 4), 3)
+    assert build.known(value) is None
+    assert build.known(build.index(7)) == 7
+    assert str(value.type) == "i64"
+
+
+@pytest.mark.parametrize(("element", "bits"), [("i1", 8), ("i8", 8), ("bf16", 16), ("f32", 32), ("i64", 64)])
+def test_widths(element: str, bits: int):
+    assert width(element) == bits

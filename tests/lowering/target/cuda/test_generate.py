@@ -1,0 +1,66 @@
+import pytest
+
+from support import programs
+from support.simulate import compile_cuda, compile_ptx, ptx_of
+from tessera.core.dtypes import f32
+from tessera.core.mistakes import UnknownArchitecture
+from tessera.lowering.target.cuda.architectures import ARCHITECTURES
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_architecture_gets_machine_code(arch: str):
+    compilation = compile_cuda(programs.group_sum(), arch)
+    artifact = compilation.artifact
+    assert artifact.code.startswith(b"\x7fELF")
+    assert artifact.entry == "group_sum"
+    assert artifact.resources.registers > 0
+    assert artifact.resources.spill_bytes == 0
+    assert artifact.resources.shared_bytes == 128 * 4 + 4
+    assert [l.level for l in compilation.listings if not l.stage][-4:] == ["target", "llvm", "ptx", "sass"]
+
+
+def test_an_unknown_architecture():
+    with pytest.raises(UnknownArchitecture):
+        compile_ptx(programs.saxpy(), "sm_70")
+
+
+def test_the_parameters_are_the_artifacts_slots():
+    artifact = compile_ptx(programs.saxpy(contiguous=False))
+    assert [(s.kind, s.parameter, s.symbol) for s in artifact.slots] == [
+        ("pointer", 0, ""), ("stride", 0, ""), ("pointer", 1, ""), ("scalar", 2, ""), ("symbol", 0, "n"), ("lanes", 0, ""),
+    ]  # fmt: skip
+    assert ptx_of(artifact).count(".param ") == len(artifact.slots)
+
+
+def test_how_kernels_are_launched():
+    lanes, groups, ranges, single = (
+        compile_ptx(p).launch for p in (programs.saxpy(), programs.group_sum(), programs.matmul(), programs.countdown())
+    )
+    assert (lanes.kind, lanes.lanes_per_group) == ("lanes", 256)
+    assert (groups.kind, groups.group, groups.lanes_per_group) == ("groups", (128,), 128)
+    assert (ranges.kind, ranges.ranges, ranges.lanes_per_group) == ("ranges", (("M", 64), ("N", 64)), 256)
+    assert (single.kind, single.lanes_per_group) == ("single", 32)
+
+
+def test_a_schedule_may_choose_the_lanes():
+    from dataclasses import replace
+
+    program = replace(programs.saxpy(), options={"lanes": 512})
+    assert ".reqntid 512" in ptx_of(compile_ptx(program))
+
+
+def test_big_buffers_are_dynamic_shared_memory():
+    small, large = (compile_ptx(programs.matmul(64, 64, bk)) for bk in (32, 128))
+    assert small.resources.shared_bytes <= 48 * 1024 < large.resources.shared_bytes
+    assert ".extern .shared" not in ptx_of(small)
+    assert ".extern .shared" in ptx_of(large)
+
+
+def test_nothing_is_contracted():
+    text = ptx_of(compile_ptx(programs.saxpy(f32)))
+    assert "mul.rn.f32" in text
+    assert "fma" not in text
+
+
+def test_a_product_is_a_chain_of_fused_multiply_adds():
+    assert "fma.rn.f32" in ptx_of(compile_ptx(programs.matmul(16, 16, 8)))

@@ -1,0 +1,73 @@
+import pytest
+
+from support import programs
+from support.simulate import compile_cuda
+from tessera.core.source import Span
+from tessera.lowering.target.cuda.listings import Places, ptx_listing, sass_listing
+
+
+@pytest.fixture(scope="module")
+def compilation():
+    return compile_cuda(programs.saxpy())
+
+
+def listing(compilation, level: str):
+    return next(l for l in compilation.listings if l.level == level and not l.stage)
+
+
+MULTIPLICATION, STORE = 5, 8  # the operations' numbers in saxpy
+
+
+@pytest.mark.parametrize(
+    ("level", "multiply", "store"),
+    [
+        ("target", "arith.mulf", "llvm.store"),
+        ("llvm", "fmul float", "store float"),
+        ("ptx", "mul.rn.f32", "st.global"),
+        ("sass", "FMUL", "STG"),
+    ],
+)
+def test_instructions_lead_back_to_operations(compilation, level: str, multiply: str, store: str):
+    lines = listing(compilation, level).lines
+    for text, number in ((multiply, MULTIPLICATION), (store, STORE)):
+        (line,) = [l for l in lines if text in l.text]
+        assert line.ops == (number,)
+        assert [span.file for span in line.spans] == ["cell.py"]
+        assert line.spans[0].line == number + 2  # every operation has a line of its own
+
+
+@pytest.mark.parametrize("level", ["target", "llvm", "ptx", "sass"])
+def test_every_operation_with_code_is_found_at_every_level(compilation, level: str):
+    found = {number for line in listing(compilation, level).lines for number in line.ops}
+    assert {4, 5, 6, 7, 8} <= found
+
+
+def test_debug_information_is_not_shown(compilation):
+    assert "!dbg" not in listing(compilation, "llvm").text
+    assert ".loc" not in listing(compilation, "ptx").text
+    assert "//## File" not in listing(compilation, "sass").text
+
+
+SPAN = Span("cell.py", 3, 5, 3, 9)
+PLACES = Places({("cell.py", 3): {5: (7,), 9: (8,)}}, {("cell.py", 3): {5: (SPAN,), 9: ()}})
+
+
+def test_a_column_decides_where_it_is_known():
+    assert PLACES.line("x", "cell.py", 3, 5).ops == (7,)
+    assert PLACES.line("x", "cell.py", 3, 6).ops == (7, 8)
+    assert PLACES.line("x", "/some/folder/cell.py", 3, 5).spans == (SPAN,)
+    assert PLACES.line("x", "cell.py", 4).ops == ()
+
+
+def test_ptx_lines_follow_their_directive():
+    text = '\t.file 1 "cell.py"\n\tmov.u32 %r1, 1;\n\t.loc\t1 3 5\n\tadd.s32 %r1, %r1, 1;\n$L1:\n\t.loc 1 0 5\n\tret;'
+    assert [(l.text.strip(), l.ops) for l in ptx_listing(text, PLACES).lines] == [
+        ("mov.u32 %r1, 1;", ()), ("add.s32 %r1, %r1, 1;", (7,)), ("$L1:", ()), ("ret;", (7,)),
+    ]  # fmt: skip
+
+
+def test_sass_lines_follow_their_file_line():
+    text = '//## File "cell.py", line 3\n        /*0000*/   EXIT ;\n.L_x_1:'
+    assert [(l.text.strip(), l.ops) for l in sass_listing(text, PLACES).lines] == [
+        ("/*0000*/   EXIT ;", (7, 8)), (".L_x_1:", ()),
+    ]  # fmt: skip

@@ -1,0 +1,58 @@
+import pytest
+
+from tessera.core.mistakes import CompilerCrash
+from tessera.lowering.target.cuda.architectures import ARCHITECTURES
+from tessera.lowering.target.cuda.ptx import to_ptx
+
+KERNEL = """
+define ptx_kernel void @k(ptr addrspace(1) %x, float %a) {{
+  %v = load float, ptr addrspace(1) %x
+  {0}
+  store float %r, ptr addrspace(1) %x
+  ret void
+}}
+{1}
+"""
+CHIP = ARCHITECTURES["sm_90a"]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_has_its_ptx(name: str):
+    chip = ARCHITECTURES[name]
+    text = to_ptx(KERNEL.format("%r = fadd float %v, %a", ""), chip).text
+    assert f".target {name}" in text
+    assert f".version {chip.ptx[-2]}.{chip.ptx[-1]}" in text
+
+
+def test_a_product_and_a_sum_stay_two_operations():
+    body = "%p = fmul float %v, %a\n %r = fadd float %p, %a"
+    text = to_ptx(KERNEL.format(body, ""), CHIP).text
+    assert "mul.rn.f32" in text
+    assert "add.rn.f32" in text
+    assert "fma" not in text
+
+
+@pytest.mark.parametrize("function", ["exp", "log2", "sin", "pow"])
+def test_what_would_kill_the_process_is_refused(function: str):
+    operands = "float %v, float %a" if function == "pow" else "float %v"
+    declared = f"declare float @llvm.{function}.f32({operands.replace(' %v', '').replace(' %a', '')})"
+    text = KERNEL.format(f"%r = call float @llvm.{function}.f32({operands})", declared)
+    with pytest.raises(CompilerCrash, match=f"llvm.{function}.f32"):
+        to_ptx(text, CHIP)
+
+
+def test_a_function_nobody_has_is_refused():
+    text = KERNEL.format("%r = call float @expf(float %v)", "declare float @expf(float)")
+    with pytest.raises(CompilerCrash, match="expf"):
+        to_ptx(text, CHIP)
+
+
+def test_text_that_is_no_llvm_ir_is_refused():
+    with pytest.raises(CompilerCrash, match="LLVM"):
+        to_ptx("define void @k() { ret i32 }", CHIP)
+
+
+def test_the_optimised_ir_is_kept_when_asked_for():
+    text = KERNEL.format("%r = fadd float %v, %a", "")
+    assert "fadd float" in to_ptx(text, CHIP, keep_optimised=True).optimised
+    assert to_ptx(text, CHIP).optimised == ""

@@ -1,0 +1,63 @@
+import stat
+
+import pytest
+
+from tessera.core.mistakes import CompilerCrash, ToolMissing
+from tessera.lowering.target.cuda import toolchain
+
+LOG = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 18 registers, used 1 barriers, 516 bytes smem
+"""
+PTX = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k() .reqntid 32, 1, 1 { ret; }
+"""
+
+
+def test_what_ptxas_reports_is_read():
+    assert toolchain.read_usage(LOG) == toolchain.Usage(18, 20, 516, 16)
+
+
+def test_a_kernel_is_assembled_and_disassembled():
+    assembled = toolchain.assemble(PTX, "sm_90a")
+    assert assembled.cubin.startswith(b"\x7fELF")
+    assert assembled.usage.spill_bytes == 0
+    assert "EXIT" in toolchain.disassemble(assembled.cubin)
+
+
+def test_versions_are_numbers():
+    assert all(len(toolchain.version(name).split(".")) == 3 for name in toolchain.PACKAGES)
+
+
+def test_refused_text_is_our_fault_and_names_no_temporary_file():
+    with pytest.raises(CompilerCrash, match="kernel.ptx, line 4") as caught:
+        toolchain.assemble(PTX.replace("ret;", "ret"), "sm_90a")
+    assert "/tmp" not in caught.value.message
+
+
+def test_a_broken_cubin_is_refused():
+    with pytest.raises(CompilerCrash, match="nvdisasm"):
+        toolchain.disassemble(b"not an ELF file")
+
+
+def test_a_missing_tool_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    monkeypatch.setattr(toolchain, "find_tool", lambda name: None)
+    with pytest.raises(ToolMissing, match="ptxas") as caught:
+        toolchain.tool("ptxas")
+    assert "nvidia-cuda-nvcc" in caught.value.hint
+
+
+def test_a_toolkit_outside_the_environment_serves_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    program = tmp_path / "bin" / "ptxas"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.9, V12.9.41'\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setattr(toolchain, "find_tool", toolchain.find_tool.__wrapped__)
+    assert toolchain.find_tool("ptxas") == program
+    assert toolchain.version.__wrapped__("ptxas") == "12.9.41"
