@@ -3,6 +3,7 @@
 Everything that has to see the frontend, the compiler and the runtime at once goes through here.
 """
 
+import importlib
 import threading
 import time
 from collections import OrderedDict
@@ -21,6 +22,7 @@ from tessera.frontend.surface import KernelSource
 from tessera.lowering.cache import Cache, Entry, Place, entry_of
 from tessera.lowering.key import artifact_key
 from tessera.lowering.service import CompileService, host_target
+from tessera.runtime.cpu import prepare
 
 _REMEMBERED: Final = 256
 _DEFAULT_CUDA: Final = "sm_90a"
@@ -44,6 +46,7 @@ class Session:
         self._lock = threading.Lock()
         self._remembered: OrderedDict[tuple[object, ...], Compiled] = OrderedDict()
         self._cache: Cache | None = None
+        self._preload: threading.Thread | None = None
 
     def specialise(self, source: KernelSource, names: Mapping[str, object], wanted: Specification) -> Program:
         """Build the program of a kernel for one set of argument types.  Raises the mistakes of its author."""
@@ -90,8 +93,11 @@ class Session:
             return tuple(self._remembered.values())
 
     def warm(self) -> None:
-        """Start a compiler process in the background, so that the first kernel does not wait for it."""
+        """Prepare everything a first kernel needs, in the background: a compiler process, and this one's imports."""
         self.service.warm()
+        if self._preload is None:
+            self._preload = threading.Thread(target=_preload, name="tessera-preload", daemon=True)
+            self._preload.start()
 
     def close(self) -> None:
         """End the compiler processes; the session starts new ones when it is used again."""
@@ -120,6 +126,13 @@ class Session:
             if len(self._remembered) > _REMEMBERED:
                 self._remembered.popitem(last=False)
         return compiled
+
+
+def _preload() -> None:
+    """Import what specialising, storing and launching a kernel need: 200 ms that nobody has to wait for."""
+    for name in ("tessera.frontend.build", "filelock"):
+        importlib.import_module(name)
+    prepare()
 
 
 def resolve_target(name: str) -> Target:

@@ -21,13 +21,7 @@ TEXTS: Final = sorted(
 # Modules that are tested through another's door, with the test that covers them; a folder stands for all in it.
 _BUILD: Final = "tests/frontend/test_build.py"
 COVERED_BY: Final = {
-    "tessera/arguments.py": "tests/test_kernels.py",
-    "tessera/compiled.py": "tests/test_session.py",
-    "tessera/examples.py": "tests/magics/test_extension.py",
-    "tessera/free_names.py": "tests/test_kernels.py",
-    "tessera/kernel_options.py": "tests/test_kernels.py",
     "tessera/core/artifact.py": "tests/lowering/test_packing.py",
-    "tessera/core/compilation.py": "tests/lowering/test_compile.py",
     "tessera/core/listing.py": "tests/core/tile/test_text.py",
     "tessera/core/mistakes.py": "tests/docs/test_docs.py",
     "tessera/core/mlir.py": "tests/core/tile/test_dialect.py",
@@ -55,13 +49,11 @@ COVERED_BY: Final = {
     "tessera/frontend/prune.py": _BUILD,
     "tessera/frontend/statements.py": _BUILD,
     "tessera/frontend/surface.py": "tests/frontend/test_read.py",
-    "tessera/lowering/protocol.py": "tests/lowering/test_worker.py",
     "tessera/lowering/target/cpu": "tests/lowering/target/cpu",
     "tessera/lowering/target/cuda": "tests/lowering/target/cuda",
     "tessera/lowering/target/result.py": "tests/lowering/test_compile.py",
     "tessera/lowering/tile/access.py": "tests/lowering/tile/test_distribute_ranges.py",
     "tessera/lowering/tile/rows.py": "tests/lowering/tile/test_distribute_rows.py",
-    "tessera/lowering/warm.py": "tests/lowering/test_worker.py",
     "tessera/viz/table.py": "tests/magics/test_magics.py",
     "tessera/viz/kernel_view.py": "tests/viz/test_display.py",
     "tessera_magics": "tests/magics/test_magics.py",

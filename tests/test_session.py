@@ -111,6 +111,16 @@ def test_unknown_targets(name: str):
         resolve_target(name)
 
 
+def test_warm_prepares_this_process_too(own: Session):
+    own.warm()
+    own.warm()
+    own._preload.join()
+    assert "tessera.frontend.build" in sys.modules
+    assert "filelock" in sys.modules
+    assert own.compile(trivial_program(), host_target()).origin == "compiler"
+    assert len(own.service.process_ids) == 1
+
+
 def test_one_session_a_process():
     assert session() is session()
 

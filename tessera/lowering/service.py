@@ -109,6 +109,12 @@ class Worker:
         self.connection.close()
         self.stderr.close()
 
+    def forget(self) -> None:
+        """Let go of a worker that belongs to the process this one was forked from."""
+        self.process.returncode = 0  # no child of this process, which must not wait for it
+        self.connection.close()
+        self.stderr.close()
+
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
@@ -133,8 +139,8 @@ class CompileService:
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
         self._warming: threading.Thread | None = None
-        self._process = os.getpid()
         atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._forget)
 
     def compile(self, program: Program, target: Target, observe: bool = False) -> Compilation:
         """Compile `program` for `target`; with `observe`, every level and pass is recorded.
@@ -174,7 +180,6 @@ class CompileService:
     def warm(self, target: Target | None = None) -> None:
         """Start a worker in the background and let it practise; does nothing when one is there already."""
         with self._changed:
-            self._after_fork()
             if self._idle or self._busy or self._warming is not None:
                 return
             self._warming = threading.Thread(target=self._warm, args=(target,), name="tessera-warm", daemon=True)
@@ -183,7 +188,6 @@ class CompileService:
     def close(self) -> None:
         """End all workers; the service can be used again afterwards."""
         with self._changed:
-            self._after_fork()
             idle, busy = [*self._idle], [*self._busy]
             self._idle.clear()
             self._busy.clear()
@@ -238,7 +242,6 @@ class CompileService:
 
     def _acquire(self) -> Worker:
         with self._changed:
-            self._after_fork()
             while True:
                 while self._idle:
                     worker = self._idle.pop()
@@ -263,11 +266,12 @@ class CompileService:
                 worker.kill()
             self._changed.notify()
 
-    def _after_fork(self) -> None:
+    def _forget(self) -> None:
         """A forked child must not talk through its parent's pipes: forget the workers without ending them."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._idle, self._busy, self._warming = [], set(), None
+        self._changed = threading.Condition()  # another thread of the parent may have held the old one
+        for worker in [*self._idle, *self._busy]:
+            worker.forget()
+        self._idle, self._busy, self._warming = [], set(), None
 
 
 def _cause(status: int) -> str:

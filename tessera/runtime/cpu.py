@@ -59,6 +59,11 @@ def load(artifact: Artifact) -> Loaded:
         return found
 
 
+def prepare() -> None:
+    """Load LLVM's part of this process, which the first launch needs."""
+    _binding()
+
+
 @functools.cache
 def _binding() -> Any:
     from llvmlite import binding  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs] - 30 ms

@@ -200,6 +200,29 @@ os._exit(0)
     wait_for(lambda: gone(int(done.stdout)))
 
 
+def test_a_forked_child_starts_its_own_worker():
+    script = """
+import os
+from tessera.lowering.service import CompileService
+from tessera.lowering.protocol import Sleep
+service = CompileService()
+service.call(Sleep(0))
+before = service.process_ids
+child = os.fork()
+service.call(Sleep(0))
+if child == 0:
+    assert service.process_ids != before
+    service.close()
+    os._exit(0)
+assert service.process_ids == before
+assert os.waitpid(child, 0)[1] == 0
+service.call(Sleep(0))
+assert service.process_ids == before
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_closed_service_says_so_to_those_who_wait(service: CompileService):
     caught: list[BaseException] = []
 

@@ -192,7 +192,7 @@ class _Block:
     def constant(self, text: str, dtype) -> int:
         mask = (1 << (8 * dtype.itemsize)) - 1
         if text[:2] in ("0f", "0d"):
-            return int(text[2:], 16)
+            return int.from_bytes(bytes.fromhex(text[2:]), "big")
         if text in self.kernel.shared:
             return self.kernel.shared[text][0]
         special = {"%ctaid.x": self.block, "%nctaid.x": self.blocks, "%ntid.x": self.n}

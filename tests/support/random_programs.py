@@ -38,7 +38,11 @@ class Case:
     arguments: Callable[[], list[Any]]
 
     def __repr__(self) -> str:
-        return f"{self.groups} groups of {self.lanes} lanes, {self.symbols}\n" + to_text(self.program)
+        return f"{self.groups} groups of {self.lanes} lanes, {self.symbols}\n{to_text(self.program)}"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """What Hypothesis prints of a failing case."""
+        printer.text(repr(self))
 
 
 @dataclass

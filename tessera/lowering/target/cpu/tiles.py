@@ -15,24 +15,23 @@ from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import TileContext
 from tessera.lowering.target.cpu.elementwise import element_type, emit_elementwise
 from tessera.lowering.target.cpu.functions.half import convert
+from tessera.lowering.target.cpu.indices import Index
+from tessera.lowering.target.cpu.loops import LANES, padded
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.blocking import choose
 from tessera.lowering.target.cpu.tile.combine import Combine
 from tessera.lowering.target.cpu.tile.dot import Dot, as_element, sum_element, turned
-from tessera.lowering.target.cpu.tile.indices import Index
-from tessera.lowering.target.cpu.tile.loops import LANES, padded
 from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.target.cpu.tile.nests import copy
+from tessera.lowering.target.cpu.tile.places import Block, Scratch
 from tessera.lowering.target.cpu.tile.reduce import Reduction
-from tessera.lowering.target.cpu.tile.values import (
+from tessera.lowering.target.cpu.tile.sources import (
     Arange,
-    Block,
     Computed,
     Flat,
     Frame,
     Function,
     Moved,
-    Scratch,
     Source,
     Splat,
     vector_axis,
@@ -51,6 +50,21 @@ class TileLowering:
     values: dict[Any, Source] = field(default_factory=dict[Any, Source])
     _saved: dict[Any, Source] = field(default_factory=dict[Any, Source])
     _carried: list[Any] = field(default_factory=list[Any])
+    _handlers: dict[str, Callable[[Any], Source | None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._handlers = {
+            "arith.constant": self._constant,
+            "tensor.splat": self._splat,
+            "tessera.load": self._load,
+            "tessera.store": self._store,
+            "tessera.arange": self._arange,
+            "tessera.broadcast": self._broadcast,
+            "tessera.reshape": self._reshape,
+            "tessera.transpose": self._transpose,
+            "tessera.dot": self._dot,
+            "tessera.reduce": self._reduce,
+        }
 
     @property
     def emitter(self) -> Emitter:
@@ -59,8 +73,7 @@ class TileLowering:
 
     def lower(self, op: Any) -> None:
         """Emit one operation that has a tile among its operands or results, and is not control flow."""
-        handler = _HANDLERS.get(op.name)
-        result = handler(self, op) if handler is not None else self._elementwise(op)
+        result = self._handlers.get(op.name, self._elementwise)(op)
         if result is None:
             return
         if _place(op) == "scratch" and not isinstance(result, Scratch):
@@ -72,7 +85,7 @@ class TileLowering:
     # -- carried tiles -----------------------------------------------------------------------------------------
 
     def enter_loop(self, initial: Any, carried: Any) -> None:
-        """Give the carried tile `carried` (a block argument, or a result of `scf.if`) a place, filled from `initial`."""
+        """Give `carried` (a block argument, or a result of `scf.if`) a place, filled from the tile `initial`."""
         place = self.allocate(*shape_and_element(carried.type))
         if initial is not None:
             copy(self.emitter, self.source(initial), place, self.side(place.element))
@@ -175,7 +188,9 @@ class TileLowering:
     def _broadcast(self, op: Any) -> Source:
         source = self.source(op.operands[0])
         shape, _ = shape_and_element(op.results[0].type)
-        axes = [a if before == after else None for a, (before, after) in enumerate(zip(source.shape, shape, strict=True))]
+        axes = [
+            a if before == after else None for a, (before, after) in enumerate(zip(source.shape, shape, strict=True))
+        ]
         return Moved(shape, source, axes)
 
     def _transpose(self, op: Any) -> Source:
@@ -214,7 +229,7 @@ class TileLowering:
         shape = [1] if scalar else [e for a, e in enumerate(wide.shape) if a != axis]
         sums = self._home(op) if not scalar and wide.element == element else self.allocate(shape, wide.element)
         reduction = Reduction(self.emitter, wide, axis, combine, self.machine, lambda n: self.context.scratch(n, 64))
-        reduction.emit(partial(_write_reduced, self.emitter, sums, axis, scalar))
+        reduction.emit(_Reduced(self.emitter, sums, axis, scalar))
         if not scalar:
             return as_element(sums, element)
         value = Memory(self.emitter).load(sums.pointer, 0, sums.element)
@@ -285,25 +300,25 @@ def _emit_function(op: Any, emitter: Emitter, operands: Sequence[Any], lanes: in
     return emit_elementwise(emitter, op, operands, lanes)
 
 
-def _write_reduced(
-    emitter: Emitter,
-    result: Scratch,
-    reduced: int,
-    scalar: bool,
-    point: Sequence[Index],
-    axis: int,
-    value: Any,
-    index: Index,
-    lanes: int,
-    valid: int | None,
-) -> None:
-    """Store a reduction's value, whose `point` and `axis` still count the reduced axis."""
-    kept = [0] if scalar else [i for a, i in enumerate(point) if a != reduced]
-    if not lanes:
-        Memory(emitter).store(value, result.start(Frame(emitter, kept, -1)), 0, result.element)
-        return
-    along = axis - (axis > reduced)
-    result.writer(Frame(emitter, kept, along))(value, index, lanes, valid)
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """Stores what a reduction along axis `reduced` gives to `result`; see `reduce.Write`."""
+
+    emitter: Emitter
+    result: Scratch
+    reduced: int
+    scalar: bool
+
+    def __call__(
+        self, point: Sequence[Index], axis: int, value: Any, index: Index, lanes: int, valid: int | None
+    ) -> None:
+        kept = [0] if self.scalar else [i for a, i in enumerate(point) if a != self.reduced]
+        if lanes:
+            frame = Frame(self.emitter, kept, axis - (axis > self.reduced))
+            self.result.writer(frame)(value, index, lanes, valid)
+        else:
+            address = self.result.start(Frame(self.emitter, kept, -1))
+            Memory(self.emitter).store(value, address, 0, self.result.element)
 
 
 def _place(op: Any) -> str:
@@ -314,17 +329,3 @@ def _place(op: Any) -> str:
 
 
 _NEVER_STORED: Final = ("arith.constant", "tensor.splat", "tessera.arange", "tessera.broadcast", "tessera.reshape")
-
-
-_HANDLERS: Final[dict[str, Callable[[TileLowering, Any], Source | None]]] = {
-    "arith.constant": TileLowering._constant,
-    "tensor.splat": TileLowering._splat,
-    "tessera.load": TileLowering._load,
-    "tessera.store": TileLowering._store,
-    "tessera.arange": TileLowering._arange,
-    "tessera.broadcast": TileLowering._broadcast,
-    "tessera.reshape": TileLowering._reshape,
-    "tessera.transpose": TileLowering._transpose,
-    "tessera.dot": TileLowering._dot,
-    "tessera.reduce": TileLowering._reduce,
-}

@@ -24,6 +24,20 @@ from tessera.lowering.target.cpu.functions.power import power
 from tessera.lowering.target.cpu.functions.saturating import erf, tanh
 from tessera.lowering.target.cpu.functions.trigonometric import cos, sin
 
+
+def _rsqrt(k: Algebra, x: Any) -> Any:
+    return k.div(k.constant(1.0), k.op("math.sqrt", x))
+
+
+def _upstream(name: str) -> Callable[..., Any]:
+    """An operation that processors have themselves, rounded once."""
+
+    def emit(k: Algebra, *operands: Any) -> Any:
+        return k.op(name, *operands)
+
+    return emit
+
+
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "exp": exp,
     "exp2": exp2,
@@ -34,12 +48,12 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "tanh": tanh,
     "erf": erf,
     "pow": power,
-    "sqrt": lambda k, x: k.op("math.sqrt", x),
-    "rsqrt": lambda k, x: k.div(k.constant(1.0), k.op("math.sqrt", x)),
-    "floor": lambda k, x: k.op("math.floor", x),
-    "ceil": lambda k, x: k.op("math.ceil", x),
-    "abs": lambda k, x: k.abs(x),
-    "fma": lambda k, x, y, z: k.fma(x, y, z),
+    "rsqrt": _rsqrt,
+    "sqrt": _upstream("math.sqrt"),
+    "floor": _upstream("math.floor"),
+    "ceil": _upstream("math.ceil"),
+    "abs": _upstream("math.absf"),
+    "fma": _upstream("math.fma"),
 }
 
 NAMES: Final = frozenset(_FUNCTIONS)
@@ -57,4 +71,3 @@ def emit_math(emitter: Emitter, name: str, operands: Sequence[Any], type_text: A
         wide = [widen(emitter, value) for value in operands]
         return narrow(emitter, emit_math(emitter, name, wide, shaped(lanes, "f32")), element)
     return _FUNCTIONS[name](Algebra(emitter, lanes, int(element[1:])), *operands)
-

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lowering.target.cpu.tile_kernels import Kernel, check, numbers, outputs
 
 from support.interpret_programs import Writer
+from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.dtypes import f32, i64
 from tessera.core.program.types import Tile
 
@@ -128,7 +128,7 @@ def test_a_while_loop_halves_a_tile():
     k = Carried("k")
 
     def large(carried):
-        tile, count = carried
+        _, count = carried
         return k.compare("lt", count, k.const(4))
 
     def halve(carried):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering.target.cpu.tile_kernels import Kernel, check, numbers, outputs
 
 from support.builder import Builder
+from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.dtypes import DType, bf16, f16, f32, f64, i8, i32, i64
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.blocking import choose

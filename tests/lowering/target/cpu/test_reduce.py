@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lowering.target.cpu.tile_kernels import Kernel, check, compiled, numbers, outputs
 
+from support.tile_kernels import Kernel, check, compiled, numbers, outputs
 from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i32, i64
 from tessera.core.reductions import tree_sum
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lowering.target.cpu.tile_kernels import Kernel, check, numbers, outputs
 
 from support.builder import Builder
+from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.dtypes import ALL, DType, bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
 
 SHAPES = [(1,), (5,), (16,), (100,), (3, 1), (1, 40), (7, 33), (2, 3, 20)]

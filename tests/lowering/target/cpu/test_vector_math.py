@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from lowering.target.cpu.tile_kernels import host
 
 from support.builder import Builder
+from support.tile_kernels import host
 from tessera.core.dtypes import DType, bf16, f16, f32, f64
 from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cpu.vector_math import NAMES
@@ -77,7 +77,9 @@ def test_f32_over_the_whole_range(name):
 def test_f64_over_the_whole_range(name):
     random = np.random.default_rng(0)
     sizes = np.exp(random.uniform(-700, 700, 4000))
-    x = np.concatenate([random.uniform(-10, 10, 8000), random.uniform(-745, 710, 4000), sizes, -sizes, SPECIAL, [5e-324]])
+    x = np.concatenate(
+        [random.uniform(-10, 10, 8000), random.uniform(-745, 710, 4000), sizes, -sizes, SPECIAL, [5e-324]]
+    )
     if name in ("sin", "cos"):
         x = np.concatenate([x, np.arange(1, 3000) * (np.pi / 2), random.uniform(-1e6, 1e6, 3000)])
     assert ulps(evaluate(name, x), reference(name, x)).max() <= LIMITS[name][1]

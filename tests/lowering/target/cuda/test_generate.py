@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from support import programs
@@ -43,8 +45,6 @@ def test_how_kernels_are_launched():
 
 
 def test_a_schedule_may_choose_the_lanes():
-    from dataclasses import replace
-
     program = replace(programs.saxpy(), options={"lanes": 512})
     assert ".reqntid 512" in ptx_of(compile_ptx(program))
 

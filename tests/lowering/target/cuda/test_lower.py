@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lowering.target.cuda.compare import agree, normal, poison
 
+from lowering.target.cuda.compare import agree, normal, poison
 from support import programs
 from support.interpret_programs import Writer
 from support.simulate import compile_ptx, ptx_of
@@ -220,9 +220,11 @@ def test_more_lanes_than_a_block_holds():
 
 def test_more_shared_memory_than_there_is():
     b = Writer("many")
-    b.array("x", f32, "n")
-    b.alloc(f32, 64 * 1024)
+    x = b.array("x", f32, "n", mutable=True)
+    buffer, lane = b.alloc(f32, 64 * 1024), b.id("lane")
+    b.write(buffer, b.read(x, lane), lane)
     b.barrier()
+    b.write(x, b.read(buffer, b.const(0)), lane)
     with pytest.raises(NotOnCuda, match="232448 bytes"):
         compile_ptx(lanes(b, 32))
 
@@ -274,3 +276,23 @@ def test_groups_along_several_axes():
 
 def test_a_loop_that_counts_down():
     agree(programs.countdown(), [np.zeros(9, np.int64)])
+
+
+@pytest.mark.parametrize("n", [128, 300])
+def test_a_double_buffered_pipeline(n: int):
+    """Two buffers change places: one is filled while the other, filled before, is used by the group's own loop."""
+    b = Writer("axpy")
+    x, y, alpha = b.array("x", f16, "n"), b.array("y", f16, "n", mutable=True), b.scalar("alpha", f16)
+    step, zero = b.const(64), b.const(0)
+    buffers = [b.alloc(f16, 64, name=name) for name in ("s0", "s1")]
+    with b.loop(zero, b.dim("n"), step, buffers, kind="tile", names=("t", "s0", "s1"), prefetch=2) as loop:
+        ready, filling = loop.carried
+        b.copy(filling, x, [loop.index], [64])
+        b.barrier()
+        with b.when(b.compare("gt", loop.index, zero)), b.loop(zero, step, b.const(1)) as inner:
+            place = b.value("add", b.value("sub", loop.index, step), inner.index)
+            product = b.value("mul", alpha, b.read(ready, inner.index))
+            b.write(y, b.value("add", product, b.read(y, place)), place)
+        loop.yields = (filling, ready)
+    b.barrier()
+    agree(b.program(), [normal(n, dtype=np.float16), normal(n, dtype=np.float16, seed=1), 0.5])

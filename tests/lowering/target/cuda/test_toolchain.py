@@ -34,7 +34,7 @@ def test_versions_are_numbers():
 
 
 def test_refused_text_is_our_fault_and_names_no_temporary_file():
-    with pytest.raises(CompilerCrash, match="kernel.ptx, line 4") as caught:
+    with pytest.raises(CompilerCrash, match=r"kernel\.ptx, line 4") as caught:
         toolchain.assemble(PTX.replace("ret;", "ret"), "sm_90a")
     assert "/tmp" not in caught.value.message
 

@@ -1,0 +1,1 @@
+"""Mathematical functions and conversions, written with upstream vector arithmetic."""

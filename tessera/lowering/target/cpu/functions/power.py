@@ -9,7 +9,6 @@ from tessera.lowering.target.cpu.functions.algebra import Algebra
 from tessera.lowering.target.cpu.functions.double import multiply_pair
 from tessera.lowering.target.cpu.functions.exponential import exp2, log2, log2_pair
 
-
 _MODERATE: Final = 1100.0
 """Exponents of 2 below it in magnitude may give a finite number above zero."""
 

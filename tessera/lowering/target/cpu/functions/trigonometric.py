@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tessera.lowering.target.cpu.functions.algebra import Algebra
 from tessera.lowering.target.cpu.functions.double import Pair, add_to_pair, multiply_by
-from tessera.lowering.target.cpu.tile.loops import branch, for_range
+from tessera.lowering.target.cpu.loops import branch, for_range
 
 _LIMIT: Final = 2.0**20
 _TWO_OVER_PI: Final = 0.6366197723675814
@@ -104,10 +104,7 @@ def _reduce(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
     magnitude = k.abs(x)
     # NaN counts as large: nothing that way traps.
     large = k.compare(10, magnitude, k.constant(_LIMIT))
-    if k.lanes:
-        mask = k.emitter.value("vector.reduction", [large], "i1", {"kind": "#vector.kind<or>"})
-    else:
-        mask = large
+    mask = k.emitter.value("vector.reduction", [large], "i1", {"kind": "#vector.kind<or>"}) if k.lanes else large
 
     def near() -> list[Any]:
         inner = Algebra(k.emitter, k.lanes, 64)

@@ -16,13 +16,14 @@ from typing import Any, Final
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.functions.algebra import shaped
 from tessera.lowering.target.cpu.functions.half import convert
+from tessera.lowering.target.cpu.indices import Index, Indices
+from tessera.lowering.target.cpu.loops import for_range
 from tessera.lowering.target.cpu.tile.blocking import Blocking
-from tessera.lowering.target.cpu.tile.indices import Index, Indices
-from tessera.lowering.target.cpu.tile.loops import for_range
 from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.target.cpu.tile.nests import copy, versions
 from tessera.lowering.target.cpu.tile.pack import PanelPacker, Strided, VectorReader, pack_rows, rows_elements
-from tessera.lowering.target.cpu.tile.values import Computed, Frame, Function, Moved, Scratch, Source, Splat
+from tessera.lowering.target.cpu.tile.places import Scratch
+from tessera.lowering.target.cpu.tile.sources import Computed, Frame, Function, Moved, Source, Splat
 
 _UNROLL: Final = 4
 _ROW_BYTES: Final = 1024
@@ -251,7 +252,9 @@ class Dot:
         memory, indices = Memory(self.emitter), Indices(self.emitter)
         across, along = strides
         fixed = isinstance(across, int) and isinstance(along, int)
-        begins = [start] if fixed else [memory.address(start, indices.mul(across, r), self.element) for r in range(rows)]
+        begins = (
+            [start] if fixed else [memory.address(start, indices.mul(across, r), self.element) for r in range(rows)]
+        )
 
         def at(k: Index) -> Callable[[int, int], Any]:
             places = [memory.address(begin, indices.mul(k, along), self.element) for begin in begins]

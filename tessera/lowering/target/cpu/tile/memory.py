@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.tile.indices import Index
+from tessera.lowering.target.cpu.indices import Index
 
 _DYNAMIC: Final = -(1 << 31)
 POINTER: Final = "!llvm.ptr"

@@ -1,27 +1,19 @@
 """Loop nests that read one tile value and write it somewhere: the shape of every tile operation without a name."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.tile.indices import Index, Indices
-from tessera.lowering.target.cpu.tile.loops import for_points, for_range, for_vectors, lanes_for, run_either
+from tessera.lowering.target.cpu.indices import Index, Indices
+from tessera.lowering.target.cpu.loops import for_points, for_range, for_vectors, lanes_for, run_either
 from tessera.lowering.target.cpu.tile.memory import Memory, stored
+from tessera.lowering.target.cpu.tile.places import Block, Scratch
+from tessera.lowering.target.cpu.tile.sources import Frame, Source, all_guards, vector_axis
 from tessera.lowering.target.cpu.tile.transposition import transpose
-from tessera.lowering.target.cpu.tile.values import Frame, Source, Writer, all_guards, vector_axis
 
-
-class Target(Protocol):
-    """Where a tile can be written: a `Scratch` or a `Block`."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def guards(self) -> tuple[Any, ...]: ...
-    @property
-    def axis(self) -> int | None: ...
-    def writer(self, frame: Frame) -> Writer: ...
+Target = Scratch | Block
+"""Where a tile can be written."""
 
 
 def versions(emitter: Emitter, sources: Sequence[Any], emit: Callable[[bool], None]) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.functions.algebra import shaped
+from tessera.lowering.target.cpu.indices import Index, Indices
+from tessera.lowering.target.cpu.loops import for_range, for_vectors, lanes_for, padded, run_either
 from tessera.lowering.target.cpu.tile.blocking import Blocking
-from tessera.lowering.target.cpu.tile.indices import Index, Indices
-from tessera.lowering.target.cpu.tile.loops import for_range, for_vectors, lanes_for, padded, run_either
 from tessera.lowering.target.cpu.tile.memory import Memory
 from tessera.lowering.target.cpu.tile.nests import versions
+from tessera.lowering.target.cpu.tile.sources import Frame, Source
 from tessera.lowering.target.cpu.tile.transposition import transpose
-from tessera.lowering.target.cpu.tile.values import Frame, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from tessera.core.reductions import BLOCK, COLUMNS
 from tessera.lowering.emit import Emitter
+from tessera.lowering.target.cpu.indices import Index, Indices
+from tessera.lowering.target.cpu.loops import LANES, for_points, for_range, lanes_for
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.combine import Combine
-from tessera.lowering.target.cpu.tile.indices import Index, Indices
-from tessera.lowering.target.cpu.tile.loops import LANES, for_points, for_range, for_vectors, lanes_for
 from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.target.cpu.tile.nests import versions
-from tessera.lowering.target.cpu.tile.values import Frame, Row, Source, vector_axis
+from tessera.lowering.target.cpu.tile.sources import Frame, Row, Source, vector_axis
 
 Write = Callable[[tuple[Index, ...], int, Any, Index, int, int | None], None]
 """`write(point, axis, value, index, lanes, valid)`: the result at `point`, from `index` of `axis` on.
@@ -47,9 +47,16 @@ class Reduction:
         """Emit the reduction."""
         source = self.source
         along = vector_axis(source.shape) if source.axis is None else source.axis
-        emit = self._rows if along == self.axis or source.shape[along] == 1 else self._columns
+        by_row = along == self.axis or source.shape[along] == 1
         room = self._partials(along)
-        versions(self.emitter, (source,), lambda inside: emit(along, inside, room, write))
+
+        def emit(inside: bool) -> None:
+            if by_row:
+                self._rows(inside, room, write)
+            else:
+                self._columns(along, inside, room, write)
+
+        versions(self.emitter, (source,), emit)
 
     @property
     def extent(self) -> int:
@@ -73,15 +80,12 @@ class Reduction:
 
     # -- along the vectors -------------------------------------------------------------------------------------
 
-    def _rows(self, along: int, inside: bool, room: tuple[Any, Any], write: Write) -> None:
+    def _rows(self, inside: bool, room: tuple[Any, Any], write: Write) -> None:
         emitter = self.emitter
 
         def one_row(point: tuple[Index, ...]) -> None:
             row = Frame(emitter, point, self.axis, inside=inside).row(self.source)
-            if self.combine.kind == "sum":
-                value = self._sum_row(row, room[0])
-            else:
-                value = self._extreme_row(row)
+            value = self._sum_row(row, room[0]) if self.combine.kind == "sum" else self._extreme_row(row)
             write(point, self.axis, value, 0, 0, None)
 
         for_points(emitter, self.source.shape, (self.axis,), one_row)
@@ -110,14 +114,18 @@ class Reduction:
         if not lanes:
             return row.at(base, 0)
         columns = -(-min(count, COLUMNS) // lanes)
-        together = max(1, self.machine.registers * self.machine.vector_bytes // (2 * lanes * bytes_of(self.source.element)))
+        together = max(
+            1, self.machine.registers * self.machine.vector_bytes // (2 * lanes * bytes_of(self.source.element))
+        )
         sums: list[Any] = []
         for first in range(0, columns, together):
             sums += self._chains(row, base, count, lanes, range(first, min(first + together, columns)))
         width = COLUMNS // LANES
         while width > 1:
             width //= 2
-            sums = [self.combine(s, sums[c + width]) if c + width < len(sums) else s for c, s in enumerate(sums[:width])]
+            sums = [
+                self.combine(s, sums[c + width]) if c + width < len(sums) else s for c, s in enumerate(sums[:width])
+            ]
         return self.combine.halve(sums[0])
 
     def _chains(self, row: Row, base: Index, count: int, lanes: int, columns: range) -> list[Any]:
@@ -218,7 +226,9 @@ class Reduction:
 
         for_points(emitter, self.source.shape, (self.axis, along), one_line)
 
-    def _reduce_stripe(self, at: Callable[[Index], list[Any]], count: int, lanes: int, room: tuple[Any, Any]) -> list[Any]:
+    def _reduce_stripe(
+        self, at: Callable[[Index], list[Any]], count: int, lanes: int, room: tuple[Any, Any]
+    ) -> list[Any]:
         if self.combine.kind != "sum":
             return self._extreme_stripe(at, count, lanes)
         stripe = Stripe(self, at, count, lanes, room[1])

@@ -1,0 +1,152 @@
+"""tile-place-values: what is computed where it is used, what is kept, and what may be written over."""
+
+import re
+
+import pytest
+from support.mlir import lowered
+
+from support.builder import Builder
+from support.programs import matmul, softmax_rows
+from tessera.core.dtypes import f32
+from tessera.lowering.tile.expand_softmax import ExpandSoftmax
+from tessera.lowering.tile.place_values import PlaceValues
+from tessera.lowering.tile.walk import operations
+
+
+def places(program, *passes) -> list[tuple[str, str]]:
+    """(operation, place) of everything that makes a tile, in order; `!` marks what replaces a carried tile."""
+    module = lowered(program, *passes, PlaceValues())
+    found = []
+    for op in operations(module):
+        if "tessera.place" in op.attributes:
+            mark = "!" if "tessera.replaces" in op.attributes else ""
+            found.append((re.sub(r"^\w+\.", "", op.name) + mark, op.attributes["tessera.place"].value))
+    return found
+
+
+class Kernel(Builder):
+    def __init__(self):
+        super().__init__("k")
+        self.x = self.array("x", f32, 64, 64, mutable=True)
+        self.y = self.array("y", f32, 64, 64, mutable=True)
+        self.zero = self.const(0)
+
+    def take(self, array=None, start=None):
+        return self.load(array or self.x, [start or self.zero, self.zero], [64, 64])
+
+    def give(self, value, array=None, start=None):
+        self.store(array or self.y, value, [start or self.zero, self.zero], [64, 64])
+
+
+def test_a_product_accumulates_in_place(mlir):
+    assert places(matmul(64, 64, 32)) == [
+        ("splat", "virtual"), ("load", "virtual"), ("load", "virtual"), ("dot!", "scratch"),
+    ]  # fmt: skip
+
+
+def test_of_a_softmax_only_the_exponentials_are_kept(mlir):
+    found = dict(places(softmax_rows(256, 8), ExpandSoftmax()))
+    assert found == {
+        "load": "virtual", "reduce": "scratch", "reshape": "virtual", "broadcast": "virtual", "subf": "virtual",
+        "exp": "scratch", "constant": "virtual", "divf": "virtual", "mulf": "virtual",
+    }  # fmt: skip
+
+
+def test_cheap_values_are_computed_twice(mlir):
+    k = Kernel()
+    centred = k.value("sub", k.take(), k.full(k.const(1.0, f32), 64, 64))
+    k.give(k.value("mul", centred, k.broadcast(k.reshape(k.reduce(centred, "sum", 1), 64, 1), 64, 64)))
+    assert ("subf", "virtual") in places(k.program())
+
+
+def test_expensive_values_read_once_are_virtual(mlir):
+    k = Kernel()
+    k.give(k.value("exp", k.take()))
+    assert places(k.program()) == [("load", "virtual"), ("exp", "virtual")]
+
+
+def test_expensive_values_are_kept_when_a_loop_reads_them(mlir):
+    k = Kernel()
+    e = k.value("exp", k.take())
+    with k.loop(k.zero, k.const(4), k.const(1)) as loop:
+        k.give(k.dot(e, k.take(k.x, loop.index)))
+    assert ("exp", "scratch") in places(k.program())
+
+
+@pytest.mark.parametrize(("written", "place"), [("x", "scratch"), ("y", "virtual")])
+def test_a_load_is_kept_when_its_array_is_written_before_the_last_reader(mlir, written, place):
+    k = Kernel()
+    before = k.take()
+    k.give(k.full(k.const(0.0, f32), 64, 64), k.x if written == "x" else k.y)
+    k.give(before, k.y)
+    assert places(k.program())[0] == ("load", place)
+
+
+def test_an_update_in_place_reads_while_it_writes(mlir):
+    k = Kernel()
+    tile = k.take()
+    k.give(k.value("add", tile, tile), k.x)
+    assert places(k.program()) == [("load", "virtual"), ("addf", "virtual")]
+
+
+@pytest.mark.parametrize("change", ["moved", "transposed"])
+def test_an_update_of_other_elements_does_not(mlir, change):
+    k = Kernel()
+    tile = k.take()
+    if change == "moved":
+        k.give(tile, k.x, k.const(1))
+    else:
+        k.give(k.transpose(tile, 1, 0), k.x)
+    assert places(k.program())[0] == ("load", "scratch")
+
+
+def test_a_writer_of_the_same_loop_comes_before_the_next_reading(mlir):
+    k = Kernel()
+    tile = k.take()
+    with k.loop(k.zero, k.const(4), k.const(1)):
+        k.give(k.value("add", k.take(), tile), k.x)
+    assert [p for n, p in places(k.program()) if n == "load"] == ["scratch", "virtual"]
+
+
+def test_what_a_loop_hands_on_replaces_what_it_read(mlir):
+    k = Kernel()
+    with k.loop(k.zero, k.const(4), k.const(1), [k.take(), k.take(k.y)]) as loop:
+        a, b = loop.carried
+        total = k.value("add", a, b)
+        loop.yields = (total, k.value("mul", b, total))
+    assert [n for n, _ in places(k.program()) if n.endswith("!")] == ["addf!", "mulf!"]
+
+
+def test_but_not_while_somebody_still_reads_it(mlir):
+    k = Kernel()
+    with k.loop(k.zero, k.const(4), k.const(1), [k.take(), k.take(k.y)]) as loop:
+        a, b = loop.carried
+        total = k.value("add", a, b)
+        loop.yields = (total, k.value("sub", total, a))
+    assert [n for n, _ in places(k.program()) if n.endswith("!")] == ["subf!"]
+
+
+def test_nor_where_elements_trade_places(mlir):
+    k = Kernel()
+    with k.loop(k.zero, k.const(4), k.const(1), [k.take()]) as loop:
+        (a,) = loop.carried
+        loop.yields = (k.value("add", a, k.transpose(a, 1, 0)),)
+    assert not [n for n, _ in places(k.program()) if n.endswith("!")]
+
+
+def test_a_product_does_not_overwrite_its_own_factor(mlir):
+    k = Kernel()
+    with k.loop(k.zero, k.const(4), k.const(1), [k.take()]) as loop:
+        (a,) = loop.carried
+        loop.yields = (k.dot(a, k.take(k.y), a),)
+    assert not [n for n, _ in places(k.program()) if n.endswith("!")]
+
+
+def test_a_transpose_among_sums_is_kept_and_for_a_product_it_is_not(mlir):
+    k = Kernel()
+    turned = k.transpose(k.take(), 1, 0)
+    k.give(k.value("add", turned, k.take(k.y)))
+    assert ("transpose", "scratch") in places(k.program())
+    k = Kernel()
+    k.give(k.dot(k.take(), k.transpose(k.take(k.y), 1, 0)))
+    assert ("transpose", "virtual") in places(k.program())

@@ -1,0 +1,220 @@
+"""The CUDA launcher on a driver that runs PTX in this process (`ptx_machine`), and, where there is one, on a GPU."""
+
+import ctypes
+import sys
+
+import numpy as np
+import pytest
+
+from support import programs, ptx_machine
+from support.simulate import compile_ptx
+from tessera.core.mistakes import ArgumentCount, CudaFailure, ExtentMismatch, NotAnArray, ReadOnlyArray, ScalarRange
+from tessera.core.targets import Target
+from tessera.lowering.compile import compile_program
+from tessera.lowering.target.cuda import architectures
+from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.runtime import cuda
+from tessera.runtime.grid import Grid
+
+
+class FakeDriver:
+    """What `Driver` does, with this process's memory as the device's."""
+
+    def __init__(self) -> None:
+        self.memory: dict[int, np.ndarray] = {}
+        self.sizes: list[tuple[int, int, int]] = []
+        self.waited = 0
+
+    def enter(self) -> None:
+        pass
+
+    def load(self, code: bytes, entry: str):
+        text = code.rstrip(b"\0").decode()
+        assert f".entry {entry}(" in text
+        return None, text
+
+    def allow_shared(self, function: str, size: int) -> int:
+        return size if ".extern .shared" in function else 0
+
+    def resident(self, function: str, lanes: int, shared: int) -> int:
+        return 2
+
+    def allocate(self, size: int, stream: int) -> int:
+        array = np.full(size, 0xA5, np.uint8)
+        self.memory[array.ctypes.data] = array
+        return array.ctypes.data
+
+    def free(self, address: int, stream: int) -> None:
+        del self.memory[address]
+
+    def upload(self, address: int, array: np.ndarray, stream: int) -> None:
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def download(self, array: np.ndarray, address: int, stream: int) -> None:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def wait(self, stream: int) -> None:
+        self.waited += 1
+
+    def launch(self, function: str, size: tuple[int, int, int], stream: int, parameters: int) -> None:
+        blocks, lanes, shared = size
+        self.sizes.append(size)
+        kernel = ptx_machine.parse(function)
+        assert kernel.lanes == lanes
+        memory = ptx_machine.Memory([*self.memory.items()])
+        addresses = (ctypes.c_uint64 * len(kernel.parameters)).from_address(parameters)
+        values = [np.frombuffer((ctypes.c_char * 8).from_address(a), np.uint64)[0] for a in addresses]
+        ptx_machine.run(function, blocks, values, memory, shared)
+
+    def device_array(self, array: np.ndarray) -> "DeviceArray":
+        address = self.allocate(array.nbytes, 0)
+        self.upload(address, array, 0)
+        return DeviceArray(address, array)
+
+
+class DeviceArray:
+    def __init__(self, address: int, like: np.ndarray) -> None:
+        self.address, self.like = address, like
+        self.__cuda_array_interface__ = {"data": (address, False), "typestr": like.dtype.str, "shape": like.shape, "strides": None}
+
+    def get(self) -> np.ndarray:
+        out = np.empty_like(self.like)
+        ctypes.memmove(out.ctypes.data, self.address, out.nbytes)
+        return out
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    driver = FakeDriver()
+    monkeypatch.setattr(cuda, "driver", lambda: driver)
+    return driver
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_device_arrays_are_used_where_they_lie(fake: FakeDriver):
+    x, y = numbers(300), numbers(300) + 1
+    dx, dy = fake.device_array(x), fake.device_array(y)
+    cuda.CudaLauncher(compile_ptx(programs.saxpy()))(dx, dy, 0.3)
+    np.testing.assert_array_equal(dy.get(), np.float32(0.3) * x + y)
+    assert fake.sizes == [(2, 256, 0)]
+    assert fake.waited == 0
+    assert len(fake.memory) == 2
+
+
+def test_numpy_arrays_are_copied_there_and_back(fake: FakeDriver):
+    x, y = numbers(300), numbers(300) + 1
+    want = np.float32(0.3) * x + y
+    before = x.copy()
+    cuda.CudaLauncher(compile_ptx(programs.saxpy()))(x, y, 0.3)
+    np.testing.assert_array_equal(y, want)
+    np.testing.assert_array_equal(x, before)
+    assert fake.waited == 1
+    assert not fake.memory
+
+
+def test_one_numpy_array_for_two_parameters_is_copied_once(fake: FakeDriver):
+    y = numbers(40)
+    want = np.float32(2) * y + y
+    cuda.CudaLauncher(compile_ptx(programs.saxpy()))(y, y, 2.0)
+    np.testing.assert_array_equal(y, want)
+
+
+def test_an_explicit_grid(fake: FakeDriver):
+    x, out = numbers(500), np.full(3, np.nan, np.float32)
+    cuda.CudaLauncher(compile_ptx(programs.group_sum()))(x, out, grid=Grid((3,), (128,)))
+    assert fake.sizes == [(3, 128, 0)]
+    assert len(set(out.tolist())) == 1
+    np.testing.assert_allclose(out[0], x.astype(np.float64).sum(), rtol=1e-5)
+
+
+def test_nothing_to_do(fake: FakeDriver):
+    cuda.CudaLauncher(compile_ptx(programs.saxpy()))(np.empty(0, np.float32), np.empty(0, np.float32), 1.0)
+    assert fake.sizes == []
+
+
+def test_private_memory_for_as_many_blocks_as_run_at_a_time(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(architectures.ARCHITECTURES, "sm_90a", Architecture("sm_90a", "+ptx80", 1))
+    a, b, c = numbers(30, 6), numbers(6, 9), np.full((30, 9), np.nan, np.float32)
+    cuda.CudaLauncher(compile_ptx(programs.matmul(8, 8, 4)))(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)
+    assert fake.sizes[0][0] == 2  # of 4 x 2 groups
+    assert not fake.memory
+
+
+def test_large_shared_memory_is_asked_for(fake: FakeDriver):
+    a, b, c = numbers(8, 8), numbers(8, 8), np.full((8, 8), np.nan, np.float32)
+    artifact = compile_ptx(programs.matmul(64, 64, 128))
+    cuda.CudaLauncher(artifact)(a, b, c)
+    assert fake.sizes[0][2] == artifact.resources.shared_bytes > 48 * 1024
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mistake", "words"),
+    [
+        ((numbers(4), numbers(5), 1.0), ExtentMismatch, "n = 4"),
+        ((numbers(4), numbers(4)), ArgumentCount, "saxpy"),
+        ((numbers(4), numbers(4), 1e60), ScalarRange, "alpha"),
+        ((numbers(4).tolist(), numbers(4), 1.0), NotAnArray, "x needs an array on the GPU"),
+        ((numbers(8)[::2], numbers(4), 1.0), NotAnArray, "x has gaps"),
+    ],
+)
+def test_mistakes_run_nothing_and_leave_nothing(fake: FakeDriver, arguments, mistake, words: str):
+    with pytest.raises(mistake, match=words):
+        cuda.CudaLauncher(compile_ptx(programs.saxpy()))(*arguments)
+    assert fake.sizes == []
+    assert not fake.memory
+
+
+def test_a_result_needs_a_writeable_array(fake: FakeDriver):
+    y = numbers(4)
+    y.flags.writeable = False
+    with pytest.raises(ReadOnlyArray, match="y is written"):
+        cuda.CudaLauncher(compile_ptx(programs.saxpy()))(numbers(4), y, 1.0)
+
+
+def test_without_cuda_bindings_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(CudaFailure, match="cuda-bindings is not installed") as caught:
+        cuda.Driver()
+    assert "pip install cuda-bindings" in caught.value.hint
+
+
+class Status:
+    CUDA_SUCCESS = 0
+
+
+class FakeApi:
+    """The module `cuda.bindings.driver`, as far as failures go."""
+
+    CUresult = Status
+
+    def cuInit(self, flags: int):
+        return (0,)
+
+    def cuGetErrorString(self, status: int):
+        return 0, b"an illegal memory access was encountered"
+
+    def cuStreamSynchronize(self, stream: int):
+        return (700,)
+
+
+def test_a_fault_of_the_kernel_is_reported_where_it_is_waited_for():
+    driver = cuda.Driver.__new__(cuda.Driver)
+    driver._api = FakeApi()
+    with pytest.raises(CudaFailure, match="cuStreamSynchronize: 700: an illegal memory access"):
+        driver.wait(0)
+
+
+@pytest.mark.gpu
+def test_saxpy_on_a_gpu():
+    import cupy as cp
+
+    x, y = numbers(100_003), numbers(100_003) + 1
+    artifact = compile_program(programs.saxpy(), Target("cuda", cuda.device_architecture()), observe=False).artifact
+    out = cp.asarray(y)
+    cuda.CudaLauncher(artifact)(cp.asarray(x), out, 0.3)
+    cuda.synchronize()
+    np.testing.assert_array_equal(cp.asnumpy(out), np.float32(0.3) * x + y)
