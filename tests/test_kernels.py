@@ -180,6 +180,20 @@ def test_strided_arrays():
     assert not whole[:, 0].any()
 
 
+def test_arrays_with_and_without_gaps_have_their_own_code():
+    y = zeros()
+    triple(np.repeat(X, 2)[::2], y)
+    strided = triple.last
+    triple(X, y)
+    contiguous = triple.last
+    assert (strided.artifact.bindings[0].type.contiguous, contiguous.artifact.bindings[0].type.contiguous) == (
+        False,
+        True,
+    )
+    triple(np.repeat(X, 2)[::2], y)
+    assert triple.last is strided
+
+
 def test_one_compilation_serves_many_extents():
     y = zeros()
     scale(X, y, 1.0)

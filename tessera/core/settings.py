@@ -17,6 +17,7 @@ from typing import Any, Final
 from tessera.core.mistakes import BadSetting
 
 _PREFIX: Final = "TESSERA_"
+_MOST_WORKERS: Final = 4  # each takes 200 MB
 TARGETS: Final = ("cpu", "interpret", "cuda")
 
 
@@ -51,7 +52,7 @@ class Settings:
     threads: int = field(default_factory=_cores)
     target: str = "cpu"
     compile_timeout: float = 120.0
-    workers: int = field(default_factory=_cores)
+    workers: int = field(default_factory=lambda: min(_MOST_WORKERS, _cores()))
     worker_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:

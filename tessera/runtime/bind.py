@@ -38,6 +38,7 @@ class _Spec:
     dtype: Any
     rank: int
     contiguous: bool
+    layout: bool | None  # whether an array must be contiguous (True), must not (False), or may be either
     mutable: bool
     fixed: tuple[tuple[int, int], ...]  # (axis, extent)
     scalar: type
@@ -71,7 +72,8 @@ class Binder:
     """Binds the arguments of one artifact.
 
     `scalars` holds the Python type that each parameter's argument must have, where it is a scalar: the artifact may
-    have been specialised on it (an unannotated parameter given an int is an i64).  None: what the dtype suggests.
+    have been specialised on it (an unannotated parameter given an int is an i64), as it may on gaps in an array: then
+    `facts` declines arrays without gaps, for which there is faster code.  None: what the dtype suggests, any array.
     """
 
     def __init__(self, artifact: Artifact, scalars: Sequence[type] | None = None) -> None:
@@ -298,13 +300,15 @@ def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:
     if isinstance(kind, Array):
         fixed = tuple((axis, extent) for axis, extent in enumerate(kind.shape) if isinstance(extent, int))
         rank = len(kind.shape)
-        return _Spec(True, kind.dtype.numpy, rank, kind.contiguous, binding.mutable, fixed, object, None, False, base)
+        layout = True if kind.contiguous else None if scalar is None else False
+        mutable = binding.mutable
+        return _Spec(True, kind.dtype.numpy, rank, kind.contiguous, layout, mutable, fixed, object, None, False, base)
     dtype = kind.dtype
     usual = {"float": float, "bool": bool}.get(dtype.kind, int)
     # Floats have no limits here: one that is too large fails when it is packed.
     info = np.iinfo(dtype.numpy) if dtype.is_integer else None
     limits = (int(info.min), int(info.max)) if info is not None else None
-    return _Spec(False, dtype, 0, False, False, (), scalar or usual, limits, dtype == bf16, base)
+    return _Spec(False, dtype, 0, False, None, False, (), scalar or usual, limits, dtype == bf16, base)
 
 
 def _size(binding: Binding) -> int:
@@ -333,7 +337,7 @@ def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
     shape, flags = value.shape, value.flags
     if (
         len(shape) != spec.rank
-        or (spec.contiguous and not flags.c_contiguous)
+        or (spec.layout is not None and flags.c_contiguous is not spec.layout)
         or (spec.mutable and not flags.writeable)
         or not flags.aligned
     ):

@@ -12,7 +12,7 @@ import functools
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -186,44 +186,42 @@ class CudaLauncher:
         whatever is wrong with the arguments before anything runs, and CudaFailure for what the driver refuses.
         """
         self._driver.enter()
-        staged: list[tuple[AnyArray, int, bool]] = []
+        staged: dict[int, _Staged] = {}
         try:
             values = self._place(arguments, staged, stream)
             self._launch(values, grid, stream)
             if staged:
-                for array, address, written in staged:
-                    if written:
-                        self._driver.download(array, address, stream)
+                for copy in staged.values():
+                    if copy.written:
+                        self._driver.download(copy.host, copy.address, stream)
                 self._driver.wait(stream)
         finally:
-            for _, address, _ in staged:
-                self._driver.free(address, stream)
+            for copy in staged.values():
+                self._driver.free(copy.address, stream)
 
-    def _place(
-        self, arguments: Sequence[object], staged: list[tuple[AnyArray, int, bool]], stream: int
-    ) -> list[object]:
+    def _place(self, arguments: Sequence[object], staged: dict[int, "_Staged"], stream: int) -> list[object]:
         """Every array as a view of device memory; NumPy arrays are copied there and noted in `staged`."""
-        values: list[object] = []
-        known: dict[int, AnyArray] = {}
         bindings = self.artifact.bindings
-        for index, value in enumerate(arguments):
-            binding = bindings[index] if index < len(bindings) else None
-            if binding is None or not isinstance(binding.type, Array):
+        if len(arguments) != len(bindings):
+            self._binder.check(arguments)  # raises: it says how many there should be
+        values: list[object] = []
+        for value, binding in zip(arguments, bindings, strict=True):
+            if not isinstance(binding.type, Array):
                 values.append(value)
             elif is_on_device(value):
                 values.append(device_view(value, binding.name, binding.span))
             else:
                 host = _host_array(value, binding.name, binding.mutable, binding.span)
-                if id(value) not in known:
-                    address = self._driver.allocate(max(1, host.nbytes), stream)
-                    staged.append((host, address, binding.mutable))
-                    self._driver.upload(address, host, stream)
-                    known[id(value)] = standing_for(address, host.shape, host.dtype, None)
-                values.append(known[id(value)])
+                if id(value) not in staged:
+                    staged[id(value)] = _Staged(host, self._driver.allocate(max(1, host.nbytes), stream))
+                    self._driver.upload(staged[id(value)].address, host, stream)
+                copy = staged[id(value)]
+                copy.written = copy.written or binding.mutable
+                values.append(standing_for(copy.address, host.shape, host.dtype, None))
         return values
 
     def _launch(self, values: list[object], grid: Grid | None, stream: int) -> None:
-        facts = self._binder.facts(values) if len(values) == len(self.artifact.bindings) else None
+        facts = self._binder.facts(values)
         if facts is None:
             facts = self._binder.facts(self._binder.check(values))
         if facts is None:
@@ -255,6 +253,15 @@ class CudaLauncher:
         count = len(packed) // _SLOT
         addresses = (ctypes.c_void_p * max(1, count))(*(base + _SLOT * index for index in range(count)))
         self._driver.launch(self._function, (blocks, self._lanes, self._shared), stream, ctypes.addressof(addresses))
+
+
+@dataclass(slots=True)
+class _Staged:
+    """A NumPy array's copy on the device; `written`: it has to be copied back."""
+
+    host: AnyArray
+    address: int
+    written: bool = False
 
 
 def _host_array(value: object, name: str, mutable: bool, span: Span = NOWHERE) -> AnyArray:

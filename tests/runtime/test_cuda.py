@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -182,36 +183,21 @@ def test_without_cuda_bindings_the_remedy_is_named(monkeypatch: pytest.MonkeyPat
     assert "pip install cuda-bindings" in caught.value.hint
 
 
-class Status:
-    CUDA_SUCCESS = 0
-
-
-class FakeApi:
-    """The module `cuda.bindings.driver`, as far as failures go."""
-
-    CUresult = Status
-
-    def cuInit(self, flags: int):
-        return (0,)
-
-    def cuGetErrorString(self, status: int):
-        return 0, b"an illegal memory access was encountered"
-
-    def cuStreamSynchronize(self, stream: int):
-        return (700,)
-
-
 def test_a_fault_of_the_kernel_is_reported_where_it_is_waited_for():
+    api = SimpleNamespace(
+        CUresult=SimpleNamespace(CUDA_SUCCESS=0),
+        cuGetErrorString=lambda status: (0, b"an illegal memory access was encountered"),
+        cuStreamSynchronize=lambda stream: (700,),
+    )
     driver = cuda.Driver.__new__(cuda.Driver)
-    driver._api = FakeApi()
+    driver._api = api
     with pytest.raises(CudaFailure, match="cuStreamSynchronize: 700: an illegal memory access"):
         driver.wait(0)
 
 
 @pytest.mark.gpu
 def test_saxpy_on_a_gpu():
-    import cupy as cp
-
+    cp = pytest.importorskip("cupy")
     x, y = numbers(100_003), numbers(100_003) + 1
     artifact = compile_program(programs.saxpy(), Target("cuda", cuda.device_architecture()), observe=False).artifact
     out = cp.asarray(y)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from tessera.core.listing import Line, Listing
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
-from tessera.core.source import Span
+from tessera.core.source import Span, known_file
 from tessera.core.tile import location
 
 _DBG: Final = re.compile(r",? !dbg !(\d+)")
@@ -86,25 +86,29 @@ def _llvm_line(
     number, column = _integer(fields, "line"), _integer(fields, "column")
     if kind not in ("DILocation", "DISubprogram") or not number:
         return Line(shown)
-    key = (_file(found[1], nodes), number, column)
+    key = (_file(found[1], nodes, {file for file, *_ in known}), number, column)
     if key in known:
         span, ops = known[key]
         return Line(shown, (span,), tuple(ops))
     return Line(shown, (Span(key[0], number, column, number, column + 1),))
 
 
-def _file(node: str, nodes: dict[str, tuple[str, str]]) -> str:
+def _file(node: str, nodes: dict[str, tuple[str, str]], known: set[str]) -> str:
     """The file a location or scope belongs to: its own, or its scope's."""
     for _ in range(_MAX_DEPTH):
         kind, fields = nodes.get(node, ("", ""))
         if kind == "DIFile":
-            name = re.search(r'filename: "((?:[^"\\]|\\.)*)"', fields)
-            return _unescaped(name[1]) if name else ""
+            return known_file(_text(fields, "filename"), _text(fields, "directory"), known)
         above = re.search(r"\bfile: !(\d+)", fields) or re.search(r"\bscope: !(\d+)", fields)
         if above is None:
             return ""
         node = above[1]
     return ""
+
+
+def _text(fields: str, name: str) -> str:
+    match = re.search(rf'\b{name}: "((?:[^"\\]|\\.)*)"', fields)
+    return _unescaped(match[1]) if match else ""
 
 
 def _unescaped(text: str) -> str:

@@ -12,9 +12,9 @@ def launch_rule(function: Any, program: Program, lanes_per_group: int) -> Launch
     if RANGES in function.attributes:
         return LaunchRule("ranges", ranges=_ranges(from_attribute(function.attributes[RANGES])))
     domain = program.domain
+    if domain.kind == "groups":
+        return LaunchRule("groups", group=program.group or (1,), count=domain.extents)
     if program.group is not None:
-        if domain.kind == "groups":
-            return LaunchRule("groups", group=program.group, count=domain.extents)
         return LaunchRule("groups", extents=domain.extents, group=program.group)
     if domain.kind == "lanes":
         return LaunchRule("lanes", extents=domain.extents, lanes_per_group=lanes_per_group)

@@ -115,7 +115,8 @@ class Access:
 
         def one(word: Any) -> Sequence[Any]:
             lane = vectors.op("llvm.intr.cttz", [word], "i32", {"is_zero_poison": "true"})
-            body(vectors.op("arith.extui", [lane], "i64"))
+            with code.scope():
+                body(vectors.op("arith.extui", [lane], "i64"))
             lower = vectors.op("arith.subi", [word, vectors.constant(1, "i32")], "i32")
             return [vectors.op("arith.andi", [word, lower], "i32")]
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from tessera.core.listing import Line, Listing
 from tessera.core.program.program import Op, Program
+from tessera.core.source import known_file
 
 _LOC: Final = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE: Final = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
@@ -18,6 +19,7 @@ _Ops = tuple[tuple[int, Op], ...]
 def listing_of_assembly(text: str, program: Program) -> Listing:
     """The listing of one module's assembly; directives are left out, `.loc` says where instructions come from."""
     places = _places(program)
+    known = {file for file, _ in places}
     files: dict[str, str] = {}
     lines: list[Line] = []
     here: _Ops = ()
@@ -25,7 +27,8 @@ def listing_of_assembly(text: str, program: Program) -> Listing:
     for row in text.split("\n"):
         shown = _COMMENT.sub("", row).rstrip()
         if (file := _FILE.match(row)) is not None:
-            files[file[1]] = file[3] or file[2]
+            folder, name = (file[2], file[3]) if file[3] else ("", file[2])
+            files[file[1]] = known_file(name, folder, known)
         elif (place := _LOC.match(row)) is not None:
             here = _at(places, files.get(place[1], ""), int(place[2]), int(place[3]))
         elif ".section" in row or shown.strip() == ".text":

@@ -150,11 +150,13 @@ def _bounds(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) -
             case Linear(base, 1):
                 upper = below(code, base, extent, safe=index.natural)
                 inside = vectors.narrow(inside, upper)
-                fulls.append(vectors.compare("eq", upper.count, vectors.constant(LANES, "i64")))
-                if not index.natural:
-                    zero = vectors.constant(0, "i64")
-                    inside = vectors.narrow(inside, below(code, base, zero, safe=False, negated=True))
+                zero = vectors.constant(0, "i64")
+                if countable:
+                    fulls.append(vectors.compare("eq", upper.count, vectors.constant(LANES, "i64")))
+                if countable and not index.natural:
                     fulls.append(vectors.compare("sge", base, zero))
+                if not index.natural:
+                    inside = vectors.narrow(inside, below(code, base, zero, safe=False, negated=True))
             case lane:
                 countable = False
                 wide = vectors.vector(lane)
@@ -232,15 +234,18 @@ def load_lanes(code: Code, place: Place, element: str) -> Any:
         value = access.gather(_addresses(code, place, stored), place.mask)
     else:
         address = kernel.element(place.pointer, place.base, stored)
+
+        def under(mask: Mask) -> Callable[[], Sequence[Any]]:
+            def emit() -> Sequence[Any]:
+                with code.scope():
+                    return [access.load(address, mask)]
+
+            return emit
+
         if place.full is None:
-            value = access.load(address, place.mask)
+            (value,) = under(place.mask)()
         else:
-            (value,) = kernel.flow.branch(
-                place.full,
-                lambda: [access.load(address, ALL)],
-                lambda: [access.load(address, place.mask)],
-                [access.kind],
-            )
+            (value,) = kernel.flow.branch(place.full, under(ALL), under(place.mask), [access.kind])
     return kernel.to_bool(value) if element == "i1" else value
 
 

@@ -170,6 +170,7 @@ class Stretches:
         vectors, position = self._code.vectors, self._code.position
         left = vectors.integer("subi", position.lanes, self._first_of_piece())
         left = vectors.integer("minsi", left, vectors.constant(LANES_PER_GROUP, "i64"))
+        left = vectors.integer("maxsi", left, vectors.constant(0, "i64"))
         rounded = vectors.integer("addi", left, vectors.constant(LANES - 1, "i64"))
         return vectors.integer("divui", rounded, vectors.constant(LANES, "i64"))
 

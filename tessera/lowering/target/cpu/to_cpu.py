@@ -89,7 +89,7 @@ def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group) -> None:
     """The loop over groups; each starts with its place in the grid."""
     kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
     lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
-    extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if code.group is not None else ()
+    extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if rule.kind == "groups" else ()
 
     def inside(number: Any) -> list[Any]:
         with code.scope():

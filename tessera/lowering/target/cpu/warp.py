@@ -19,23 +19,21 @@ def identify(code: Code, node: Node) -> None:
     elif of == "warp":
         shift = code.vectors.constant(_WARP_SHIFT, "i64")
         lane = Scalar(code.vectors.integer("shrui", code.position.base, shift))
-    elif code.group is None:
+    elif code.position.lanes is not None:
         lane = _in_domain(code, of, axis)
     elif of in ("lane", "thread"):
-        lane = _lane(code, axis, code.group, of)
+        lane = _lane(code, axis, code.group or (1,), of)
     else:
-        lane = Scalar(_of_group(code, of, axis, code.group))
+        lane = Scalar(_of_group(code, of, axis, code.group or (1,)))
     code.define(node.results[0], lane)
 
 
 def _in_domain(code: Code, of: str, axis: int | None) -> Lane:
-    """Without `tile[...]` the launch is one group of one axis; a kernel without lanes still has groups."""
+    """Without `tile[...]` the launch is one group of one axis."""
     first, position = axis in (None, 0), code.position
-    if position.lanes is None and of == "group" and first:
-        return Scalar(position.group)
-    if position.lanes is not None and of in ("lane", "thread") and first:
+    if of in ("lane", "thread") and first:
         return Linear(position.base, 1)
-    if position.lanes is not None and of == "group_lanes" and first:
+    if of == "group_lanes" and first:
         return Scalar(position.lanes)
     return Scalar(code.vectors.constant(0 if of in ("lane", "thread", "group") else 1, "i64"))
 

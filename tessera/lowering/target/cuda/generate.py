@@ -41,8 +41,8 @@ DEFAULT_ARCHITECTURE: Final = "sm_90a"
 # One constant for each number, before anybody reads the Target IR.
 _TIDY: Final = "builtin.module(canonicalize,cse)"
 _PIPELINE: Final = (
-    "builtin.module(convert-scf-to-cf,convert-nvvm-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
-    "canonicalize,cse,reconcile-unrealized-casts,"
+    "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,convert-nvvm-to-llvm,convert-math-to-llvm,"
+    "convert-arith-to-llvm,convert-cf-to-llvm,canonicalize,cse,reconcile-unrealized-casts,"
     "ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"
 )
 

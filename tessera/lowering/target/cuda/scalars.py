@@ -14,6 +14,7 @@ from tessera.lowering.target.cuda.build import Build
 _HALVES: Final = ("f16", "bf16")
 # Operations on floats that are not arithmetic: they move bits, and need no wider type.
 _MOVES: Final = frozenset(("arith.select", "arith.constant", "arith.bitcast", "arith.extf", "arith.truncf"))
+_FUNCTIONS: Final = {"math.powf": "pow"}
 _PLAIN_MATH: Final = frozenset(
     ("math.absf", "math.absi", "math.fma", "math.sqrt", "math.floor", "math.ceil", "math.copysign", "math.roundeven",
      "math.ctlz", "math.trunc")
@@ -41,7 +42,7 @@ def scalar_operation(
         return build.value(name, [operands[0], amount], result)
     if name in _PLAIN_MATH or name.startswith("arith."):
         return build.value(name, operands, result, attributes)
-    function = name.partition(".")[2]
+    function = _FUNCTIONS.get(name, name.partition(".")[2])
     if function in NAMES:
         return emit_math(build, function, operands, result)
     message = f"the CUDA target has no code for {function} of {result}"

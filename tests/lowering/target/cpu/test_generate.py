@@ -11,6 +11,7 @@ from support.cpu import LARGE, SMALL, compiled, run
 
 from tessera.core.dtypes import ALL, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8
 from tessera.core.mistakes import CompilerCrash
+from tessera.core.mlir import ir
 from tessera.core.program.program import Block, Domain, Op, Value
 from tessera.core.program.types import Scalar
 from tessera.core.reductions import tree_sum
@@ -330,6 +331,21 @@ def test_uniform_statements_run_once_a_group(c):
     np.testing.assert_array_equal(lanes, c * (c - 1) // 2)
 
 
+def group_numbers():
+    """out[g] = g * grid_groups - without lanes, and without saying how large a group is"""
+    b = Builder("group_numbers")
+    out = b.array("out", i64, "n", mutable=True)
+    group = b.id("group")
+    b.write(out, b.value("mul", group, b.id("grid_groups")), group)
+    return b.program(domain=Domain("groups", ("n",)))
+
+
+def test_groups_without_lanes():
+    out = np.zeros(50, np.int64)
+    run(group_numbers(), out)
+    np.testing.assert_array_equal(out, np.arange(50) * 50)
+
+
 def once_without_groups():
     """first[0] = first[0] + 1; y[i] = 2"""
     b = Builder("once")
@@ -415,7 +431,7 @@ def test_loops_that_count_down():
 
 
 def forever():
-    """while v > 0: v = 1"""
+    """while v > 0: x[i] = v"""
     b = Builder("forever")
     x = b.array("x", i64, "n", mutable=True)
     i = b.id("thread")
@@ -424,9 +440,11 @@ def forever():
     b.blocks.append([])
     b.op("yield", (b.compare("gt", before, b.const(0)), before))
     first = Block((before,), tuple(b.blocks.pop()))
-    second = Block((after,), (Op("yield", (start,)),))
+    b.blocks.append([])
+    b.write(x, after, i)
+    b.op("yield", (after,))
+    second = Block((after,), tuple(b.blocks.pop()))
     b.blocks[-1].append(Op("while", (start,), (result,), {}, (first, second), b.span()))
-    b.write(x, result, i)
     return b.program(**lanes_of("n"))
 
 
@@ -449,7 +467,7 @@ def test_a_cancelled_launch_ends(program):
     slots = np.array([values[slot.kind] for slot in artifact.slots], np.int64).tobytes()
     timer = threading.Timer(0.05, lambda: setattr(cancel, "value", 1))
     timer.start()
-    code = load(artifact).entry(slots, 0, 1 << 40, 0, ctypes.addressof(cancel))
+    code = load(artifact).entry(slots, 0, 1, 0, ctypes.addressof(cancel))
     timer.join()
     assert code == 1
     assert load(artifact).entry(slots, 0, 0, 0, ctypes.addressof(ctypes.c_int32(0))) == 0
@@ -506,8 +524,8 @@ def test_code_for_a_lesser_processor_runs_here():
 def test_an_unknown_operation_is_reported_where_it_stands():
     program = programs.elementwise("add", f32)
     with shared_context():
-        module = to_tile(program)
-        text = str(module).replace("arith.addf", "math.atan2")
-        broken = type(module).parse(text)
-        with pytest.raises(CompilerCrash, match="atan2"):
-            generate(broken, program, CPU, False)
+        lines = str(to_tile(program)).split("\n")
+        lines.insert(2, '  %unknown = ub.poison : f32 loc("cell.py":3:7)')
+        with pytest.raises(CompilerCrash, match="ub.poison") as caught:
+            generate(ir.Module.parse("\n".join(lines)), program, CPU, False)
+    assert (caught.value.span.file, caught.value.span.line) == ("cell.py", 3)

@@ -6,6 +6,7 @@ from support import programs
 from support.simulate import compile_cuda, compile_ptx, ptx_of
 from tessera.core.dtypes import f32
 from tessera.core.mistakes import UnknownArchitecture
+from tessera.lowering.target.cuda import generate
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 
 
@@ -24,6 +25,15 @@ def test_every_architecture_gets_machine_code(arch: str):
 def test_an_unknown_architecture():
     with pytest.raises(UnknownArchitecture):
         compile_ptx(programs.saxpy(), "sm_70")
+
+
+def test_without_ptxas_the_code_is_ptx_and_sass_is_not_shown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(generate, "find_tool", lambda name: None)
+    compilation = compile_cuda(programs.saxpy())
+    assert compilation.artifact.code.endswith(b"\0")
+    assert ".entry saxpy(" in ptx_of(compilation.artifact)
+    assert compilation.artifact.resources.registers is None
+    assert [l.level for l in compilation.listings if not l.stage][-3:] == ["target", "llvm", "ptx"]
 
 
 def test_the_parameters_are_the_artifacts_slots():

@@ -6,11 +6,14 @@ import pytest
 from lowering.target.cuda.compare import agree, normal, poison
 from support import programs
 from support.interpret_programs import Writer
-from support.simulate import compile_ptx, ptx_of
-from tessera.core.dtypes import ALL, bf16, boolean, f16, f32, i8, i32, i64, u8, u32
+from support.simulate import compile_ptx, ptx_of, same_bits, simulate
+from tessera.core.dtypes import ALL, bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.program.program import Domain
 from tessera.core.program.spec import PREDICATES
+from tessera.lowering.compile import compile_program
+from tessera.lowering.service import host_target
+from tessera.runtime.launch import Launcher
 
 FLOAT_OPERATIONS = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "neg", "abs", "sqrt", "floor", "ceil")
 INTEGER_OPERATIONS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "and", "or", "xor", "shl", "shr", "pow")
@@ -70,6 +73,27 @@ def test_casts_to_every_dtype(source):
         b.write(out, b.cast(value, dtype), i)
     filled = [np.zeros(COUNT, d.numpy) for d in targets]
     agree(b.program(domain=Domain("lanes", ("n",))), [special(source), *filled])
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, f16, bf16], ids=lambda d: d.name)
+def test_mathematical_functions_have_the_cpus_bits(dtype):
+    b = Writer("functions")
+    a, c = b.array("a", dtype, "n"), b.array("b", dtype, "n")
+    names = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "pow")
+    outputs = [b.array(f"o_{n}", dtype, "n", mutable=True) for n in names]
+    i = b.id("thread")
+    with b.when(b.compare("lt", i, b.dim("n"))):
+        x, y = b.read(a, i), b.read(c, i)
+        for name, out in zip(names, outputs, strict=True):
+            b.write(out, b.value(name, *((x, y) if name == "pow" else (x,))), i)
+    program = b.program(domain=Domain("lanes", ("n",)))
+    x = special(dtype)
+    y = np.random.default_rng(5).permutation(x)
+    got, want = ([x, y, *(np.zeros(COUNT, dtype.numpy) for _ in names)] for _ in range(2))
+    simulate(program, got)
+    Launcher(compile_program(program, host_target(), observe=False).artifact)(*want)
+    for name, g, w in zip(names, got[2:], want[2:], strict=True):
+        assert same_bits(g, w), name
 
 
 def test_a_shift_by_more_than_32_bits_can_say():
