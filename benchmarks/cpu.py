@@ -23,9 +23,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from kernels import attention, layer_norm, matmul, reduce_all, saxpy, softmax_rows
 
 import tessera
+from kernels import attention, layer_norm, matmul, reduce_all, saxpy, softmax_rows
 
 RESULTS = Path(__file__).with_name("results")
 

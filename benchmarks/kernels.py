@@ -7,6 +7,7 @@ from tessera import f32, kernel, mut, reduce_sum, tile
 
 @kernel
 def saxpy(x: f32[n], y: mut[f32[n]], alpha: f32):
+    """`y = alpha x + y`, one element a lane."""
     i = tile.linear_id()
     if i < n:
         y[i] = alpha * x[i] + y[i]
@@ -14,12 +15,14 @@ def saxpy(x: f32[n], y: mut[f32[n]], alpha: f32):
 
 @kernel
 def softmax_rows(x: f32[m, n], y: mut[f32[m, n]]):
+    """Softmax of each row."""
     for row in tile.range(x, axis=0, step=1):
         y[row] = tile.softmax(x[row], axis=-1)
 
 
 @kernel
 def layer_norm(x: f32[m, n], gamma: f32[n], beta: f32[n], y: mut[f32[m, n]]):
+    """Layer norm of each row."""
     for row in tile.range(x, axis=0, step=1):
         centered = x[row] - tile.sum(x[row], axis=1, keepdims=True) * (1.0 / n)
         variance = tile.sum(centered * centered, axis=1, keepdims=True) * (1.0 / n)
@@ -28,6 +31,7 @@ def layer_norm(x: f32[m, n], gamma: f32[n], beta: f32[n], y: mut[f32[m, n]]):
 
 @kernel
 def matmul(a: f32[m, k], b: f32[k, n], c: mut[f32[m, n]]):
+    """`c = a b`, in blocks of 256 x 128 with 256 products of each at a time."""
     for i in tile.range(m, step=256):
         for j in tile.range(n, step=128):
             acc = tile.zeros((256, 128))
@@ -38,6 +42,7 @@ def matmul(a: f32[m, k], b: f32[k, n], c: mut[f32[m, n]]):
 
 @kernel
 def attention(q: f32[heads, s, d], k: f32[heads, s, d], v: f32[heads, s, d], out: mut[f32[heads, s, d]]):
+    """Attention forward with an online softmax, 128 queries against 128 keys at a time."""
     for h in tile.range(heads):
         for i in tile.range(s, step=128):
             block = q[h, i : i + 128, :] * 0.125
@@ -58,4 +63,5 @@ def attention(q: f32[heads, s, d], k: f32[heads, s, d], v: f32[heads, s, d], out
 
 @kernel
 def reduce_all(x: f32[n], out: mut[f32[1]]):
+    """The sum of a vector, with the fixed association."""
     out[0] = reduce_sum(x)

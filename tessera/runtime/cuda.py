@@ -172,6 +172,9 @@ class CudaLauncher:
         self._binder = Binder(artifact, scalars)
         self._grid = GridRule(artifact, self._binder.symbol)
         kinds = [slot.kind for slot in artifact.slots]
+        self._offsets = range(0, _SLOT * len(kinds), _SLOT)
+        self._slots_type = ctypes.c_char * (_SLOT * len(kinds))
+        self._addresses_type = ctypes.c_void_p * len(kinds)
         self._scratch_place = kinds.index("scratch") * _SLOT if "scratch" in kinds else None
         plain = replace(artifact, slots=tuple(slot for slot in artifact.slots if slot.kind != "scratch"))
         self._slots = SlotPlan(plain, self._binder)
@@ -248,10 +251,9 @@ class CudaLauncher:
         self._driver.free(scratch, stream)
 
     def _start(self, packed: bytes, blocks: int, stream: int) -> None:
-        slots = ctypes.create_string_buffer(packed, len(packed))
+        slots = self._slots_type.from_buffer_copy(packed)
         base = ctypes.addressof(slots)
-        count = len(packed) // _SLOT
-        addresses = (ctypes.c_void_p * max(1, count))(*(base + _SLOT * index for index in range(count)))
+        addresses = self._addresses_type(*[base + offset for offset in self._offsets])
         self._driver.launch(self._function, (blocks, self._lanes, self._shared), stream, ctypes.addressof(addresses))
 
 

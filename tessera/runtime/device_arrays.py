@@ -62,20 +62,24 @@ def device_view(value: object, name: str, span: Span = NOWHERE) -> AnyArray:
     return standing_for(int(facts["data"][0]), tuple(facts["shape"]), np.dtype(facts["typestr"]), strides)
 
 
+class _Header:
+    """What NumPy makes an array of without looking at its memory."""
+
+    __slots__ = ("__array_interface__",)
+
+
 def standing_for(
     address: int, shape: tuple[int, ...], dtype: "np.dtype[Any]", strides: tuple[int, ...] | None
 ) -> AnyArray:
     """A NumPy array at a device's address; `strides` in bytes, None for C order.  Its elements must not be read."""
-    extent = dtype.itemsize
-    for size, step in zip(shape, strides or (), strict=False):
-        extent += (size - 1) * abs(step)
-    if strides is None:
-        extent = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
     if 0 in shape:
         return np.empty(shape, dtype)
-    lowest = address + sum(min(0, (size - 1) * step) for size, step in zip(shape, strides or (), strict=False))
-    memory = (ctypes.c_char * extent).from_address(lowest)
-    return np.ndarray(shape, dtype, memory, address - lowest, strides)  # pyright: ignore[reportArgumentType]
+    header = _Header()
+    header.__array_interface__ = {
+        "data": (address, False), "shape": shape, "typestr": dtype.str, "strides": strides, "version": 3,
+    }  # fmt: skip
+    array: AnyArray = np.asarray(header)
+    return array if array.dtype is dtype else array.view(dtype)
 
 
 def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:

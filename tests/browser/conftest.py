@@ -19,8 +19,6 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
-CURRENT = "window.jupyterapp.shell.currentWidget"
-"""The notebook on top, in the page's own words."""
 
 CONFIG = """
 from jupyterlab.galata import configure_jupyter_server
@@ -97,7 +95,6 @@ class Lab:
         """Open a notebook in a workspace of its own and wait until its cells are there."""
         page.goto(f"{self.url}/lab/workspaces/{workspace}/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell")
-        page.wait_for_function(f"{CURRENT}?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000)
 
 
 @pytest.fixture(scope="session")

@@ -282,10 +282,10 @@ class _Block:
         self._binary(op, lanes, lambda a, b: _truncate(a, b)[1])
 
     def _min(self, op, lanes, _):
-        self._binary(op, lanes, np.minimum if "NaN" in op.parts or self.kind(op.parts).kind in "iu" else np.fmin)
+        self._binary(op, lanes, lambda a, b: _extreme(op, a, b, np.minimum, np.fmin))
 
     def _max(self, op, lanes, _):
-        self._binary(op, lanes, np.maximum if "NaN" in op.parts or self.kind(op.parts).kind in "iu" else np.fmax)
+        self._binary(op, lanes, lambda a, b: _extreme(op, a, b, np.maximum, np.fmax))
 
     def _unary(self, op, lanes, function):
         dtype = self.kind(op.parts)
@@ -674,6 +674,16 @@ def _fused_double(a: float, b: float, c: float) -> float:
         return exact.numerator / exact.denominator
     except OverflowError:
         return float("inf") if exact > 0 else float("-inf")
+
+
+def _extreme(op, a, b, with_nan, without_nan):
+    """`min` or `max`; -0 is below +0, which NumPy leaves open."""
+    if a.dtype.kind in "iu":
+        return with_nan(a, b)
+    result = (with_nan if "NaN" in op.parts else without_nan)(a, b)
+    zeros = (a == 0) & (b == 0)
+    negative = np.signbit(a) & np.signbit(b) if with_nan is np.maximum else np.signbit(a) | np.signbit(b)
+    return np.where(zeros, np.where(negative, -np.zeros_like(a), np.zeros_like(a)), result)
 
 
 def _truncate(a, b):

@@ -6,7 +6,6 @@ another one.  All arithmetic is exact, so that the interpreter and a target have
 
 import random
 from collections.abc import Callable, Sequence
-
 from typing import Any
 
 import numpy as np

@@ -70,6 +70,16 @@ def compare(predicate: str, a: Numbers, b: Numbers) -> Numbers:
     return PREDICATES[predicate](widen(a), widen(b))
 
 
+def greatest(a: Numbers, b: Numbers) -> Numbers:
+    """Return the greater float: NaN wins, and of two zeros +0 does (NumPy leaves that to the processor)."""
+    return np.where((a == 0) & (b == 0), a + b, np.maximum(a, b))
+
+
+def least(a: Numbers, b: Numbers) -> Numbers:
+    """Return the lesser float: NaN wins, and of two zeros -0 does."""
+    return -greatest(-a, -b)
+
+
 def _power_real(a: Numbers, b: Numbers) -> Numbers:
     return np.power(a.astype(np.float64), b.astype(np.float64))
 
@@ -125,7 +135,7 @@ def _erf(a: Numbers) -> Numbers:
 
 _FLOAT_BINARY: Final[dict[str, Callable[..., Any]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
-    "mod": np.mod, "min": np.minimum, "max": np.maximum, "pow": _power_real,
+    "mod": np.mod, "min": least, "max": greatest, "pow": _power_real,
 }  # fmt: skip
 _INTEGER_BINARY: Final[dict[str, Callable[..., Any]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide_or_zero(_truncated_divide),

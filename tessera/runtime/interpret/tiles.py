@@ -22,7 +22,12 @@ def reduce(values: Numbers, kind: str, axis: int | None, dtype: DType) -> Number
     if kind == "sum":
         return cast(tree_sum(values, axis), dtype)
     extreme = np.maximum if kind == "max" else np.minimum
-    return cast(extreme.reduce(values, axis=axis, initial=identity(kind, values.dtype)[()]), dtype)
+    result = extreme.reduce(values, axis=axis, initial=identity(kind, values.dtype)[()])
+    if dtype.is_float:
+        # Of zeros the greatest is +0 and the least -0; NumPy leaves that to the processor.
+        wanted = np.any((values == 0) & (np.signbit(values) == (kind == "min")), axis=axis)
+        result = np.where(result == 0, np.where(wanted == (kind == "max"), 0.0, -0.0).astype(values.dtype), result)
+    return cast(result, dtype)
 
 
 def softmax(values: Numbers, axis: int, dtype: DType) -> Numbers:

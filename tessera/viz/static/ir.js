@@ -191,8 +191,15 @@
       }
       // The ruler maps the whole text to the height of the box, once the text is taller than it.
       const tall = Math.max(this.box.scrollHeight, this.box.clientHeight, 1);
-      const shown = ticks.filter((i, at) => at === 0 || i - ticks[at - 1] > this.lines.length / 300);
-      this.ruler.replaceChildren(...shown.map((i) => make("i", { style: `top:${(100 * this.top(this.rows.get(i))) / tall}%` })));
+      const runs = [];
+      for (const i of ticks) {
+        if (runs.length && i - runs.at(-1)[1] <= 1 + this.lines.length / 300) runs.at(-1)[1] = i;
+        else runs.push([i, i]);
+      }
+      this.ruler.replaceChildren(...runs.map(([from, to]) => {
+        const [above, below] = [this.top(this.rows.get(from)), this.top(this.rows.get(to)) + ROW];
+        return make("i", { style: `top:${(100 * above) / tall}%;height:max(3px, ${(100 * (below - above)) / tall}%)` });
+      }));
       if (first && self === null) this.reveal(first);
     }
 

@@ -117,6 +117,13 @@ def test_float_edges() -> None:
             assert compare("ne", a, a).tolist() == [False, True, False, False, False]
 
 
+def test_the_lesser_zero_is_negative() -> None:
+    for dtype in (f64, f32, f16, bf16):
+        a, b = np.array([0.0, -0.0, 0.0, -0.0], dtype.numpy), np.array([0.0, 0.0, -0.0, -0.0], dtype.numpy)
+        assert np.signbit(binary("max", a, b, dtype)).tolist() == [False, False, False, True]
+        assert np.signbit(binary("min", a, b, dtype)).tolist() == [False, True, True, True]
+
+
 @pytest.mark.parametrize("opcode", ["exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf", "rsqrt"])
 def test_functions_are_the_rounded_f64_ones(opcode: str) -> None:
     functions = {"exp2": lambda v: 2.0**v, "erf": math.erf, "rsqrt": lambda v: 1 / math.sqrt(v)}

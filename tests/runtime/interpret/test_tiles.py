@@ -85,6 +85,15 @@ def test_reduce_extremes(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_reduce_of_zeros(kind: str) -> None:
+    x = np.array([[0.0, -0.0], [-0.0, 0.0], [-0.0, -0.0], [0.0, 0.0]], np.float32)
+    expected = [False, False, True, False] if kind == "max" else [True, True, True, False]
+    assert np.signbit(reduce(x, kind, 1, f32)).tolist() == expected
+    one = 1.0 if kind == "min" else -1.0
+    assert np.signbit(reduce(np.array([one, -0.0, one], np.float32), kind, None, f32))
+
+
 def test_softmax_is_e_times_the_inverse_sum() -> None:
     x = random(3, 50)
     powers = np.exp((x - x.max(1, keepdims=True)).astype(np.float64)).astype(np.float32)

@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 import pytest
+
 from support import programs
 from support.builder import Builder
 from support.cpu import LARGE, SMALL, compiled, run
-
 from tessera.core.dtypes import ALL, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
@@ -62,13 +62,25 @@ def test_strided_arrays_are_read_through_their_strides():
     np.testing.assert_array_equal(y, 2 * x[:, 1])
 
 
+def casts(source):
+    """one output a dtype: out[i] = dtype(x[i])"""
+    b = Builder("casts")
+    x = b.array("x", source, "n")
+    outs = [b.array(f"as_{dtype}", dtype, "n", mutable=True) for dtype in ALL]
+    i = b.id("thread")
+    value = b.read(x, i)
+    for dtype, out in zip(ALL, outs, strict=True):
+        b.write(out, b.cast(value, dtype), i)
+    return b.program(**lanes_of("n"))
+
+
 @pytest.mark.parametrize("source", ALL)
 def test_casts_to_every_dtype(source):
     values = numbers(source, 77)
-    for target in ALL:
-        out = np.zeros(77, target.numpy)
-        run(programs.elementwise("cast", source, 1, target), values, out)
-        np.testing.assert_array_equal(out, values.astype(target.numpy))
+    outs = [np.zeros(77, dtype.numpy) for dtype in ALL]
+    run(casts(source), values, *outs)
+    for out in outs:
+        np.testing.assert_array_equal(out, values.astype(out.dtype))
 
 
 @pytest.mark.parametrize("dtype", [f64, f32, f16, bf16])
@@ -526,6 +538,6 @@ def test_an_unknown_operation_is_reported_where_it_stands():
     with shared_context():
         lines = str(to_tile(program)).split("\n")
         lines.insert(2, '  %unknown = ub.poison : f32 loc("cell.py":3:7)')
-        with pytest.raises(CompilerCrash, match="ub.poison") as caught:
+        with pytest.raises(CompilerCrash, match=r"ub\.poison") as caught:
             generate(ir.Module.parse("\n".join(lines)), program, CPU, False)
     assert (caught.value.span.file, caught.value.span.line) == ("cell.py", 3)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+
 from support.cpu import LARGE, SMALL, compiled
 from support.random_lanes import Kernel
-
 from tessera.runtime.interpret.run import run
 from tessera.runtime.launch import Launcher
 
