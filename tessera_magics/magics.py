@@ -17,7 +17,7 @@ argument = magic_arguments.argument
 class TesseraMagics(Magics):
     """`%%tessera` and `%tessera`."""
 
-    @magic_arguments.magic_arguments()
+    @magic_arguments.magic_arguments("%tessera")
     @argument("--target", type=options.target_name, help="cpu, interpret, cuda, or cuda:sm_90a and the like")
     @argument("--show", type=options.levels, metavar="LEVEL[,LEVEL]", help=f"open the viewer at {', '.join(LEVELS)}")
     @argument("--name", type=options.python_name, help="the kernel that --show and --out mean (default: the last one)")

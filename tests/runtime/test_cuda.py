@@ -76,7 +76,12 @@ class FakeDriver:
 class DeviceArray:
     def __init__(self, address: int, like: np.ndarray) -> None:
         self.address, self.like = address, like
-        self.__cuda_array_interface__ = {"data": (address, False), "typestr": like.dtype.str, "shape": like.shape, "strides": None}
+        self.__cuda_array_interface__ = {
+            "data": (address, False),
+            "typestr": like.dtype.str,
+            "shape": like.shape,
+            "strides": None,
+        }
 
     def get(self) -> np.ndarray:
         out = np.empty_like(self.like)

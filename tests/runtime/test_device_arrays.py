@@ -13,7 +13,13 @@ FAR = 0x7_0000_0000_0000
 
 class FromInterface:
     def __init__(self, typestr: str, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
-        self.__cuda_array_interface__ = {"data": (FAR, False), "typestr": typestr, "shape": shape, "strides": strides, "version": 3}
+        self.__cuda_array_interface__ = {
+            "data": (FAR, False),
+            "typestr": typestr,
+            "shape": shape,
+            "strides": strides,
+            "version": 3,
+        }
 
 
 class _Tensor(ctypes.Structure):
@@ -26,7 +32,15 @@ class _Tensor(ctypes.Structure):
 class FromDlpack:
     """A tensor on a GPU, as torch hands it out."""
 
-    def __init__(self, code: int, bits: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, device: int = 2, offset: int = 0):
+    def __init__(
+        self,
+        code: int,
+        bits: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+        device: int = 2,
+        offset: int = 0,
+    ):
         self.device = device
         self.shape = (ctypes.c_int64 * len(shape))(*shape)
         self.strides = (ctypes.c_int64 * len(shape))(*strides) if strides else None

@@ -51,7 +51,9 @@ class Kernel:
 
 
 def parse(text: str) -> Kernel:
-    parameters = re.findall(r"\.param\s+[^,)]*?(\w+)(?:\[\d+\])?(?=[,\n)])", text[text.index(".entry") : text.index("{")])
+    parameters = re.findall(
+        r"\.param\s+[^,)]*?(\w+)(?:\[\d+\])?(?=[,\n)])", text[text.index(".entry") : text.index("{")]
+    )
     shared, code, labels, depot = {}, [], {}, 0
     lanes = int(re.search(r"\.reqntid\s+(\d+)", text)[1])
     for raw in text.splitlines():
@@ -104,7 +106,9 @@ class Memory:
         raise PtxFault(f"{text}: no buffer holds {size} bytes at {address:#x}")
 
 
-def run(text: str, blocks: int, arguments: list, memory: Memory, shared_bytes: int = 0, seed: int | None = None) -> None:
+def run(
+    text: str, blocks: int, arguments: list, memory: Memory, shared_bytes: int = 0, seed: int | None = None
+) -> None:
     """Run a whole grid; `arguments` are one 8-byte value each, integers or NumPy scalars."""
     kernel = parse(text)
     values = dict(zip(kernel.parameters, arguments, strict=True))

@@ -236,7 +236,9 @@ class Kernel:
     def some_kinds(self) -> list[DType]:
         return [self.random.choice(KINDS) for _ in range(self.random.randint(0, 2))]
 
-    def finish(self, opcode: str, operands: Sequence[Value], kinds: Sequence[DType], blocks: Sequence[Block], **attributes):
+    def finish(
+        self, opcode: str, operands: Sequence[Value], kinds: Sequence[DType], blocks: Sequence[Block], **attributes
+    ):
         b = self.b
         results = tuple(Value(Scalar(kind)) for kind in kinds)
         b.blocks[-1].append(Op(opcode, tuple(operands), results, attributes, tuple(blocks), b.span()))

@@ -52,7 +52,9 @@ def launch(artifact: Artifact, arguments: Sequence[Any], grid: Grid | None = Non
     memory = ptx_machine.Memory()
     scratch = artifact.resources.scratch_bytes
     blocks = min(shape.units, RESIDENT) if scratch else shape.units
-    binding = _Binding(artifact, binder, facts, shape, values, memory, np.full(scratch * max(1, blocks), 0xA5, np.uint8))
+    binding = _Binding(
+        artifact, binder, facts, shape, values, memory, np.full(scratch * max(1, blocks), 0xA5, np.uint8)
+    )
     slots = [binding.value(slot) for slot in artifact.slots]
     ptx_machine.run(ptx_of(artifact), blocks, slots, memory, artifact.resources.shared_bytes, seed)
 

@@ -371,9 +371,7 @@ _EFFECTS: Final[dict[str, Callable[[Code, Node, Mask], None]]] = {
     "tessera.shuffle": shuffle,
     "tessera.id": lambda code, node, _: identify(code, node),
     "tessera.copy": lambda code, node, _: copy(code, node),
-    "tessera.dim": lambda code, node, _: code.define(
-        node.results[0], Scalar(code.kernel.symbol(node.text("symbol")))
-    ),
+    "tessera.dim": lambda code, node, _: code.define(node.results[0], Scalar(code.kernel.symbol(node.text("symbol")))),
     # a warp runs in lockstep: lanes of one warp need no synchronization
     "tessera.group_sync": lambda _code, _node, _mask: None,
 }

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.functions.half import convert, narrow, widen
-from tessera.lowering.target.cpu.vector_math import NAMES, emit_math
+from tessera.lowering.target.functions.algebra import shaped
+from tessera.lowering.target.functions.half import convert, narrow, widen
+from tessera.lowering.target.vector_math import NAMES, emit_math
 
 _HALF: Final = ("f16", "bf16")
 _MATH: Final = {"math.absf": "abs", "math.powf": "pow", **{f"math.{name}": name for name in NAMES}}

@@ -38,6 +38,4 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     code = generate_code(made.module, target, observe=observe)
     if observe:
         listings += [listing_of_llvm(code.llvm, "", program), listing_of_assembly(code.assembly, program)]
-    return TargetCode(
-        code.code, made.entry, made.slots, made.launch, made.resources, made.bounded, tuple(listings)
-    )
+    return TargetCode(code.code, made.entry, made.slots, made.launch, made.resources, made.bounded, tuple(listings))

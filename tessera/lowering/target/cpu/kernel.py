@@ -140,7 +140,6 @@ class Kernel:
         """The address of a reserved place."""
         return self.offset(self._scratch, offset)
 
-
     def offset(self, pointer: Any, offset: int) -> Any:
         """`pointer` plus a constant number of bytes."""
         if offset == 0:

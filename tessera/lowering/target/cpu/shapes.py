@@ -46,7 +46,6 @@ class Shape:
 
 
 UNIFORM: Final = Shape("uniform")
-WARP: Final = Shape("linear")
 VARYING: Final = Shape("varying")
 
 LARGEST_EXTENT: Final = 1 << 46

@@ -86,9 +86,7 @@ class Stretches:
         if not nodes and tail is None:
             return
         inside = set(nodes)
-        spilled = [
-            v for node in nodes for v in node.results if not is_tile(v) and self._must_keep(v, inside, end)
-        ]
+        spilled = [v for node in nodes for v in node.results if not is_tile(v) and self._must_keep(v, inside, end)]
         wanted = [*touched(nodes), *needs]
         for region in regions:
             self._code.kernel.store(self._code.vectors.constant(0, "i32"), region.any, 4)

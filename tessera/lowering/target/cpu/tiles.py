@@ -14,9 +14,6 @@ from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import TileContext
 from tessera.lowering.target.cpu.elementwise import element_type, emit_elementwise
-from tessera.lowering.target.cpu.functions.half import convert
-from tessera.lowering.target.cpu.indices import Index
-from tessera.lowering.target.cpu.loops import LANES, padded
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.blocking import choose
 from tessera.lowering.target.cpu.tile.combine import Combine
@@ -36,6 +33,9 @@ from tessera.lowering.target.cpu.tile.sources import (
     Splat,
     vector_axis,
 )
+from tessera.lowering.target.functions.half import convert
+from tessera.lowering.target.indices import Index
+from tessera.lowering.target.loops import LANES, padded
 
 SLACK: Final = 64
 """Elements of room after every scratch tile, so that the last vector may stick out."""

@@ -55,11 +55,6 @@ def is_tile(value: Any) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def is_memory(value: Any) -> bool:
-    """Whether a Tile IR value is an array or a shared buffer."""
-    return isinstance(value.type, ir.MemRefType)
-
-
 def read_function(function: Any) -> Tree:
     """The tree of a `func.func`'s only block."""
     return _block(function.regions[0].blocks[0])

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tessera.core.mistakes import NotOnCuda
-from tessera.lowering.target.cpu.vector_math import NAMES, emit_math
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.vector_math import NAMES, emit_math
 
 _HALVES: Final = ("f16", "bf16")
 # Operations on floats that are not arithmetic: they move bits, and need no wider type.

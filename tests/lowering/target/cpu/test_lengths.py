@@ -11,7 +11,11 @@ from tessera.lowering.target.cpu.tree import read_function
 
 def nest(*trips: int | None) -> tuple[int | None, bool]:
     """Operations of loops of these lengths (None: not known) around one addition, and whether they are few."""
-    lines = ['%n = "tessera.dim"() {symbol = "n"} : () -> i64', "%c0 = arith.constant 0 : i64", "%c1 = arith.constant 1 : i64"]
+    lines = [
+        '%n = "tessera.dim"() {symbol = "n"} : () -> i64',
+        "%c0 = arith.constant 0 : i64",
+        "%c1 = arith.constant 1 : i64",
+    ]
     lines += [f"%t{number} = arith.constant {trip} : i64" for number, trip in enumerate(trips) if trip is not None]
     for number, trip in enumerate(trips):
         upper = "%n" if trip is None else f"%t{number}"

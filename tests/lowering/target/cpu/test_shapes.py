@@ -22,7 +22,9 @@ IDS = """
 def shapes_of(body: str, group: tuple[int, ...] | None = (128,)) -> dict[str, str]:
     """The shape of each operation's first result, by the result's name: `uniform`, `linear 3` or `varying`."""
     text = f"func.func @f(%x: memref<?xf32>, %s: f32) {{{IDS}{body}\n  return\n}}"
-    names = [line.split("=")[0].strip().lstrip("%").split(":")[0] for line in text.split("\n") if line.strip()[:1] == "%"]
+    names = [
+        line.split("=")[0].strip().lstrip("%").split(":")[0] for line in text.split("\n") if line.strip()[:1] == "%"
+    ]
     found: dict[str, str] = {}
     with shared_context():
         module = ir.Module.parse(text)

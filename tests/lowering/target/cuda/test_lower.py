@@ -105,7 +105,10 @@ def test_a_shift_by_more_than_32_bits_can_say():
     b.write(left, b.value("shl", b.read(a, i), b.read(c, i)), i)
     b.write(right, b.value("shr", b.read(a, i), b.read(c, i)), i)
     amounts = np.array([0, 1, 63, 64, 1 << 32, -(1 << 63), -1, 1 << 40], np.int64)
-    agree(b.program(domain=Domain("lanes", ("n",))), [np.full(8, 826, np.int64), amounts, np.zeros(8, np.int64), np.zeros(8, np.int64)])
+    agree(
+        b.program(domain=Domain("lanes", ("n",))),
+        [np.full(8, 826, np.int64), amounts, np.zeros(8, np.int64), np.zeros(8, np.int64)],
+    )
 
 
 def test_scalars_of_every_dtype_arrive():

@@ -144,7 +144,9 @@ def test_loops_and_branches_around_tiles():
         b.compare("gt", k, one), lambda: (b.value("add", tile, tile),), lambda: (b.value("mul", tile, tile),)
     )
     _, tile = b.repeat(
-        (k, tile), lambda v: b.compare("gt", v[0], zero), lambda v: (b.value("sub", v[0], one), b.value("mul", v[1], v[1]))
+        (k, tile),
+        lambda v: b.compare("gt", v[0], zero),
+        lambda v: (b.value("sub", v[0], one), b.value("mul", v[1], v[1])),
     )
     b.store(out, tile, [zero], [70])
     for value in (0, 1, 3):

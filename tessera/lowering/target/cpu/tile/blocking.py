@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from tessera.lowering.target.cpu.loops import padded
 from tessera.lowering.target.cpu.machine import Machine
+from tessera.lowering.target.loops import padded
 
 _DEPTH: Final = 256
 """Steps of K a packed block holds: a panel of 16 f32 columns is half of a 32 KiB first-level cache."""

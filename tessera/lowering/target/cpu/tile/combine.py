@@ -9,8 +9,8 @@ import numpy as np
 
 from tessera.core.reductions import identity
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.functions.half import lanes_and_element
+from tessera.lowering.target.functions.algebra import shaped
+from tessera.lowering.target.functions.half import lanes_and_element
 
 _GREATER, _LESS = 2, 4
 _UNORDERED = 14

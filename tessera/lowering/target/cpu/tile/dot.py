@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.functions.half import convert
-from tessera.lowering.target.cpu.indices import Index, Indices
-from tessera.lowering.target.cpu.loops import for_range
 from tessera.lowering.target.cpu.tile.blocking import Blocking
 from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.target.cpu.tile.nests import copy, versions
 from tessera.lowering.target.cpu.tile.pack import PanelPacker, Strided, VectorReader, pack_rows, rows_elements
 from tessera.lowering.target.cpu.tile.places import Scratch
 from tessera.lowering.target.cpu.tile.sources import Computed, Frame, Function, Moved, Source, Splat
+from tessera.lowering.target.functions.algebra import shaped
+from tessera.lowering.target.functions.half import convert
+from tessera.lowering.target.indices import Index, Indices
+from tessera.lowering.target.loops import for_range
 
 _UNROLL: Final = 4
 _ROW_BYTES: Final = 1024

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.indices import Index
+from tessera.lowering.target.functions.algebra import shaped
+from tessera.lowering.target.indices import Index
 
 _DYNAMIC: Final = -(1 << 31)
 POINTER: Final = "!llvm.ptr"

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.indices import Index, Indices
-from tessera.lowering.target.cpu.loops import for_points, for_range, for_vectors, lanes_for, run_either
 from tessera.lowering.target.cpu.tile.memory import Memory, stored
 from tessera.lowering.target.cpu.tile.places import Block, Scratch
 from tessera.lowering.target.cpu.tile.sources import Frame, Source, all_guards, vector_axis
 from tessera.lowering.target.cpu.tile.transposition import transpose
+from tessera.lowering.target.functions.algebra import shaped
+from tessera.lowering.target.indices import Index, Indices
+from tessera.lowering.target.loops import for_points, for_range, for_vectors, lanes_for, run_either
 
 Target = Scratch | Block
 """Where a tile can be written."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import shaped
-from tessera.lowering.target.cpu.indices import Index, Indices
-from tessera.lowering.target.cpu.loops import for_range, for_vectors, lanes_for, padded, run_either
 from tessera.lowering.target.cpu.tile.blocking import Blocking
 from tessera.lowering.target.cpu.tile.memory import Memory
 from tessera.lowering.target.cpu.tile.nests import versions
 from tessera.lowering.target.cpu.tile.sources import Frame, Source
 from tessera.lowering.target.cpu.tile.transposition import transpose
+from tessera.lowering.target.functions.algebra import shaped
+from tessera.lowering.target.indices import Index, Indices
+from tessera.lowering.target.loops import for_range, for_vectors, lanes_for, padded, run_either
 
 
 @dataclass(frozen=True, slots=True)

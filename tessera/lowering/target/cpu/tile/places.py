@@ -8,10 +8,10 @@ from typing import Any
 
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import ArrayRef
-from tessera.lowering.target.cpu.indices import Index, Indices
-from tessera.lowering.target.cpu.loops import branch
 from tessera.lowering.target.cpu.tile.memory import Memory
 from tessera.lowering.target.cpu.tile.sources import Frame, Row, Source, Writer, vector_axis
+from tessera.lowering.target.indices import Index, Indices
+from tessera.lowering.target.loops import branch
 
 
 class Scratch(Source):

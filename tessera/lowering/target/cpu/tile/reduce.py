@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from tessera.core.reductions import BLOCK, COLUMNS
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.indices import Index, Indices
-from tessera.lowering.target.cpu.loops import LANES, for_points, for_range, lanes_for
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.combine import Combine
 from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.target.cpu.tile.nests import versions
 from tessera.lowering.target.cpu.tile.sources import Frame, Row, Source, vector_axis
+from tessera.lowering.target.indices import Index, Indices
+from tessera.lowering.target.loops import LANES, for_points, for_range, lanes_for
 
 Write = Callable[[tuple[Index, ...], int, Any, Index, int, int | None], None]
 """`write(point, axis, value, index, lanes, valid)`: the result at `point`, from `index` of `axis` on.

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.indices import Index, Indices
 from tessera.lowering.target.cpu.tile.memory import Memory, bytes_of
+from tessera.lowering.target.indices import Index, Indices
 
 At = Callable[[Index, int, int | None], Any]
 Writer = Callable[[Any, Index, int, int | None], None]

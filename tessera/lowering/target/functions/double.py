@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tessera.lowering.target.cpu.functions.algebra import Algebra
+from tessera.lowering.target.functions.algebra import Algebra
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import Algebra, shaped
+from tessera.lowering.target.functions.algebra import Algebra, shaped
 
 
 def convert(emitter: Emitter, value: Any, element: str) -> Any:

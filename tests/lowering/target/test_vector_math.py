@@ -10,7 +10,7 @@ from support.builder import Builder
 from support.tile_kernels import host
 from tessera.core.dtypes import DType, bf16, f16, f32, f64
 from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cpu.vector_math import NAMES
+from tessera.lowering.target.vector_math import NAMES
 from tessera.runtime.launch import Launcher
 
 UNARY = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf")

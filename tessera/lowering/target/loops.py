@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.indices import Index, Indices
+from tessera.lowering.target.indices import Index, Indices
 
 LANES: Final = 16
 """Lanes of the vectors that loops run in; the row of a scratch tile is padded to a multiple of it."""

@@ -7,9 +7,9 @@ and rounded once.  Coefficients are minimax in relative error (Remez exchange in
 
 from typing import Any, Final
 
-from tessera.lowering.target.cpu.functions.algebra import Algebra
-from tessera.lowering.target.cpu.functions.double import Pair, add_to_pair, multiply_by
-from tessera.lowering.target.cpu.loops import branch, for_range
+from tessera.lowering.target.functions.algebra import Algebra
+from tessera.lowering.target.functions.double import Pair, add_to_pair, multiply_by
+from tessera.lowering.target.loops import branch, for_range
 
 _LIMIT: Final = 2.0**20
 _TWO_OVER_PI: Final = 0.6366197723675814

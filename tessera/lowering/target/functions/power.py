@@ -5,9 +5,9 @@ f32 is computed in f64 and rounded once; f64 with a logarithm in twice its preci
 
 from typing import Any, Final
 
-from tessera.lowering.target.cpu.functions.algebra import Algebra
-from tessera.lowering.target.cpu.functions.double import multiply_pair
-from tessera.lowering.target.cpu.functions.exponential import exp2, log2, log2_pair
+from tessera.lowering.target.functions.algebra import Algebra
+from tessera.lowering.target.functions.double import multiply_pair
+from tessera.lowering.target.functions.exponential import exp2, log2, log2_pair
 
 _MODERATE: Final = 1100.0
 """Exponents of 2 below it in magnitude may give a finite number above zero."""

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.cpu.functions.algebra import Algebra, shaped
-from tessera.lowering.target.cpu.functions.exponential import exp, exp2, log, log2
-from tessera.lowering.target.cpu.functions.half import lanes_and_element, narrow, widen
-from tessera.lowering.target.cpu.functions.power import power
-from tessera.lowering.target.cpu.functions.saturating import erf, tanh
-from tessera.lowering.target.cpu.functions.trigonometric import cos, sin
+from tessera.lowering.target.functions.algebra import Algebra, shaped
+from tessera.lowering.target.functions.exponential import exp, exp2, log, log2
+from tessera.lowering.target.functions.half import lanes_and_element, narrow, widen
+from tessera.lowering.target.functions.power import power
+from tessera.lowering.target.functions.saturating import erf, tanh
+from tessera.lowering.target.functions.trigonometric import cos, sin
 
 
 def _rsqrt(k: Algebra, x: Any) -> Any:

@@ -5,8 +5,8 @@ Coefficients are minimax (Remez exchange in 50 digits), in relative error near z
 
 from typing import Any, Final
 
-from tessera.lowering.target.cpu.functions.algebra import Algebra
-from tessera.lowering.target.cpu.functions.exponential import exp
+from tessera.lowering.target.functions.algebra import Algebra
+from tessera.lowering.target.functions.exponential import exp
 
 # tanh(x) = x + x^3 * p(x^2) on |x| <= 0.625.
 _TANH: Final = {

@@ -6,8 +6,8 @@ The coefficients are minimax in relative error on the reduced range (Remez excha
 import math
 from typing import Any, Final
 
-from tessera.lowering.target.cpu.functions.algebra import Algebra
-from tessera.lowering.target.cpu.functions.double import (
+from tessera.lowering.target.functions.algebra import Algebra
+from tessera.lowering.target.functions.double import (
     Pair,
     add_pairs,
     add_to_pair,
