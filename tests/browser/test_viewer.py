@@ -124,7 +124,7 @@ def test_a_pass_shows_what_it_changed(show) -> None:
     page = show()
     assert page.query_selector(".tsr-gone") is None
     page.click('[data-pane="1"]')
-    assert page.inner_text(".tsr-gone code").strip() == '%1 = tessera.dim {symbol = "n"} : i64'
+    assert page.inner_text(".tsr-gone .tsr-code").strip() == '%1 = tessera.dim {symbol = "n"} : i64'
     page.keyboard.press("ArrowRight")
     signs = page.eval_on_selector_all(f"{LEVEL} .tsr-sign", "all => all.map(e => e.textContent).join('')")
     assert sorted(signs) == ["+", "~", "−"]

@@ -143,13 +143,17 @@ class _Builder:
         attributes = {} if axis is None else {"axis": integer(_number(op, "axis") % len(kind.shape))}
         if op.opcode == "reduce":
             attributes["kind"] = text(str(op.attributes["kind"]))
-        self.emit_value(op, f"tessera.{op.opcode}", attributes)
+        self.emit_value(op, f"tessera.{op.opcode}", attributes | _sign(kind))
 
     def transpose(self, op: Op) -> None:
         self.emit_value(op, "tessera.transpose", {"permutation": integers(_numbers(op, "permutation"))})
 
     def dot(self, op: Op) -> None:
-        self.emit_value(op, "tessera.dot", {"exact": to_attribute(bool(op.attributes.get("exact", False)))})
+        kind = op.operands[0].type
+        if not isinstance(kind, Tile):
+            raise _unknown(op)
+        attributes = {"exact": to_attribute(bool(op.attributes.get("exact", False)))}
+        self.emit_value(op, "tessera.dot", attributes | _sign(kind))
 
     def emit_value(self, op: Op, name: str, attributes: dict[str, Any] | None = None) -> None:
         results = [mlir_type(v.type) for v in op.results]
@@ -237,6 +241,11 @@ def _facts(parameter: Parameter) -> Any:
     if isinstance(kind, Array):
         facts |= {"tessera.shape": kind.shape, "tessera.mutable": parameter.mutable}
     return dictionary(facts)
+
+
+def _sign(kind: Tile) -> dict[str, Any]:
+    """Says of an operation on unsigned integers what their type does not."""
+    return {"tessera.unsigned": ir.UnitAttr.get()} if kind.dtype.kind == "uint" else {}
 
 
 def _numbers(op: Op, name: str) -> list[int]:

@@ -11,6 +11,7 @@ order.  Two accesses are ordered when
 
 Accesses of different groups are never ordered.  Of the lanes that read an element since its last write the sanitizer
 remembers two, so it can miss a race between a write and a third reader when only subgroups are synchronised.
+Two parameters that are the same array are watched as one; arrays that overlap only in part are watched apart.
 """
 
 from bisect import bisect_right

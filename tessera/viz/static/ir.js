@@ -109,7 +109,7 @@
       return texts
         .map((text) => {
           const indent = text.length - text.trimStart().length;
-          return `<div class="tsr-row tsr-gone" title="taken away by this pass"><span class="tsr-n"></span><span class="tsr-sign tsr-m">−</span><span class="tsr-from"></span><code>${text.slice(0, indent)}<del>${escape(text.slice(indent))}</del></code></div>`;
+          return `<div class="tsr-row tsr-gone" title="taken away by this pass"><span class="tsr-n"></span><span class="tsr-sign tsr-m">−</span><span class="tsr-from"></span><span class="tsr-code">${text.slice(0, indent)}<del>${escape(text.slice(indent))}</del></span></div>`;
         })
         .join("");
     }
@@ -123,7 +123,7 @@
       const signs = this.signs.trim() || this.ghosts.length ? sign[this.signs[i]] || '<span class="tsr-sign"></span>' : "";
       const name = SIGNS[this.signs[i]] ? `${SIGNS[this.signs[i]]} in this pass` : "";
       const title = [told, name].filter(Boolean).join("; ");
-      return `<div class="tsr-row" role="option" aria-selected="false" tabindex="-1" data-i="${i}" title="${title}"${hue}><span class="tsr-n">${i + this.first}</span>${signs}<span class="tsr-from">${from}</span><code>${paint(this.lines[i], this.level)}</code></div>`;
+      return `<div class="tsr-row" role="option" aria-selected="false" tabindex="-1" data-i="${i}" title="${title}"${hue}><span class="tsr-n">${i + this.first}</span>${signs}<span class="tsr-from">${from}</span><span class="tsr-code">${paint(this.lines[i], this.level)}</span></div>`;
     }
 
     // One row takes part in the tab order; the arrow keys move it.
@@ -230,7 +230,6 @@
       this.level = data.open.find((level) => this.levels.includes(level)) ?? this.levels[0];
       this.all = data.open.length > 1;
       this.columns = new Set(this.all ? data.open : this.levels);
-      this.rows = 8;
       this.changes = false;
       this.query = "";
       this.build();
@@ -274,10 +273,10 @@
       const shown = this.all ? this.levels.filter((level) => this.columns.has(level)) : [this.level];
       const panes = shown.map((level) => this.pane(level));
       this.picks.replaceChildren(...(this.all ? this.levels.map((level) => this.pick(level)) : []));
-      // As tall as what is shown needs; it grows with longer levels and never shrinks under the pointer.
-      const longest = Math.max(this.data.source.length, ...this.texts.map((text) => text.lines.length));
-      this.rows = Math.max(this.rows, Math.min(34, longest + 2));
-      this.body.style.setProperty("--tall", `${this.rows * 18 + 66}px`);
+      // As tall as the levels shown need, whichever of their passes is chosen.
+      const stages = this.data.panes.filter((pane) => shown.includes(pane.level));
+      const longest = Math.max(this.data.source.length, ...stages.map((pane) => pane.lines.length + pane.ghosts.length));
+      this.body.style.setProperty("--tall", `${Math.min(34, Math.max(8, longest + 2)) * ROW + 66}px`);
       this.body.classList.toggle("tsr-all", this.all);
       this.body.replaceChildren(left, ...panes);
       this.refresh(true);
@@ -432,11 +431,11 @@
 
     // Underlay the exact expressions in the source that the selected line came from.
     exact(spans) {
-      for (const i of this.painted ?? []) this.source.rows.get(i)?.querySelector("code").replaceChildren(this.restored(i));
+      for (const i of this.painted ?? []) this.source.rows.get(i)?.querySelector(".tsr-code").replaceChildren(this.restored(i));
       this.painted = [];
       for (const [line, start, stop] of spans) {
         const i = line - this.data.first;
-        const code = this.source.rows.get(i)?.querySelector("code");
+        const code = this.source.rows.get(i)?.querySelector(".tsr-code");
         if (!code || this.painted.includes(i)) continue;
         const chars = [...this.data.source[i]];
         const [head, body, tail] = [chars.slice(0, start - 1), chars.slice(start - 1, stop - 1), chars.slice(stop - 1)];

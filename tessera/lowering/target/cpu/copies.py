@@ -24,7 +24,9 @@ def copy(code: Code, node: Node) -> None:
     inner = max((axis for axis, extent in enumerate(extents) if extent > 1), default=len(extents) - 1)
     rows = [axis for axis, extent in enumerate(extents) if extent > 1 and axis != inner]
     target, array = code.array(destination), code.array(source)
-    element = code.vectors.text(target.element)
+    # A copy moves bits: as numbers, 16-bit floats would be widened on processors that have no such registers.
+    stored = code.vectors.text(target.element)
+    element = "i16" if stored in ("f16", "bf16") else stored
 
     last = code.vectors.constant(extents[inner], "i64")
 

@@ -15,6 +15,9 @@ Body = Callable[..., Sequence[Any]]
 _CHUNK: Final = 1024
 """Iterations of an innermost loop between two looks at `*cancel`: far below a millisecond, far above its cost."""
 
+# what `convert-scf-to-cf` hands on to the branch back, and the LLVM dialect's branch reads
+_ONCE: Final = {"loop_annotation": "#llvm.loop_annotation<unroll = <disable = true>>"}
+
 _LARGEST_STEP: Final = 1 << 40
 """Steps above it are not multiplied by `_CHUNK`, which might overflow."""
 
@@ -53,10 +56,16 @@ class Flow:
                 self.emit.create("scf.yield", otherwise())
         return list(made.results)
 
-    def count(self, lower: Any, upper: Any, step: Any, initial: Sequence[Any], body: Body) -> Sequence[Any]:
-        """`scf.for` without a look at the flag: `body(index, *carried)` returns the next carried values."""
-        made = self.emit.create("scf.for", [lower, upper, step, *initial], [v.type for v in initial], regions=1)
-        block = self._block(made.regions[0], [self.emit.type("i64"), *(v.type for v in initial)])
+    def count(
+        self, lower: Any, upper: Any, step: Any, initial: Sequence[Any], body: Body, *, unroll: bool = True
+    ) -> Sequence[Any]:
+        """`scf.for` without a look at the flag: `body(index, *carried)` returns the next carried values.
+
+        Where a body is long, or full of independent work, `unroll=False` spares LLVM to repeat it.
+        """
+        operands, types = [lower, upper, step, *initial], [v.type for v in initial]
+        made = self.emit.create("scf.for", operands, types, None if unroll else _ONCE, regions=1)
+        block = self._block(made.regions[0], [self.emit.type("i64"), *types])
         with self.emit.at(block):
             self.emit.create("scf.yield", body(*block.arguments))
         return list(made.results)

@@ -161,7 +161,7 @@ class Stretches:
             return []
 
         count = constant(self._warps, "i64") if code.group is not None else self._warps_of_piece()
-        flow.count(constant(0, "i64"), count, constant(1, "i64"), [], inside)
+        flow.count(constant(0, "i64"), count, constant(1, "i64"), [], inside, unroll=False)
 
     def _warps_of_piece(self) -> Any:
         """Warps that have lanes, of the piece of the launch that is being run."""

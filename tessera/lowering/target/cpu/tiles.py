@@ -37,6 +37,9 @@ from tessera.lowering.target.functions.half import convert
 from tessera.lowering.target.indices import Index
 from tessera.lowering.target.loops import LANES, padded
 
+UNSIGNED: Final = "tessera.unsigned"
+"""Marks operations on integers that count from zero: Tile IR's types do not tell."""
+
 SLACK: Final = 64
 """Elements of room after every scratch tile, so that the last vector may stick out."""
 
@@ -221,7 +224,7 @@ class TileLowering:
         source, result = self.source(op.operands[0]), op.results[0]
         element = source.element
         wide = as_element(source, "f32") if element in ("f16", "bf16") else source
-        combine = Combine(self.emitter, str(op.attributes["kind"].value), wide.element, "unsigned" in op.attributes)
+        combine = Combine(self.emitter, str(op.attributes["kind"].value), wide.element, UNSIGNED in op.attributes)
         axis = int(op.attributes["axis"].value) if "axis" in op.attributes else None
         if axis is None:
             wide, axis = self._flat(wide), 0
@@ -249,7 +252,8 @@ class TileLowering:
         shape, element = shape_and_element(op.results[0].type)
         factors = [self.source(v) for v in op.operands[:2]]
         sums = sum_element(factors[0].element, element)
-        a, b = (as_element(source, sums) for source in factors)
+        unsigned = UNSIGNED in op.attributes
+        a, b = (as_element(source, sums, unsigned=unsigned) for source in factors)
         start = as_element(self.source(op.operands[2]), sums) if len(op.operands) > 2 else None
         result = self._home(op) if sums == element else self.allocate(shape, sums)
         self._emit_dot(a, b, start, result)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from support.tile_kernels import Kernel, check, compiled, numbers, outputs
-from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i32, i64
+from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u16, u32, u64
 from tessera.core.reductions import tree_sum
 
 LENGTHS = [1, 2, 3, 15, 16, 17, 31, 64, 100, 127, 128, 129, 1000, 4095, 4096, 4097, 8192, 13000]
@@ -38,6 +38,17 @@ def test_dtypes_and_axes(kind, dtype: DType, shape, axis):
     k.put("out", k.reduce(k.take("x", *shape, dtype=dtype), kind, axis))
     program = k.program()
     check(program, numbers(shape, dtype), *outputs(program))
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+@pytest.mark.parametrize("dtype", [u8, u16, u32, u64], ids=str)
+def test_unsigned_integers_have_no_sign(kind, dtype: DType):
+    k = Kernel("k")
+    k.put("out", k.reduce(k.take("x", 3, 50, dtype=dtype), kind, 1))
+    program = k.program()
+    most = np.iinfo(dtype.numpy).max
+    x = np.random.default_rng(0).integers(0, most, (3, 50), dtype=dtype.numpy, endpoint=True)
+    check(program, x, *outputs(program))
 
 
 @pytest.mark.parametrize("shape", [(6, 20, 33), (6, 20, 32), (1, 500), (40, 1)], ids=str)

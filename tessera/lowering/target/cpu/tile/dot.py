@@ -25,7 +25,7 @@ from tessera.lowering.target.functions.half import convert
 from tessera.lowering.target.indices import Index, Indices
 from tessera.lowering.target.loops import for_range
 
-_UNROLL: Final = 4
+_UNROLL: Final = 2
 _ROW_BYTES: Final = 1024
 """Rows of columns no longer than this are read where they are: few pages, few conflicts in the cache."""
 
@@ -222,7 +222,7 @@ class Dot:
         emitter, indices, memory, blocking = self.emitter, Indices(self.emitter), Memory(self.emitter), self.blocking
         begin = memory.address(a.pointer, indices.mul(row, a.strides[0]), self.element)
         elements = self._row_reader(begin, a.strides, rows)
-        unroll = next(u for u in (_UNROLL, 2, 1) if depth % u == 0)
+        unroll = _UNROLL if depth % _UNROLL == 0 else 1
 
         def steps(k: Index, sums: list[Any]) -> Sequence[Any]:
             at_k = elements(k)
@@ -311,8 +311,8 @@ def sum_element(factor: str, result: str) -> str:
     return "i64" if "i64" in (factor, result) else "i32"
 
 
-def as_element(source: Source, element: str) -> Source:
-    """`source` converted to `element`: floats rounded, integers extended by their sign or cut off."""
+def as_element(source: Source, element: str, *, unsigned: bool = False) -> Source:
+    """`source` converted to `element`: floats rounded, integers extended or cut off."""
     if source.element == element:
         return source
 
@@ -320,7 +320,8 @@ def as_element(source: Source, element: str) -> Source:
         if element.startswith(("f", "b")):
             return convert(emitter, operands[0], element)
         wider = bytes_of(element) > bytes_of(source.element)
-        return emitter.value("arith.extsi" if wider else "arith.trunci", operands, shaped(lanes, element))
+        extension = "arith.extui" if unsigned else "arith.extsi"
+        return emitter.value(extension if wider else "arith.trunci", operands, shaped(lanes, element))
 
     return Computed(source.shape, Function(element, emit), (source,))
 

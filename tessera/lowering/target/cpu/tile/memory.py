@@ -55,9 +55,9 @@ class Memory:
         """Write `lanes` consecutive elements to `pointer`, aligned to an element."""
         self.emitter.create("llvm.store", [self.to_stored(value, lanes, element), pointer], (), _aligned(element))
 
-    def prefetch(self, pointer: Any) -> None:
-        """Ask for the cache line of `pointer`, which need not be a valid address."""
-        attributes = {"rw": "0 : i32", "hint": "3 : i32", "cache": "1 : i32"}
+    def prefetch(self, pointer: Any, *, near: bool = True) -> None:
+        """Ask for the cache line of `pointer`, which need not be a valid address; not `near`: in the second level."""
+        attributes = {"rw": "0 : i32", "hint": f"{3 if near else 2} : i32", "cache": "1 : i32"}
         self.emitter.create("llvm.intr.prefetch", [pointer], (), attributes)
 
     def load_masked(self, pointer: Any, mask: Any, lanes: int, element: str) -> Any:

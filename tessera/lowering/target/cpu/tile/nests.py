@@ -6,7 +6,7 @@ from typing import Any
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.tile.memory import Memory, stored
 from tessera.lowering.target.cpu.tile.places import Block, Scratch
-from tessera.lowering.target.cpu.tile.sources import Frame, Source, all_guards, vector_axis
+from tessera.lowering.target.cpu.tile.sources import Computed, Frame, Source, all_guards, vector_axis
 from tessera.lowering.target.cpu.tile.transposition import transpose
 from tessera.lowering.target.functions.algebra import shaped
 from tessera.lowering.target.indices import Index, Indices
@@ -46,9 +46,11 @@ def copy(emitter: Emitter, source: Source, target: Target, side: int) -> None:
 
 def _copy_rows(emitter: Emitter, source: Source, target: Target, axis: int, inside: bool) -> None:
     lanes = lanes_for(source.shape[axis], source.bytes)
+    # What is computed into scratch is expensive.
+    ahead = isinstance(source, Computed) and isinstance(target, Scratch)
 
     def one_row(point: tuple[Index, ...]) -> None:
-        frame = Frame(emitter, point, axis, inside=inside)
+        frame = Frame(emitter, point, axis, inside=inside, ahead=ahead)
         row, write = frame.row(source), target.writer(frame)
 
         def one_vector(index: Index, count: int, valid: int | None) -> None:

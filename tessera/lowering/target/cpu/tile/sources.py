@@ -56,16 +56,20 @@ class Row:
 class Frame:
     """Where vectors are read: an index for every axis of the source, of which the one of `axis` means nothing.
 
-    `inside` promises that every guard of the sources holds, so no access needs a mask.
+    `inside` promises that every guard of the sources holds, so no access needs a mask.  `ahead` asks for the block that
+    comes after each block of an array: for loops that compute much and leave the memory idle.
     """
 
-    def __init__(self, emitter: Emitter, point: Sequence[Index], axis: int, *, inside: bool = True) -> None:
+    def __init__(
+        self, emitter: Emitter, point: Sequence[Index], axis: int, *, inside: bool = True, ahead: bool = False
+    ) -> None:
         self.emitter = emitter
         self.memory = Memory(emitter)
         self.indices = Indices(emitter)
         self.point = tuple(point)
         self.axis = axis
         self.inside = inside
+        self.ahead = ahead
         self._rows: dict[int, Row] = {}
 
     def row(self, source: "Source") -> Row:
@@ -77,7 +81,7 @@ class Frame:
 
     def moved(self, point: Sequence[Index], axis: int) -> "Frame":
         """The same place in another source's axes."""
-        return Frame(self.emitter, point, axis, inside=self.inside)
+        return Frame(self.emitter, point, axis, inside=self.inside, ahead=self.ahead)
 
     def uniform(self, scalar: Any) -> Row:
         """A row that repeats one scalar."""
