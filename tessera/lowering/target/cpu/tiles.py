@@ -40,6 +40,9 @@ from tessera.lowering.target.loops import LANES, padded
 UNSIGNED: Final = "tessera.unsigned"
 """Marks operations on integers that count from zero: Tile IR's types do not tell."""
 
+_FEW_SETS: Final = 1024
+"""Rows a multiple of so many bytes apart share few sets of the first-level cache: a column would evict itself."""
+
 SLACK: Final = 64
 """Elements of room after every scratch tile, so that the last vector may stick out."""
 
@@ -130,6 +133,8 @@ class TileLowering:
         for a in reversed(range(len(shape))):
             strides[a] = stride
             stride *= padded(shape[a]) if a == axis else shape[a]
+            if a == axis and stride * bytes_of(element) % _FEW_SETS == 0 and max(shape[:a], default=1) > 1:
+                stride += LANES
         pointer = self.context.scratch((stride + SLACK) * bytes_of(element), 64)
         return Scratch(shape, element, pointer, strides)
 

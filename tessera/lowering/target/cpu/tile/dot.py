@@ -26,8 +26,8 @@ from tessera.lowering.target.indices import Index, Indices
 from tessera.lowering.target.loops import for_range
 
 _UNROLL: Final = 2
-_ROW_BYTES: Final = 1024
-"""Rows of columns no longer than this are read where they are: few pages, few conflicts in the cache."""
+_IN_PLACE_BYTES: Final = 24 << 10
+"""Columns no larger than this stay in the first-level cache as they are, whatever their strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ class Dot:
         found = strided(self.b, self.element) if isinstance(self.b, Scratch) else None
         if found is None or found.strides[1] != 1 or not isinstance(found.strides[0], int):
             return None
-        return found if found.strides[0] * bytes_of(self.element) <= _ROW_BYTES else None
+        size = self.blocking.depth * found.strides[0] * bytes_of(self.element)
+        return found if size <= _IN_PLACE_BYTES else None
 
     # -- one block of K ----------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class Memory:
         self.emitter.create("llvm.store", [self.to_stored(value, lanes, element), pointer], (), _aligned(element))
 
     def prefetch(self, pointer: Any, *, near: bool = True) -> None:
-        """Ask for the cache line of `pointer`, which need not be a valid address; not `near`: in the second level."""
+        """Ask for the cache line of `pointer`, which need not be valid; not `near`: as far as the second level."""
         attributes = {"rw": "0 : i32", "hint": f"{3 if near else 2} : i32", "cache": "1 : i32"}
         self.emitter.create("llvm.intr.prefetch", [pointer], (), attributes)
 

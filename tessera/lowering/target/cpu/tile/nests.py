@@ -46,8 +46,8 @@ def copy(emitter: Emitter, source: Source, target: Target, side: int) -> None:
 
 def _copy_rows(emitter: Emitter, source: Source, target: Target, axis: int, inside: bool) -> None:
     lanes = lanes_for(source.shape[axis], source.bytes)
-    # What is computed into scratch is expensive.
-    ahead = isinstance(source, Computed) and isinstance(target, Scratch)
+    # What is computed into scratch is expensive, and leaves the memory idle: time to ask for the next group's block.
+    ahead = (0, source.shape[0]) if isinstance(source, Computed) and isinstance(target, Scratch) else None
 
     def one_row(point: tuple[Index, ...]) -> None:
         frame = Frame(emitter, point, axis, inside=inside, ahead=ahead)

@@ -7,7 +7,7 @@ of the copy.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.tile.blocking import Blocking
@@ -18,6 +18,10 @@ from tessera.lowering.target.cpu.tile.transposition import transpose
 from tessera.lowering.target.functions.algebra import shaped
 from tessera.lowering.target.indices import Index, Indices
 from tessera.lowering.target.loops import for_range, for_vectors, lanes_for, padded, run_either
+
+
+_AHEAD: Final = 8
+"""Rows asked for before they are copied: each lies in pages of its own, where the processor does not look by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ def pack_rows(emitter: Emitter, a: Source, buffer: Any, first: Index, depth: int
     def emit(inside: bool) -> None:
         def one_row(number: Index, _: list[Any]) -> tuple[()]:
             point = (0, indices.add(first, number)) if by_depth else (number, 0)
-            row = Frame(emitter, point, 0 if by_depth else 1, inside=inside).row(a)
+            outer_axis = 1 if by_depth else 0
+            row = Frame(emitter, point, 1 - outer_axis, inside=inside, ahead=(outer_axis, _AHEAD)).row(a)
             start = memory.address(buffer, indices.mul(number, stride), a.element)
 
             def one_vector(index: Index, count: int, valid: int | None) -> None:
@@ -109,7 +114,8 @@ class PanelPacker:
         emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
 
         def one_step(step: Index, _: list[Any]) -> tuple[()]:
-            row = Frame(emitter, (indices.add(self.first_depth, step), 0), 1, inside=inside).row(self.b)
+            point = (indices.add(self.first_depth, step), 0)
+            row = Frame(emitter, point, 1, inside=inside, ahead=(0, _AHEAD)).row(self.b)
 
             def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
                 column = indices.mul(indices.add(first, panel), blocking.width)

@@ -150,7 +150,7 @@ class Access:
         self.stride = block.strides[frame.axis]
         self.span = None if frame.inside else block.spans[frame.axis]
         self.outer = None if frame.inside else self._outer(frame)
-        self.ahead = frame.ahead and frame.inside and self._consecutive
+        self.ahead = frame.ahead if frame.inside and self._consecutive else None
 
     def _outer(self, frame: Frame) -> Any:
         """Whether the fixed indices are inside; None when they are known to be."""
@@ -198,8 +198,8 @@ class Access:
             return self._load_scalar(address, mask)
         if not self._consecutive:
             return self.memory.gather(address, self.stride, mask, lanes, element)
-        if self.ahead:  # what the group after this one will read first
-            beyond = self.indices.mul(self.block.strides[0], self.block.shape[0])
+        if self.ahead is not None:
+            beyond = self.indices.mul(self.block.strides[self.ahead[0]], self.ahead[1])
             self.memory.prefetch(self.memory.address(address, beyond, element), near=False)
         if mask is None:
             return self.memory.load(address, lanes, element)

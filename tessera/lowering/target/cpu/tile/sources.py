@@ -56,12 +56,18 @@ class Row:
 class Frame:
     """Where vectors are read: an index for every axis of the source, of which the one of `axis` means nothing.
 
-    `inside` promises that every guard of the sources holds, so no access needs a mask.  `ahead` asks for the block that
-    comes after each block of an array: for loops that compute much and leave the memory idle.
+    `inside` promises that every guard of the sources holds, so no access needs a mask.  `ahead`, (axis, count), asks
+    for what lies `count` further along an axis of an array, which will be read soon and the processor cannot guess.
     """
 
     def __init__(
-        self, emitter: Emitter, point: Sequence[Index], axis: int, *, inside: bool = True, ahead: bool = False
+        self,
+        emitter: Emitter,
+        point: Sequence[Index],
+        axis: int,
+        *,
+        inside: bool = True,
+        ahead: tuple[int, int] | None = None,
     ) -> None:
         self.emitter = emitter
         self.memory = Memory(emitter)
@@ -79,9 +85,12 @@ class Frame:
             found = self._rows[id(source)] = source.row(self)
         return found
 
-    def moved(self, point: Sequence[Index], axis: int) -> "Frame":
-        """The same place in another source's axes."""
-        return Frame(self.emitter, point, axis, inside=self.inside, ahead=self.ahead)
+    def moved(self, point: Sequence[Index], axis: int, axes: Sequence[int | None] = ()) -> "Frame":
+        """The same place in another source's axes; `axes` as in `Moved`."""
+        ahead = self.ahead
+        if ahead is not None:
+            ahead = (axes.index(ahead[0]), ahead[1]) if ahead[0] in axes else None
+        return Frame(self.emitter, point, axis, inside=self.inside, ahead=ahead)
 
     def uniform(self, scalar: Any) -> Row:
         """A row that repeats one scalar."""
@@ -174,7 +183,7 @@ class Moved(Source):
         """The source's row; where the vector axis is none of its own, one element repeated."""
         point: list[Index] = [0 if axis is None else frame.point[axis] for axis in self.axes]
         if frame.axis in self.axes:
-            return frame.moved(point, self.axes.index(frame.axis)).row(self.source)
+            return frame.moved(point, self.axes.index(frame.axis), self.axes).row(self.source)
         along = vector_axis(self.source.shape)
         row = frame.moved(point, along).row(self.source)
         return frame.uniform(row.at(point[along], 0) if row.uniform is None else row.uniform)
