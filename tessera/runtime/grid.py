@@ -12,6 +12,7 @@ from tessera.runtime.bind import Facts
 _AXES: Final = 3
 _ONE: Final = (1, 1, 1)
 _HOW: Final = "write kernel[(blocks,), (threads,)](...)"
+_GROUPS_SYMBOL: Final = "grid_groups"
 _MOST: Final = (1 << 31) - 1
 Extents = tuple[int, ...]
 Lookup = Callable[[str], tuple[int, int]]
@@ -86,6 +87,7 @@ class GridRule:
     def _groups(self, facts: Facts, grid: Grid | None) -> Shape:
         if grid is not None:
             blocks = self._explicit(grid, self._rule)
+            self._agrees(blocks, facts)
         elif self._count:
             blocks = (_largest(self._count, facts),)
         else:
@@ -102,6 +104,18 @@ class GridRule:
             hint = f"write {artifact.name}[{grid.blocks}, {rule.group}](...)"
             raise BadGrid(message, artifact.span, hint).with_source(artifact.source)
         return grid.blocks
+
+    def _agrees(self, blocks: Extents, facts: Facts) -> None:
+        """An array declared `[grid_groups]` has one element a group, in a launch with an explicit grid too."""
+        if self._rule.count != (_GROUPS_SYMBOL,):
+            return
+        given, wanted = math.prod(blocks), _largest(self._count, facts)
+        if given != wanted:
+            artifact = self._artifact
+            message = f"{artifact.name} is launched with {given} groups, and its arrays say {_GROUPS_SYMBOL} = {wanted}"
+            raise BadGrid(
+                message, artifact.span, "leave the grid out, or give arrays with one element a group"
+            ).with_source(artifact.source)
 
     def _domain(self, facts: Facts) -> int:
         if not self._extents:

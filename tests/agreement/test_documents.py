@@ -6,6 +6,7 @@ import pytest
 
 import tessera
 from support.documents import BLOCKS, KERNELS
+from tessera.core.mistakes import BadGrid
 from tessera.core.reductions import tree_sum
 from tessera.core.settings import overridden
 
@@ -69,6 +70,13 @@ def test_group_sum(n: int, groups: int):
             total += value
         lanes[lane] = total
     np.testing.assert_array_equal(out, np.full(groups, tree_sum(lanes, 0)))
+
+
+def test_group_sum_with_a_grid_that_does_not_fit_its_array():
+    x, out = normal(10), np.zeros(1, np.float32)
+    with pytest.raises(BadGrid, match="launched with 2 groups, and its arrays say grid_groups = 1"):
+        load("group_sum")[2, 128](x, out)
+    assert out[0] == 0
 
 
 def axpy(x: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:

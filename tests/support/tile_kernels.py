@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from support import cpu
 from support.builder import Builder
 from tessera.core.dtypes import DType, f32
 from tessera.core.program.program import Program, Value
@@ -17,10 +18,11 @@ from tessera.runtime.launch import Launcher
 host = cache(host_target)
 
 
-def compiled(program: Program, *arguments: Any) -> list[Any]:
-    """Run `program` compiled, on copies of `arguments`; gives them back."""
+def compiled(program: Program, *arguments: Any, features: str = "") -> list[Any]:
+    """Run `program` compiled, in the form for `features` if given, on copies of `arguments`; gives them back."""
     fresh = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
-    Launcher(compile_program(program, host(), observe=False).artifact)(*fresh)
+    form = cpu.compiled(program, features=features) if features else None
+    Launcher(form or compile_program(program, host(), observe=False).artifact)(*fresh)
     return fresh
 
 
@@ -42,9 +44,9 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.all(nan | (np.ascontiguousarray(a).view(width) == np.ascontiguousarray(b).view(width))))
 
 
-def check(program: Program, *arguments: Any) -> list[Any]:
+def check(program: Program, *arguments: Any, features: str = "") -> list[Any]:
     """Both agree on every bit of every array; gives the compiled kernel's arguments."""
-    actual, expected = compiled(program, *arguments), interpreted(program, *arguments)
+    actual, expected = compiled(program, *arguments, features=features), interpreted(program, *arguments)
     for parameter, a, b in zip(program.parameters, actual, expected, strict=True):
         if isinstance(a, np.ndarray):
             assert same_bits(a, b), f"{parameter.name}: compiled {a.ravel()[:8]}, interpreter {b.ravel()[:8]}"

@@ -20,6 +20,7 @@ COPY: Final = -2
 NOBODY: Final = -3
 
 _BARRIER_HINT: Final = "put tbarrier() between the two, where every lane of the group reaches it"
+_ONE_STATEMENT_HINT: Final = "give each lane an element of its own, and add them up afterwards (reduce_sum)"
 _UNGROUPED_HINT: Final = "give each lane its own element, or say tile[...] and use tbarrier()"
 
 
@@ -65,6 +66,9 @@ def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: A
         kind: type[TesseraError] = mistakes.Race
         between = "; groups run in any order"
         hint = f"let each group write its own elements of {memory.name}, or write from one group only"
+    elif _one_update(now.op, before.op):
+        # `bins[x[i]] += 1` reads and writes in one statement: no barrier fits between.
+        kind, between, hint = mistakes.Race, ", and nothing orders the two", _ONE_STATEMENT_HINT
     elif memory.shared and now.op is not before.op:
         kind, between, hint = mistakes.MissingBarrier, ", with no tbarrier() between", _BARRIER_HINT
     elif memory.shared:
@@ -75,6 +79,14 @@ def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: A
         hint = _BARRIER_HINT if launch.grouped else _UNGROUPED_HINT
     message = f"{_who(launch, now)} {_verb(now)} {name} here, which {_who(launch, before)} {_verb(before)}{between}"
     return kind(message, now.op.span, hint, [_note(launch, name, now, before)])
+
+
+def _one_update(a: Op, b: Op) -> bool:
+    """True for the read and the write of one `x[i] += v`: one place in the text, one set of indices."""
+    if {a.opcode, b.opcode} != {"read", "write"} or a.span != b.span:
+        return False
+    read, write = (a, b) if a.opcode == "read" else (b, a)
+    return read.operands[1:] == write.operands[2:]
 
 
 def same_statement(launch: Launch, memory: Memory, number: int, now: Access, other: int) -> TesseraError:

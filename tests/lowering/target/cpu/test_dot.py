@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.builder import Builder
+from support.cpu import LARGE, SMALL
 from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.dtypes import DType, bf16, f16, f32, f64, i8, i32, i64
 from tessera.lowering.target.cpu.machine import Machine
@@ -52,6 +53,19 @@ def test_transposed_operands(turn_a, turn_b, dtype, shape):
     program = k.program()
     of_a, of_b = ((d, m) if turn_a else (m, d)), ((n, d) if turn_b else (d, n))
     check(program, numbers(of_a, dtype), numbers(of_b, dtype, 1), *outputs(program))
+
+
+@pytest.mark.parametrize("shape", [(19, 70, 40), (40, 33, 300), (2, 130, 20), (17, 5, 9)], ids=str)
+@pytest.mark.parametrize("features", [SMALL, LARGE], ids=["128 bits", "512 bits"])
+@pytest.mark.parametrize("turn", [False, True])
+def test_registers_of_other_sizes_give_the_same_bits(shape, features, turn):
+    m, n, d = shape
+    k = Kernel("k")
+    b = k.transpose(k.take("b", n, d), 1, 0) if turn else k.take("b", d, n)
+    k.put("out", k.dot(k.take("a", m, d), b))
+    program = k.program()
+    of_b = (n, d) if turn else (d, n)
+    check(program, numbers(of_b), numbers((m, d), seed=1), *outputs(program), features=features)
 
 
 def test_operands_computed_on_the_way():

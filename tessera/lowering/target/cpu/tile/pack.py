@@ -19,7 +19,6 @@ from tessera.lowering.target.functions.algebra import shaped
 from tessera.lowering.target.indices import Index, Indices
 from tessera.lowering.target.loops import for_range, for_vectors, lanes_for, padded, run_either
 
-
 _AHEAD: Final = 8
 """Rows asked for before they are copied: each lies in pages of its own, where the processor does not look by itself."""
 
