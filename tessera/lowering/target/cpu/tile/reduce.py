@@ -25,8 +25,10 @@ Write = Callable[[tuple[Index, ...], int, Any, Index, int, int | None], None]
 0 lanes: a scalar; `valid` as in `Row.at`.  The reduced axis of `point` is 0.
 """
 
-_STRIPE: Final = 2
-"""Vectors side by side when reducing across rows: the table of 128 rows of f32 is half the first-level cache."""
+_STRIPE: Final = {"sum": 8, "max": 4, "min": 4}
+"""Most vectors side by side when reducing across rows: with fewer, too little is read of each row at a time."""
+_AHEAD: Final = 8
+"""Rows to ask for in time where they are visited one after the other; each may lie in a page of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,16 @@ class Reduction:
     def _partials(self, along: int) -> tuple[Any, Any]:
         """Room for the sums of blocks, and for the table of columns."""
         size = bytes_of(self.source.element)
-        stripe = 1 if along == self.axis else _STRIPE * LANES
+        stripe = 1 if along == self.axis else self._stripe(along) * LANES
         partials = self.scratch(self.blocks * stripe * size + 256) if self.blocks > 1 else None
         table = None
         if stripe > 1 and self.combine.kind == "sum" and self.extent > 1:
             table = self.scratch(COLUMNS // 2 * stripe * size)
         return partials, table
+
+    def _stripe(self, along: int) -> int:
+        """Vectors side by side when reducing across rows, a power of two."""
+        return 1 << max(1, min(_STRIPE[self.combine.kind], self.source.shape[along] // LANES)).bit_length() - 1
 
     # -- along the vectors -------------------------------------------------------------------------------------
 
@@ -203,11 +209,13 @@ class Reduction:
         """Vectors run along `along`; each lane reduces on its own."""
         emitter, extent = self.emitter, self.source.shape[along]
         lanes = lanes_for(extent, 4)
+        # A sum visits every 128th row: then asking helps no more than it costs.
+        ahead = None if self.combine.kind == "sum" else (self.axis, _AHEAD)
 
         def one_line(point: tuple[Index, ...]) -> None:
             def at(number: Index, starts: Sequence[Index], valid: int | None) -> list[Any]:
                 place = [number if a == self.axis else i for a, i in enumerate(point)]
-                row = Frame(emitter, place, along, inside=inside).row(self.source)
+                row = Frame(emitter, place, along, inside=inside, ahead=ahead).row(self.source)
                 return [row.at(start, lanes, valid) for start in starts]
 
             def stripe(index: Index, count: int, valid: int | None) -> None:
@@ -216,13 +224,15 @@ class Reduction:
                 for start, value in zip(starts, values, strict=True):
                     write(point, along, value, start, lanes, valid)
 
-            wide = extent - extent % (_STRIPE * lanes)
-            if wide:
-                for_range(emitter, 0, wide, _STRIPE * lanes, lambda index, _: stripe(index, _STRIPE, None) or ())
-            if wide < extent:
-                rest = extent - wide
-                for start in range(wide, wide + rest, lanes):
-                    stripe(start, 1, extent - start if extent - start < lanes else None)
+            rest = 0
+            for count in dict.fromkeys((self._stripe(along), 1)):
+                whole = extent - (extent - rest) % (count * lanes)
+                if whole > rest:
+                    bounds = (rest, whole, count * lanes)
+                    for_range(emitter, *bounds, lambda index, _, count=count: stripe(index, count, None) or ())
+                rest = max(rest, whole)
+            if rest < extent:
+                stripe(rest, 1, extent - rest)
 
         for_points(emitter, self.source.shape, (self.axis, along), one_line)
 

@@ -76,14 +76,14 @@ class Frame:
         self.axis = axis
         self.inside = inside
         self.ahead = ahead
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, tuple[Source, Row]] = {}
 
     def row(self, source: "Source") -> Row:
         """The row of `source` here; a source that is used twice is computed once."""
         found = self._rows.get(id(source))
         if found is None:
-            found = self._rows[id(source)] = source.row(self)
-        return found
+            found = self._rows[id(source)] = (source, source.row(self))  # the source too: it keeps its id
+        return found[1]
 
     def moved(self, point: Sequence[Index], axis: int, axes: Sequence[int | None] = ()) -> "Frame":
         """The same place in another source's axes; `axes` as in `Moved`."""
