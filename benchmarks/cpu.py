@@ -192,31 +192,32 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-# OpenBLAS's threads wait for more work in a busy loop (2^26 cycles by default): whoever runs next would share a core.
-_PAUSE = 0.06
+# OpenBLAS's threads wait for more work in a busy loop for 2^26 cycles and more: whoever runs next would share a core.
+_PAUSE = 0.3
+_ROUNDS = 5
 
 
 def milliseconds(run: Callable[[], object]) -> float:
-    """Wall time of one call, once the other side's threads sleep."""
-    time.sleep(_PAUSE)
+    """Wall time of one call."""
     start = time.perf_counter()
     run()
     return (time.perf_counter() - start) * 1e3
 
 
 def measure(case: Case, repeats: int) -> Row:
-    """Check, warm up, then time both sides in turn; the best of each is compared."""
+    """Check, then time both sides in turn, several calls at a time; the best of each is compared."""
     got, want = case.result(), case.expected()
     error = float(np.abs(got.astype(np.float64) - want.astype(np.float64)).max() / np.abs(want).max())
     if not error <= case.tolerance:
         raise SystemExit(f"{case.name}: wrong by {error:.2e}, more than {case.tolerance:.0e}")
-    for _ in range(3):
-        case.run(), case.numpy()
     gc.disable()
-    ours, theirs = [], []
-    for _ in range(repeats):
-        ours.append(milliseconds(case.run))
-        theirs.append(milliseconds(case.numpy))
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(_ROUNDS):
+        for run, samples in ((case.run, ours), (case.numpy, theirs)):
+            time.sleep(_PAUSE)
+            run()
+            samples += [milliseconds(run) for _ in range(-(-repeats // _ROUNDS))]
     gc.enable()
     return Row(case.name, min(ours), min(theirs), case.goal_ms, {"tessera": ours, "numpy": theirs})
 

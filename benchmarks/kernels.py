@@ -31,13 +31,13 @@ def layer_norm(x: f32[m, n], gamma: f32[n], beta: f32[n], y: mut[f32[m, n]]):
 
 @kernel
 def matmul(a: f32[m, k], b: f32[k, n], c: mut[f32[m, n]]):
-    """`c = a b`, in blocks of 256 x 256, 256 steps of K at a time."""
-    for i in tile.range(m, step=256):
-        for j in tile.range(n, step=256):
-            acc = tile.zeros((256, 256))
+    """`c = a b`, in blocks of 512 x 512, 256 steps of K at a time."""
+    for i in tile.range(m, step=512):
+        for j in tile.range(n, step=512):
+            acc = tile.zeros((512, 512))
             for p in range(0, k, 256):
-                acc += tile.dot(a[i : i + 256, p : p + 256], b[p : p + 256, j : j + 256])
-            c[i : i + 256, j : j + 256] = acc
+                acc += tile.dot(a[i : i + 512, p : p + 256], b[p : p + 256, j : j + 512])
+            c[i : i + 512, j : j + 512] = acc
 
 
 @kernel
