@@ -60,6 +60,7 @@ COVERED_BY: Final = {
     "tessera/lowering/target/result.py": "tests/lowering/test_compile.py",
     "tessera/lowering/tile/access.py": "tests/lowering/tile/test_distribute_ranges.py",
     "tessera/lowering/tile/rows.py": "tests/lowering/tile/test_distribute_rows.py",
+    "tessera/runtime/dlpack.py": "tests/runtime/test_device_arrays.py",
     "tessera/viz/table.py": "tests/magics/test_magics.py",
     "tessera/viz/kernel_view.py": "tests/viz/test_display.py",
     "tessera_magics": "tests/magics/test_magics.py",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tessera.core.dtypes import bf16
 from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
+from tessera.runtime.dlpack import DLTensor
 
 AnyArray = NDArray[Any]
 
@@ -106,23 +107,6 @@ def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
         return view
 
 
-class _Tensor(ctypes.Structure):
-    """DLTensor, as dlpack.h lays it out."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
 def _bfloat_view(value: Any) -> AnyArray | None:
     """View a bfloat16 tensor through its DLPack capsule; None for any other type.
 
@@ -134,7 +118,7 @@ def _bfloat_view(value: Any) -> AnyArray | None:
         return None
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _Tensor.from_address(get_pointer(capsule, b"dltensor"))
+    tensor = DLTensor.from_address(get_pointer(capsule, b"dltensor"))
     if (tensor.code, tensor.bits, tensor.lanes) != (_BFLOAT, 16, 1):
         return None
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))

@@ -14,28 +14,12 @@ from tessera.core.dtypes import bf16
 from tessera.core.mistakes import NotAnArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime.arrays import AnyArray
+from tessera.runtime.dlpack import DLTensor
 
 _CUDA: Final = 2
 _MANAGED: Final = 13
 _KINDS: Final = {0: "i", 1: "u", 2: "f", 6: "b"}
 _BFLOAT: Final = 4
-
-
-class _Tensor(ctypes.Structure):
-    """DLTensor, as dlpack.h lays it out."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
 
 
 def is_on_device(value: object) -> bool:
@@ -90,7 +74,7 @@ def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
     capsule = value.__dlpack__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _Tensor.from_address(get_pointer(capsule, b"dltensor"))
+    tensor = DLTensor.from_address(get_pointer(capsule, b"dltensor"))
     dtype = _dtype(tensor.code, tensor.bits)
     if dtype is None or tensor.lanes != 1:
         message = f"{name} holds elements of a type that kernels cannot have"
