@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
@@ -33,6 +34,7 @@ from tessera.lowering.reports import CrashReport, write_report
 
 _STDERR_BYTES: Final = 8192
 # -P: modules that lie in the user's folder must not shadow what the worker imports.
+_LOOK: Final = 0.2  # seconds between two looks at pending signals
 _COMMAND: Final = (sys.executable, "-P", "-m", "tessera.lowering.worker")
 
 
@@ -78,12 +80,20 @@ class Worker:
         started = self.stderr.seek(0, os.SEEK_END)
         try:
             self.connection.send_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
-            reply = self.connection.recv_bytes() if self.connection.poll(seconds) else None
+            reply = self.connection.recv_bytes() if self._answers(seconds) else None
         except (EOFError, OSError):
             raise self._death(started) from None
         if reply is None:
             raise TimeoutError
         return pickle.loads(reply)  # noqa: S301 - from our own worker
+
+    def _answers(self, seconds: float) -> bool:
+        """Wait for a reply; in short steps, since a signal that comes just before a wait does not wake it."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if self.connection.poll(min(left, _LOOK)):
+                return True
+        return False
 
     def _death(self, started: int) -> WorkerDied:
         try:

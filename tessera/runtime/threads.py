@@ -19,6 +19,8 @@ from tessera.core.settings import current
 from tessera.runtime.cpu import Entry
 
 _CHUNKS_PER_THREAD: Final = 8
+_LOOK: Final = 0.2
+"""Seconds between two looks at pending signals while a launch runs."""
 _PATIENCE: Final = 1.5  # seconds given to a cancelled kernel before its threads are left behind
 ALIGNMENT: Final = 64
 
@@ -101,7 +103,9 @@ class Pool:
         try:
             # One put, so that an interrupt comes before it or after it: each thread that starts calls the next.
             self._jobs.put(job)
-            job.finished.acquire()
+            # A signal between the interpreter's last look and the wait wakes nobody: look again now and then.
+            while not job.finished.acquire(timeout=_LOOK):
+                pass
         except BaseException:
             job.cancel.value = 1
             if not _finishes(job):
