@@ -22,8 +22,8 @@ from tessera.core.mistakes import BadKernelOption, NotAvailableYet, TuningFailed
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
+from tessera.kernel_class import Kernel
 from tessera.kernel_options import Space, with_space
-from tessera.kernels import Kernel
 from tessera.lowering.key import toolchain
 from tessera.runtime.arrays import AnyArray, as_array, is_array
 from tessera.runtime.grid import Grid

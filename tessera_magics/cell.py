@@ -11,8 +11,8 @@ from IPython.core.error import UsageError
 from tessera.cells import language_names
 from tessera.compiled import Compiled
 from tessera.frontend.read import Cell, is_kernel
+from tessera.kernel_class import Kernel, decorate
 from tessera.kernel_options import Options
-from tessera.kernels import Kernel, decorate
 from tessera.session import session
 from tessera_magics import execute, options
 from tessera_magics.ipython import show

@@ -7,7 +7,7 @@ from typing import Any, Final
 from IPython.core.error import UsageError
 
 import tessera
-from tessera.kernels import Kernel
+from tessera.kernel_class import Kernel
 from tessera.session import session
 from tessera_magics import options
 from tessera_magics.cell import compilation_of

@@ -13,7 +13,7 @@ import tessera
 from tessera import autotune
 from tessera.core.mistakes import BadKernelOption, NotAvailableYet, TuningFailed
 from tessera.core.settings import overridden
-from tessera.kernels import Kernel
+from tessera.kernel_class import Kernel
 from tessera.session import session
 
 SOURCE = """

@@ -13,7 +13,7 @@ from tessera.core.mistakes import BadSetting
 from tessera.core.settings import overridden
 from tessera.core.source import Span
 from tessera.core.targets import Target
-from tessera.kernels import Kernel
+from tessera.kernel_class import Kernel
 from tessera.lowering.service import host_target
 from tessera.lowering.warm import trivial_program
 from tessera.runtime.launch import Launcher

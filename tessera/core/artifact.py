@@ -20,8 +20,20 @@ from tessera.core.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A window on an array for the GPU's bulk tensor copies (TMA): a kernel parameter of 128 bytes, aligned to 64.
+
+    box: elements along each axis of the array, in the array's own order (outermost first)
+    swizzle: 0, 32, 64 or 128: bytes of the rows inside which 16-byte units are permuted in shared memory
+    """
+
+    box: tuple[int, ...]
+    swizzle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
-    """One 8-byte argument.
+    """One argument, of 8 bytes but for "tensor_map".
 
     kind "pointer": address of array parameter `parameter`
          "stride": stride in elements of axis `axis` (only of arrays that are not contiguous)
@@ -32,6 +44,9 @@ class Slot:
          "workspace": address of a zeroed global buffer of `bytes` bytes shared by all groups of one launch
          "scratch": (GPU) address of `Resources.scratch_bytes` for each block of the launch; such a kernel takes any
                     number of blocks, each of which does one group after the other
+         "tensor_map": (GPU) a CUtensorMap of array parameter `parameter`, made by the launcher from `tensor_map`; the
+                    array's innermost stride is 1, its address and other strides are multiples of 16 bytes
+         "profile": address of the launch's profile records, see `core.profile`; 0 where nobody looks
     """
 
     kind: str
@@ -39,6 +54,7 @@ class Slot:
     axis: int = 0
     symbol: str = ""
     bytes: int = 0
+    tensor_map: TensorMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,8 @@ class LaunchRule:
          "ranges": one group a point of the product over `ranges` of ceil(extent / step)
          "single": one group
     On a GPU `lanes_per_group` is the size of a hardware block, whatever the kind.
+    `persistent` (GPU) launches as many blocks as fit the machine at a time, at most the number of groups; each does
+    one group after the other; `cluster` is the number of blocks of a thread block cluster, 1 for none.
     `extents`, `count` and the first of each pair in `ranges` hold numbers or symbol names.  Where `count` is not
     empty, its largest is the number of groups of a call without a grid (kind "groups").
     """
@@ -72,6 +90,8 @@ class LaunchRule:
     lanes_per_group: int = 0
     ranges: tuple[tuple[int | str, int], ...] = ()
     count: tuple[int | str, ...] = ()
+    persistent: bool = False
+    cluster: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Both ends are the same installation of Tessera, and the pipe has no name: nobody
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
@@ -40,6 +41,10 @@ class Abort:
 
 
 Request = Compile | Warm | Sleep | Abort
+
+
+# What the worker sends as soon as it has a request, before it sets to work on it.
+TAKEN: Final = b"taken"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,18 +33,22 @@ from tessera.lowering.protocol import Compile, Reply, Request, Warm
 from tessera.lowering.reports import CrashReport, write_report
 
 _STDERR_BYTES: Final = 8192
-# -P: modules that lie in the user's folder must not shadow what the worker imports.
 _LOOK: Final = 0.2  # seconds between two looks at pending signals
+# -P: modules that lie in the user's folder must not shadow what the worker imports.
 _COMMAND: Final = (sys.executable, "-P", "-m", "tessera.lowering.worker")
 
 
 class WorkerDied(Exception):
-    """The worker ended without a reply; `status` is its exit status (negative: the signal), `stderr` its last words."""
+    """The worker ended without a reply; `status` is its exit status (negative: the signal), `stderr` its last words.
 
-    def __init__(self, status: int, stderr: str) -> None:
+    `idle` says that it had answered before and died before it took the request: the request is not to blame.
+    """
+
+    def __init__(self, status: int, stderr: str, idle: bool) -> None:
         super().__init__(status)
         self.status = status
         self.stderr = stderr
+        self.idle = idle
 
 
 @cache
@@ -61,6 +65,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.closed = False
+        self.answered = False
         ours, theirs = Pipe()
         self.connection: Connection = ours
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `kill`
@@ -78,24 +83,28 @@ class Worker:
     def request(self, request: Request, seconds: float) -> Reply:
         """Send `request` and return the reply; TimeoutError after `seconds`, WorkerDied when the worker ends."""
         started = self.stderr.seek(0, os.SEEK_END)
+        deadline = time.monotonic() + seconds
+        idle = self.answered
         try:
             self.connection.send_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
-            reply = self.connection.recv_bytes() if self._answers(seconds) else None
+            self._receive(deadline)  # the worker has taken the request
+            idle = False
+            reply = self._receive(deadline)
+        except TimeoutError:  # an OSError, too
+            raise
         except (EOFError, OSError):
-            raise self._death(started) from None
-        if reply is None:
-            raise TimeoutError
+            raise self._death(started, idle) from None
+        self.answered = True
         return pickle.loads(reply)  # noqa: S301 - from our own worker
 
-    def _answers(self, seconds: float) -> bool:
-        """Wait for a reply; in short steps, since a signal that comes just before a wait does not wake it."""
-        deadline = time.monotonic() + seconds
+    def _receive(self, deadline: float) -> bytes:
+        """Wait for a message; in short steps, since a signal that comes just before a wait does not wake it."""
         while (left := deadline - time.monotonic()) > 0:
             if self.connection.poll(min(left, _LOOK)):
-                return True
-        return False
+                return self.connection.recv_bytes()
+        raise TimeoutError
 
-    def _death(self, started: int) -> WorkerDied:
+    def _death(self, started: int, idle: bool) -> WorkerDied:
         try:
             status = self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:  # it closed the pipe and lives on
@@ -103,7 +112,7 @@ class Worker:
             status = self.process.wait()
         size = self.stderr.seek(0, os.SEEK_END)
         self.stderr.seek(max(started, size - _STDERR_BYTES))
-        return WorkerDied(status, self.stderr.read().decode(errors="replace"))
+        return WorkerDied(status, self.stderr.read().decode(errors="replace"), idle)
 
     def stop(self) -> None:
         """End the process and what it started (`ptxas`), at once; who waits for its reply gets WorkerDied."""
@@ -169,23 +178,31 @@ class CompileService:
 
     def call(self, request: Request) -> object:
         """Have a worker answer `request` and return its value; see `compile` for what is raised."""
-        with self._lease() as worker:
-            try:
-                reply = worker.request(request, current().compile_timeout)
-            except WorkerDied as death:
-                if worker.closed:
-                    raise CompilerCrash("stopped: the compile service was closed") from None
-                raise _crash(request, _cause(death.status), death.stderr) from None
-            except TimeoutError:
-                raise _timeout(request) from None
-            if reply.peak_bytes > current().worker_bytes:
-                worker.stop()
+        while (reply := self._request(request)) is None:
+            pass  # each round uses up a worker that had died while it was idle
         if reply.outcome == "mistake" and isinstance(reply.value, TesseraError):
             raise reply.value
         if reply.outcome == "failure":
             text = str(reply.value)
             raise _crash(request, text.strip().splitlines()[-1], text)
         return reply.value
+
+    def _request(self, request: Request) -> Reply | None:
+        """Return a worker's reply, or None when the worker had died before it could take the request."""
+        with self._lease() as worker:
+            try:
+                reply = worker.request(request, current().compile_timeout)
+            except WorkerDied as death:
+                if worker.closed:
+                    raise CompilerCrash("stopped: the compile service was closed") from None
+                if death.idle:
+                    return None
+                raise _crash(request, _cause(death.status), death.stderr) from None
+            except TimeoutError:
+                raise _timeout(request) from None
+            if reply.peak_bytes > current().worker_bytes:
+                worker.stop()
+            return reply
 
     def warm(self, target: Target | None = None) -> None:
         """Start a worker in the background and let it practise; does nothing when one is there already."""

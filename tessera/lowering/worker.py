@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tessera.core.errors import TesseraError
-from tessera.lowering.protocol import Abort, Compile, Reply, Request, Sleep, Warm
+from tessera.lowering.protocol import TAKEN, Abort, Compile, Reply, Request, Sleep, Warm
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +41,8 @@ def serve(connection: Connection, limit: float) -> int:
     while True:
         try:
             request: Request = pickle.loads(connection.recv_bytes())  # noqa: S301 - from our own service
-        except (EOFError, ConnectionResetError):
+            connection.send_bytes(TAKEN)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
             return 0
         faulthandler.dump_traceback_later(limit, exit=True)
         reply = pickle.dumps(_answer(request), protocol=pickle.HIGHEST_PROTOCOL)

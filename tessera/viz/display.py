@@ -12,7 +12,7 @@ from tessera.compiled import Compiled, IrText
 from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError, render
 from tessera.core.listing import Listing
-from tessera.kernels import Kernel
+from tessera.kernel_class import Kernel
 from tessera.tuning import Tuning
 from tessera.viz.error_view import error_html
 from tessera.viz.ir_html import ir_html

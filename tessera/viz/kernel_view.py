@@ -6,7 +6,7 @@ from html import escape
 from typing import Final
 
 from tessera.core.program.arguments import Argument, ArrayArgument
-from tessera.kernels import Kernel
+from tessera.kernel_class import Kernel
 
 _KIB: Final = 1024
 _PRE: Final = "white-space:pre;overflow:auto;margin:4px 0;font-size:12px;line-height:1.4"

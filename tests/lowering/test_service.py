@@ -74,18 +74,17 @@ def test_an_abort_is_an_error_and_the_next_request_works(service: CompileService
 
 
 def test_killed_in_the_middle_of_a_compilation(service: CompileService):
-    service.call(Sleep(0))
-    (pid,) = service.process_ids
-    os.kill(pid, signal.SIGSTOP)  # it takes the request and does not answer
+    killed: list[int] = []
 
     def kill():
         wait_for(lambda: service.busy)
-        os.kill(pid, signal.SIGKILL)
+        killed.extend(service.process_ids)
+        os.kill(killed[0], signal.SIGKILL)  # long before it has imported the compiler
 
+    program, target = trivial_program(), host_target()
     killer = later(kill)
-    program = trivial_program()
     with pytest.raises(CompilerCrash) as caught:
-        service.compile(program, host_target())
+        service.compile(program, target)
     killer.join()
     error = caught.value
     assert "ended by SIGKILL while compiling kernel 'warm'" in str(error)
@@ -94,7 +93,7 @@ def test_killed_in_the_middle_of_a_compilation(service: CompileService):
     assert str(report) in error.message
     assert f"--replay {report}" in error.hint
     assert service.compile(program, host_target()).artifact.name == "warm"
-    assert service.process_ids != (pid,)
+    assert service.process_ids != tuple(killed)
 
 
 def test_the_report_can_be_read_and_replayed(service: CompileService):
@@ -169,6 +168,15 @@ def test_an_idle_worker_that_dies_is_replaced(service: CompileService):
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: gone(pid))
     assert service.call(Sleep(0)) is None
+
+
+def test_a_worker_that_dies_between_two_requests_fails_neither(service: CompileService):
+    for _ in range(3):
+        assert service.call(Sleep(0)) is None
+        (pid,) = service.process_ids
+        os.kill(pid, signal.SIGKILL)  # not waited for: the service may still believe that it lives
+        assert service.call(Sleep(0)) is None
+        assert service.process_ids != (pid,)
 
 
 def test_a_worker_that_has_grown_is_replaced(service: CompileService):

@@ -9,7 +9,7 @@ import pytest
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.targets import Target
-from tessera.lowering.protocol import Compile, Reply, Sleep
+from tessera.lowering.protocol import TAKEN, Compile, Reply, Sleep
 from tessera.lowering.warm import trivial_program
 from tessera.lowering.worker import main, serve
 
@@ -21,6 +21,7 @@ def ask(*requests: object) -> list[Reply]:
     replies = []
     for request in requests:
         ours.send_bytes(pickle.dumps(request))
+        assert ours.recv_bytes() == TAKEN
         replies.append(pickle.loads(ours.recv_bytes()))
     ours.close()
     thread.join()

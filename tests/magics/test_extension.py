@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import tessera_magics
 from tessera.core.errors import TesseraError
-from tessera.kernels import Kernel
+from tessera.kernel_class import Kernel
 
 MARKS = """
 import sys, tessera_magics

@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import tessera
 from tessera.compiled import Compiled
-from tessera.kernels import Kernel
+from tessera.kernel_class import Kernel
 
 SCALE = """
 @kernel

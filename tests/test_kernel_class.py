@@ -27,8 +27,8 @@ from tessera.core.mistakes import (
     UnknownLevel,
 )
 from tessera.core.settings import overridden
+from tessera.kernel_class import Kernel, decorate
 from tessera.kernel_options import Options, read_options
-from tessera.kernels import Kernel, decorate
 from tessera.runtime.grid import Grid
 
 N = 300
