@@ -9,7 +9,7 @@ from tessera.core.dtypes import boolean, f32, from_numpy, i64
 from tessera.core.mistakes import ArgumentType, NotAnArray
 from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
 from tessera.core.source import Span
-from tessera.runtime.arrays import AnyArray, as_array, is_array
+from tessera.runtime.arrays import AnyArray, as_array, is_array, rows_aligned
 from tessera.runtime.device_arrays import device_view, is_on_device
 
 
@@ -40,9 +40,10 @@ def _class(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 << max(0, extent - 1).bit_length() for extent in shape)
 
 
-def describe_arguments(values: tuple[object, ...], names: tuple[str, ...], spans: tuple[Span, ...]) -> Described:
+def describe_arguments(values: tuple[object, ...], names: tuple[str, ...], spans: tuple[Span, ...], *, aligned: bool = False) -> Described:
     """Describe `values`, the arguments for the parameters `names` that stand at `spans`.
 
+    With `aligned`, arrays are told apart by it (see `Array`).
     Arrays may lie on any device: whether the kernel's own is one of them, its launcher says.
     Raises NotAnArray, ArgumentType for what no kernel can take.
     """
@@ -50,10 +51,10 @@ def describe_arguments(values: tuple[object, ...], names: tuple[str, ...], spans
     key: list[object] = []
     types: list[type] = []
     for value, name, span in zip(values, names, spans, strict=True):
-        argument = _array(value, name, span) if is_array(value) else _scalar(value, name, span)
+        argument = _array(value, name, span, aligned=aligned) if is_array(value) else _scalar(value, name, span)
         arguments.append(argument)
         if isinstance(argument, ArrayArgument):
-            key.append((argument.dtype.name, len(argument.shape), argument.contiguous))
+            key.append((argument.dtype.name, len(argument.shape), argument.contiguous, argument.aligned))
             types.append(object)
         else:
             key.append(type(value))
@@ -68,13 +69,13 @@ def plain(value: object) -> object:
     return cast("object", value)
 
 
-def _array(value: object, name: str, span: Span) -> ArrayArgument:
+def _array(value: object, name: str, span: Span, *, aligned: bool) -> ArrayArgument:
     array = device_view(value, name, span) if is_on_device(value) else as_array(value, name, span=span)
     dtype = from_numpy(array.dtype)
     if dtype is None:
         raise ArgumentType(f"{name} holds {array.dtype}, which Tessera has no type for", span,
                            "convert it, e.g. to float32")  # fmt: skip
-    return ArrayArgument(dtype, array.shape, bool(array.flags.c_contiguous))
+    return ArrayArgument(dtype, array.shape, bool(array.flags.c_contiguous), aligned and rows_aligned(array))
 
 
 def _scalar(value: object, name: str, span: Span) -> ScalarArgument:

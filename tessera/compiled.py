@@ -11,8 +11,10 @@ from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.listing import LEVELS, Listing
 from tessera.core.mistakes import UnknownLevel
 from tessera.core.program.program import Program
+from tessera.core.resources import ResourceReport
 from tessera.core.targets import Target
 from tessera.lowering.cache import Entry
+from tessera.lowering.target.cuda.report import resource_report
 
 Observe = Callable[["Compiled"], Entry]
 """Compiles again and records every level; asked only when somebody looks."""
@@ -109,6 +111,10 @@ class Compiled:
     def ir(self, level: str = "tile", stage: str = "") -> IrText:
         """Return one level as text; see `listing`."""
         return IrText(self.listing(level, stage))
+
+    def resources(self) -> ResourceReport:
+        """Return what the kernel uses: registers, spills, shared memory, occupancy, instructions.  Needs no GPU."""
+        return resource_report(self.artifact)
 
     def __repr__(self) -> str:
         return f"<compiled {self.name} for {self.target.name}: {', '.join(_signature(self.artifact))}>"

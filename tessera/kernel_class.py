@@ -124,7 +124,7 @@ class Kernel:
         if not arguments and not keywords:
             program = self._known_program()
         else:
-            described = self.described(self._ordered(arguments, keywords))
+            described = self.described(self._ordered(arguments, keywords), wanted)
             program, _ = self._specialise(described)
         return self._session.compile(program, wanted)
 
@@ -153,16 +153,28 @@ class Kernel:
         """Launch on a stream: not available yet."""
         raise NotAvailableYet(f"streams are not available yet, got {stream!r}", hint="launch without .on(...)")
 
-    def described(self, values: tuple[Any, ...]) -> Described:
-        """Return the types and shapes of `values`, one a parameter.  Raises NotAnArray and the like."""
+    def described(self, values: tuple[Any, ...], target: Target | None = None) -> Described:
+        """Return the types and shapes of `values`, one a parameter, as `target` (None: the kernel's own) tells them
+        apart.  Raises NotAnArray and the like.
+        """
+        aligned = (target or self._target()).name == "cuda"
         try:
-            return describe_arguments(values, self._names, self._spans())
+            return describe_arguments(values, self._names, self._spans(), aligned=aligned)
         except TesseraError as error:
             raise error.with_source(self.source.source) from None
 
     def stop_compiling(self) -> None:
         """End the compilations that run in other threads: the search for a configuration was interrupted."""
         self._session.close()
+
+    @property
+    def target_name(self) -> str:
+        """What calls run on: "cpu", "interpret", "cuda" ..."""
+        return self._target().name
+
+    def program(self, values: tuple[Any, ...]) -> Program:
+        """Return the program that is compiled for arguments like `values`, one a parameter; raises its mistakes."""
+        return self._specialise(self.described(values))[0]
 
     @property
     def compiles(self) -> bool:

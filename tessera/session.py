@@ -25,7 +25,7 @@ from tessera.lowering.service import CompileService, host_target
 from tessera.runtime.cpu import prepare
 
 _REMEMBERED: Final = 256
-_DEFAULT_CUDA: Final = "sm_90a"
+_DEFAULT_ARCHITECTURES: Final = {"cuda": "sm_90a", "cuda_tile": "sm_90"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,17 @@ def _preload() -> None:
 
 
 def resolve_target(name: str) -> Target:
-    """Return the target that a user calls "cpu", "interpret", "cuda" or "cuda:sm_90a".  Raises BadSetting."""
+    """Return the target that a user calls "cpu", "interpret", "cuda", "cuda:sm_90a" or "cuda_tile:sm_90".
+
+    Raises BadSetting.
+    """
     kind, _, arch = name.partition(":")
-    if kind not in TARGETS or (arch and kind != "cuda"):
-        hint = "choose cpu, interpret, cuda, or cuda:sm_90a and the like"
+    if kind not in TARGETS or (arch and kind not in _DEFAULT_ARCHITECTURES):
+        hint = "choose cpu, interpret, cuda, cuda_tile, or cuda:sm_90a and the like"
         raise BadSetting(f"there is no target {name!r}", hint=hint)
     if kind == "cpu":
         return host_target()
-    return Target(kind, arch or _DEFAULT_CUDA) if kind == "cuda" else Target(kind, "")
+    return Target(kind, arch or _DEFAULT_ARCHITECTURES.get(kind, ""))
 
 
 @cache

@@ -52,6 +52,7 @@ COVERED_BY: Final = {
     "tessera/frontend/statements.py": _BUILD,
     "tessera/frontend/surface.py": "tests/frontend/test_read.py",
     "tessera/frontend/tile_operations.py": _BUILD,
+    "tessera/kernels/tiles": "tests/kernels",
     "tessera/lowering/target/cpu": "tests/lowering/target/cpu",
     "tessera/lowering/target/cuda": "tests/lowering/target/cuda",
     "tessera/lowering/target/functions": "tests/lowering/target/test_vector_math.py",

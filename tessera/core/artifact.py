@@ -11,6 +11,7 @@ which runs groups [first_group, past_last_group) and returns 0, or 1 when it saw
 kernel parameter.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -77,7 +78,8 @@ class LaunchRule:
                    `lanes_per_group` lanes, each of which is one unit of work
          "ranges": one group a point of the product over `ranges` of ceil(extent / step)
          "single": one group
-    On a GPU `lanes_per_group` is the size of a hardware block, whatever the kind.
+    On a GPU `lanes_per_group` are the lanes of a hardware block, whatever the kind; where `elements` is not 1, each
+    thread of it runs that many of them, so that the block has `threads` threads.
     `persistent` (GPU) launches as many blocks as fit the machine at a time, at most the number of groups; each does
     one group after the other; `cluster` is the number of blocks of a thread block cluster, 1 for none.
     `extents`, `count` and the first of each pair in `ranges` hold numbers or symbol names.  Where `count` is not
@@ -92,16 +94,29 @@ class LaunchRule:
     count: tuple[int | str, ...] = ()
     persistent: bool = False
     cluster: int = 1
+    elements: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a hardware block."""
+        return (self.lanes_per_group or math.prod(self.group)) // self.elements
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one group (CPU: one thread) needs; GPU fields are None elsewhere.  Bytes, and registers a lane."""
+    """What one group (CPU: one thread) needs; GPU fields are None elsewhere.  Bytes, and registers a lane.
+
+    spill_bytes: stored and loaded where a lane's registers do not suffice; stack_bytes: of a lane
+    barriers: hardware barriers of a group; notes: what the assembler has to say, such as a request it ignored
+    """
 
     scratch_bytes: int = 0
     shared_bytes: int = 0
     registers: int | None = None
     spill_bytes: int | None = None
+    stack_bytes: int | None = None
+    barriers: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

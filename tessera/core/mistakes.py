@@ -510,3 +510,58 @@ class TuningFailed(TesseraError):
 
     code = "TSR-E420"
     title = "nothing to choose from"
+
+
+class OperandMismatch(TesseraError):
+    """Arrays given to a kernel of the library that do not fit it, or each other.
+
+    Example: `gemm(a, b)` with 64 columns in `a` and 32 rows in `b`.
+    """
+
+    code = "TSR-E430"
+    title = "operands do not fit"
+
+
+class ContextLost(CudaFailure):
+    """A kernel faulted on the GPU, and with it went the process's CUDA context.
+
+    Example: a kernel of another library that wrote past its array; every launch after it says so too.
+    """
+
+    code = "TSR-E710"
+    title = "a kernel faulted, the CUDA context is lost"
+
+
+class UnfitForBulkCopy(TesseraError):
+    """An array that the GPU's bulk copies (TMA) cannot read.  Example: `k(a[:, 1:])`, whose address is no multiple of 16."""
+
+    code = "TSR-E711"
+    title = "array does not fit bulk copies"
+
+
+class BadStream(TesseraError):
+    """Something that is no stream, or a weight that is none.  Example: `k.on("fast")(x)`, `stream.new(weight=0)`."""
+
+    code = "TSR-E712"
+    title = "not a stream"
+
+
+class BadTransfer(TesseraError):
+    """A copy between arrays that differ.  Example: `stream.memcpy_async(dst=y, src=x)` of 100 and 90 elements."""
+
+    code = "TSR-E713"
+    title = "copy does not fit"
+
+
+class BadCapture(TesseraError):
+    """A graph that cannot be captured or launched.  Example: `stream.synchronize()` inside `graph.capture()`."""
+
+    code = "TSR-E714"
+    title = "cannot be part of a graph"
+
+
+class NotOnCudaTile(TesseraError):
+    """What CUDA Tile IR has no words for.  Example: `tile.linear_id()` in a kernel compiled for `cuda_tile`."""
+
+    code = "TSR-E708"
+    title = "cannot be a CUDA Tile kernel"

@@ -18,7 +18,7 @@ from tessera.core.mistakes import BadSetting
 
 _PREFIX: Final = "TESSERA_"
 _MOST_WORKERS: Final = 4  # each takes 200 MB
-TARGETS: Final = ("cpu", "interpret", "cuda")
+TARGETS: Final = ("cpu", "interpret", "cuda", "cuda_tile")
 
 
 def _cache_dir() -> Path:
@@ -40,7 +40,8 @@ class Settings:
     cache_bytes: size at which the least recently used compiled kernels go (`TESSERA_CACHE_BYTES`)
     cache: whether the disk cache is used at all (`TESSERA_CACHE`, 0 or 1)
     threads: threads that run the groups of a CPU launch (`TESSERA_THREADS`)
-    target: what kernels are compiled for unless they say otherwise: "cpu", "interpret" or "cuda" (`TESSERA_TARGET`)
+    target: what kernels are compiled for unless they say otherwise: "cpu", "interpret", "cuda" or "cuda_tile"
+        (`TESSERA_TARGET`)
     compile_timeout: seconds after which a compilation is given up (`TESSERA_COMPILE_TIMEOUT`)
     workers: compiler processes at most; a second one starts only when the first is busy (`TESSERA_WORKERS`)
     worker_bytes: memory at which a compiler process is replaced after its reply (`TESSERA_WORKER_BYTES`)

@@ -131,7 +131,7 @@ def array_type(
             extents.append(symbol)
         else:
             extents.append(_extent(declared.extents[axis], position, axis, symbols, lookup, span))
-    return Array(argument.dtype, tuple(extents), argument.contiguous)
+    return Array(argument.dtype, tuple(extents), argument.contiguous, argument.aligned)
 
 
 def _extent(

@@ -162,7 +162,7 @@ class _Build:
                 node.arg, position, declared, argument, self.symbols, self._lookup, self.context.span, span
             )
             fixed = tuple(self.knowledge.static.get(e, e) if isinstance(e, str) else e for e in kind.shape)
-            value = Value(Array(kind.dtype, fixed, kind.contiguous), node.arg, span)
+            value = Value(Array(kind.dtype, fixed, kind.contiguous, kind.aligned), node.arg, span)
         else:
             value = Value(scalar_type(node.arg, declared, argument, span), node.arg, span)
         self.context.scope[node.arg] = self.context.parameters[node.arg] = value

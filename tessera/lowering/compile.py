@@ -82,6 +82,8 @@ def _generate(module: Any, program: Program, target: Target, observe: bool) -> T
     """The target's own part; a target that is not used is never imported."""
     if target.name == "cpu":
         from tessera.lowering.target.cpu.generate import generate  # noqa: PLC0415
+    elif target.name == "cuda_tile":
+        from tessera.lowering.target.cuda_tile.generate import generate  # noqa: PLC0415
     else:
         from tessera.lowering.target.cuda.generate import generate  # noqa: PLC0415
     return generate(module, program, target, observe)

@@ -15,8 +15,10 @@ from tessera.core.program.program import Attribute, Block, Op, Program, Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile, Type
 from tessera.core.source import Span
 from tessera.core.targets import Target
+from tessera.lowering.target.cuda.toolchain import version
 
-_CUDA_TOOLS: Final = ("nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm")
+_TOOLS: Final = {"cuda": ("ptxas", "nvdisasm"), "cuda_tile": ("tileiras", "nvdisasm")}
+_PACKAGES: Final = {"cuda_tile": ("cuda-tile",)}
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
@@ -35,13 +37,15 @@ def toolchain(target: str) -> Mapping[str, str]:
     """Return the version of everything that decides what comes out: our own compiler's text, MLIR, LLVM, ptxas."""
     from importlib import metadata  # noqa: PLC0415 - costs 30 ms, needed once a process
 
-    names = ("torch-mlir", "llvmlite", *(_CUDA_TOOLS if target == "cuda" else ()))
     versions = {"tessera": _fingerprint()}
-    for name in names:
+    for name in ("torch-mlir", "llvmlite", *_PACKAGES.get(target, ())):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = "absent"
+    # Asked of the programs themselves: a toolkit on PATH is no package, and without ptxas the code is PTX.
+    for name in _TOOLS.get(target, ()):
+        versions[name] = version(name) or "absent"
     return versions
 
 
@@ -109,7 +113,7 @@ def _type(kind: Type) -> tuple[object, ...]:
         case Tile():
             return ("tile", kind.dtype.name, kind.shape)
         case Array():
-            return ("array", kind.dtype.name, kind.shape, kind.contiguous)
+            return ("array", kind.dtype.name, kind.shape, kind.contiguous, kind.aligned)
         case Shared():
             return ("shared", kind.dtype.name, kind.shape, kind.swizzle)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
-from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot
+from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot, TensorMap
 from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.dtypes import BY_NAME, DType
 from tessera.core.listing import Line, Listing
@@ -20,7 +20,8 @@ from tessera.core.source import Source, Span
 from tessera.core.targets import Target
 
 _CLASSES: Final[dict[str, type]] = {
-    kind.__name__: kind for kind in (Artifact, Binding, LaunchRule, Resources, Slot, Array, Scalar, Target, PassRecord)
+    kind.__name__: kind
+    for kind in (Artifact, Binding, LaunchRule, Resources, Slot, TensorMap, Array, Scalar, Target, PassRecord)
 }
 
 

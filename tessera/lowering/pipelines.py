@@ -30,5 +30,7 @@ PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {
     "cpu": (*_COMMON, PlaceValues()),
     # A GPU keeps tiles in registers or shared memory; its own lowering decides.
     "cuda": _COMMON,
+    # So does CUDA Tile's compiler.
+    "cuda_tile": _COMMON,
 }
 """By `Target.name`."""

@@ -14,6 +14,7 @@ from tessera.core.dtypes import bf16
 from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime.dlpack import DLTensor
+from tessera.runtime.pointers import address
 
 AnyArray = NDArray[Any]
 
@@ -139,3 +140,11 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
+
+
+def rows_aligned(array: AnyArray) -> bool:
+    """Whether every row begins and ends at a multiple of 16 bytes, see `tessera.core.program.types.Array`."""
+    size, strides, shape = array.itemsize, array.strides, array.shape
+    if not shape or strides[-1] != size or address(array) % 16 or shape[-1] * size % 16:
+        return False
+    return all(stride % 16 == 0 for stride in strides[:-1])

@@ -23,7 +23,7 @@ from tessera.core.mistakes import (
 )
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Note
-from tessera.runtime.arrays import AnyArray, as_array
+from tessera.runtime.arrays import AnyArray, as_array, rows_aligned
 from tessera.runtime.pointers import address
 
 Number = int | float | bool
@@ -39,6 +39,7 @@ class _Spec:
     rank: int
     contiguous: bool
     layout: bool | None  # whether an array must be contiguous (True), must not (False), or may be either
+    aligned: bool  # see `tessera.core.program.types.Array`
     mutable: bool
     fixed: tuple[tuple[int, int], ...]  # (axis, extent)
     scalar: type
@@ -182,6 +183,8 @@ class Binder:
         if kind.contiguous and not array.flags.c_contiguous:
             hint = f"pass np.ascontiguousarray({name})"
             raise self._error(ArgumentType(f"{name} has gaps or another order; it must be C-contiguous", span, hint))
+        if kind.aligned and not rows_aligned(array):
+            raise self._error(ArgumentType(f"{name} must have rows that begin and end at multiples of 16 bytes", span))
         for axis, extent in enumerate(kind.shape):
             if isinstance(extent, int) and array.shape[axis] != extent:
                 message = f"{name} has {array.shape[axis]} elements along axis {axis}, this kernel is for {extent}"
@@ -302,13 +305,15 @@ def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:
         rank = len(kind.shape)
         layout = True if kind.contiguous else None if scalar is None else False
         mutable = binding.mutable
-        return _Spec(True, kind.dtype.numpy, rank, kind.contiguous, layout, mutable, fixed, object, None, False, base)
+        return _Spec(
+            True, kind.dtype.numpy, rank, kind.contiguous, layout, kind.aligned, mutable, fixed, object, None, False, base
+        )  # fmt: skip
     dtype = kind.dtype
     usual = {"float": float, "bool": bool}.get(dtype.kind, int)
     # Floats have no limits here: one that is too large fails when it is packed.
     info = np.iinfo(dtype.numpy) if dtype.is_integer else None
     limits = (int(info.min), int(info.max)) if info is not None else None
-    return _Spec(False, dtype, 0, False, None, False, (), scalar or usual, limits, dtype == bf16, base)
+    return _Spec(False, dtype, 0, False, None, False, False, (), scalar or usual, limits, dtype == bf16, base)
 
 
 def _size(binding: Binding) -> int:
@@ -340,6 +345,7 @@ def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
         or (spec.layout is not None and flags.c_contiguous is not spec.layout)
         or (spec.mutable and not flags.writeable)
         or not flags.aligned
+        or (spec.aligned and not rows_aligned(value))
     ):
         return False
     for axis, extent in spec.fixed:

@@ -1,155 +1,80 @@
 """Launch a CUDA artifact: bind device arrays, pack the slots, launch, wait.
 
 Arrays come in as whatever speaks `__cuda_array_interface__` or DLPack (cupy, torch, jax, numba) and are used where they
-lie.  NumPy arrays are accepted too: they are copied to the GPU before the launch, and those the kernel may write are
-copied back after it, so such a launch waits for its end.
+lie, which decides the device.  NumPy arrays are accepted too: they are copied to the GPU before the launch, and those
+the kernel may write are copied back after it, so such a launch waits for its end.
 
-cuda-bindings is needed only here, and loaded by the first launcher.
+The first call of a kind binds its arguments in full and leaves a `PreparedLaunch`, which serves the calls after it.
 """
 
 import ctypes
-import functools
-import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
 from tessera.core.artifact import Artifact
-from tessera.core.mistakes import CudaFailure, NotAnArray, ReadOnlyArray, ScalarRange
+from tessera.core.mistakes import CudaFailure, NotAnArray, ReadOnlyArray, ScalarRange, WrongDevice
 from tessera.core.program.types import Array
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.bind import Binder
 from tessera.runtime.device_arrays import device_view, is_on_device, standing_for
-from tessera.runtime.grid import Grid, GridRule
+from tessera.runtime.driver import Launched, driver, launch_config
+from tessera.runtime.grid import Grid, GridRule, Shape
+from tessera.runtime.parameters import ParameterBlock, ParameterLayout
+from tessera.runtime.pointers import address
+from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.slots import SlotPlan
+from tessera.runtime.tensor_maps import TensorMaps
 
+
+class HasHandle(Protocol):
+    """A stream that has a CUDA stream on each device."""
+
+    def handle(self, device: int) -> int:
+        """The CUDA stream's address."""
+        ...
+
+
+StreamLike = int | HasHandle
 _LARGEST_GRID: Final = (1 << 31) - 1
-_SLOT: Final = 8
+_KEPT: Final = 8
+"""Kinds of calls a thread keeps ready: extents, grids."""
+_THREADS: Final = 64
 # Compute capability to the newest of our architectures whose machine code runs there.
 _ARCHITECTURES: Final = {
     (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_89", (9, 0): "sm_90a", (10, 0): "sm_100a",
 }  # fmt: skip
 
 
-class Driver:
-    """The calls of the CUDA driver that a launch is made of; every failure is a CudaFailure.
-
-    Works in the context that is current in the calling thread, or else in the primary context of device 0, which is
-    the one that cupy and torch use.
-    """
-
-    def __init__(self) -> None:
-        try:
-            from cuda.bindings import driver  # noqa: PLC0415  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
-        except ImportError as error:
-            message = "cuda-bindings is not installed"
-            raise CudaFailure(message, hint="pip install cuda-bindings") from error
-        self._api: Any = driver
-        self._call("cuInit", 0)
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        """Call a driver function: its only result, a tuple of several, or None."""
-        status, *results = getattr(self._api, name)(*arguments)
-        if status != self._api.CUresult.CUDA_SUCCESS:
-            _, text = self._api.cuGetErrorString(status)
-            words = text.decode() if isinstance(text, bytes) else str(text)
-            message = f"{name}: {getattr(status, 'name', status)}: {words}"
-            raise CudaFailure(message)
-        return results[0] if len(results) == 1 else tuple(results) or None
-
-    def enter(self) -> None:
-        """Make sure that a context is current in this thread."""
-        if not int(self._call("cuCtxGetCurrent")):
-            self._call("cuCtxSetCurrent", self._call("cuDevicePrimaryCtxRetain", self._call("cuDeviceGet", 0)))
-
-    def capability(self) -> tuple[int, int]:
-        """The compute capability of the current device."""
-        names = self._api.CUdevice_attribute
-        major = self.attribute(names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
-        return major, self.attribute(names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-
-    def attribute(self, name: Any) -> int:
-        """One attribute of the current device."""
-        return int(self._call("cuDeviceGetAttribute", name, self._call("cuCtxGetDevice")))
-
-    def processors(self) -> int:
-        """Multiprocessors of the current device."""
-        return self.attribute(self._api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-
-    def load(self, code: bytes, entry: str) -> tuple[Any, Any]:
-        """Load a cubin or PTX: (module, function)."""
-        module = self._call("cuModuleLoadData", code)
-        return module, self._call("cuModuleGetFunction", module, entry.encode())
-
-    def allow_shared(self, function: Any, size: int) -> int:
-        """Let `function` use `size` bytes of shared memory; give the part to be asked for at launch."""
-        names = self._api.CUfunction_attribute
-        static = int(self._call("cuFuncGetAttribute", names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
-        dynamic = max(0, size - static)
-        if dynamic:
-            name = names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._call("cuFuncSetAttribute", function, name, dynamic)
-        return dynamic
-
-    def resident(self, function: Any, lanes: int, shared: int) -> int:
-        """How many blocks the current device runs at a time."""
-        name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
-        return max(1, int(self._call(name, function, lanes, shared))) * self.processors()
-
-    def launch(self, function: Any, size: tuple[int, int, int], stream: int, parameters: int) -> None:
-        """Start `size` = (blocks, lanes of a block, bytes of dynamic shared memory)."""
-        blocks, lanes, shared = size
-        self._call("cuLaunchKernel", function, blocks, 1, 1, lanes, 1, 1, shared, stream, parameters, 0)
-
-    def allocate(self, size: int, stream: int) -> int:
-        """Address of `size` bytes, in the order of the stream."""
-        return int(self._call("cuMemAllocAsync", size, stream))
-
-    def free(self, address: int, stream: int) -> None:
-        """Give memory back once what the stream holds so far is done."""
-        self._call("cuMemFreeAsync", address, stream)
-
-    def upload(self, address: int, array: AnyArray, stream: int) -> None:
-        """Copy a contiguous host array to the device."""
-        self._call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, stream)
-
-    def download(self, array: AnyArray, address: int, stream: int) -> None:
-        """Copy device memory into a contiguous host array."""
-        self._call("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, stream)
-
-    def wait(self, stream: int) -> None:
-        """Wait until the stream is empty; a fault of a kernel before it is reported here."""
-        self._call("cuStreamSynchronize", stream)
-
-
-@functools.cache
-def driver() -> Driver:
-    """The driver, loaded once.
-
-    Raises:
-        CudaFailure: cuda-bindings is missing, or there is no GPU or no driver.
-    """
-    return Driver()
-
-
-def device_architecture() -> str:
-    """The architecture to compile for so that the code runs on the current device: "sm_90a".
+def device_architecture(device: int | None = None) -> str:
+    """The architecture to compile for so that the code runs on a device (None: the current one): "sm_90a".
 
     Raises:
         CudaFailure: no GPU, or one that none of our architectures fits.
     """
     api = driver()
     api.enter()
-    capability = api.capability()
+    capability = api.capability(api.device() if device is None else device)
     found = _ARCHITECTURES.get(capability)
     if found is None:
         message = f"no code of ours runs on a GPU of compute capability {capability[0]}.{capability[1]}"
         raise CudaFailure(message, hint=f"use one of {sorted(set(_ARCHITECTURES.values()))}")
     return found
+
+
+def device_of_arrays(values: Sequence[object]) -> int | None:
+    """The device of the first array that is on a GPU; None where none is."""
+    for value in values:
+        if is_on_device(value):
+            view = device_view(value, "argument")
+            if view.size:
+                return driver().device_of(address(view))
+    return None
 
 
 def synchronize(stream: int = 0) -> None:
@@ -159,8 +84,23 @@ def synchronize(stream: int = 0) -> None:
     api.wait(stream)
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The code in one context.
+
+    shared: bytes of dynamic shared memory to ask for; resident: blocks that run at a time
+    """
+
+    context: int
+    device: int
+    module: Any
+    function: int
+    shared: int
+    resident: int
+
+
 class CudaLauncher:
-    """One CUDA artifact, loaded and ready.
+    """One CUDA artifact, loaded in each context it is launched in.  May be used from several threads.
 
     `scalars`: see `Binder`.  Raises CudaFailure when the driver refuses the code.
     """
@@ -171,36 +111,129 @@ class CudaLauncher:
         self._driver.enter()
         self._binder = Binder(artifact, scalars)
         self._grid = GridRule(artifact, self._binder.symbol)
-        kinds = [slot.kind for slot in artifact.slots]
-        self._offsets = range(0, _SLOT * len(kinds), _SLOT)
-        self._slots_type = ctypes.c_char * (_SLOT * len(kinds))
-        self._addresses_type = ctypes.c_void_p * len(kinds)
-        self._scratch_place = kinds.index("scratch") * _SLOT if "scratch" in kinds else None
-        plain = replace(artifact, slots=tuple(slot for slot in artifact.slots if slot.kind != "scratch"))
-        self._slots = SlotPlan(plain, self._binder)
-        self._module, self._function = self._driver.load(artifact.code, artifact.entry)
-        self._shared = self._driver.allow_shared(self._function, artifact.resources.shared_bytes)
-        self._lanes = artifact.launch.lanes_per_group or math.prod(artifact.launch.group)
+        self._layout = ParameterLayout(artifact)
+        self._slots = SlotPlan(self._layout.packed, self._binder)
+        self._maps = TensorMaps(artifact, self._driver)
+        self._rule = artifact.launch
+        self._threads = self._rule.threads
+        self._kernel = Launched(artifact.name, artifact.span, artifact.source)
+        self._loaded: dict[int, _Loaded] = {}
+        self._prepared: dict[int, list[PreparedLaunch]] = {}
+        self._load()
 
-    def __call__(self, *arguments: object, grid: Grid | None = None, stream: int = 0) -> None:
-        """Launch on `stream` (a CUstream's address, 0 for the default one); arrays may be on the device or in NumPy.
+    def __call__(self, *arguments: object, grid: Grid | None = None, stream: StreamLike = 0, profile: int = 0) -> None:
+        """Launch on `stream` (a CUstream's address, 0 for the default one, or a `Stream`).
 
+        Arrays may be on the device or in NumPy.
+        `profile` is the address, on the device, of memory for the launch's profile records; 0: nobody looks.
         Returns at once when all arrays are on the device; `synchronize` then waits.  Raises the TesseraError of
         whatever is wrong with the arguments before anything runs, and CudaFailure for what the driver refuses.
         """
+        if profile or not self.run(arguments, grid, stream):
+            self._driver.enter()
+            device = self._device(arguments)
+            with self._driver.inside(device):
+                handle = stream if isinstance(stream, int) else stream.handle(device)
+                self._launch_in_full(arguments, grid, handle, profile)
+
+    def run(self, arguments: Sequence[Any], grid: Grid | None = None, stream: StreamLike = 0) -> bool:
+        """Launch when `arguments` are like those of an earlier call; False, having started nothing, otherwise."""
+        prepared = self._prepared.get(get_ident())
+        if prepared is None:
+            return False
+        for index, candidate in enumerate(prepared):
+            handle = stream if isinstance(stream, int) else stream.handle(candidate.device)
+            if candidate.launch(arguments, grid, handle):
+                if index:
+                    prepared.insert(0, prepared.pop(index))
+                return True
+        return False
+
+    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> PreparedLaunch | None:
+        """A launch that can be begun later, and again and again; None where it has no groups.
+
+        Raises WrongDevice for arrays that are not on the device: their copies could not be repeated.
+        """
         self._driver.enter()
+        for value, binding in zip(arguments, self.artifact.bindings, strict=False):
+            if isinstance(binding.type, Array) and not is_on_device(value):
+                message = f"{binding.name} is not in the memory of a GPU, and this launch cannot wait for its copy"
+                raise WrongDevice(message, binding.span, f"pass cupy.asarray({binding.name})")
+        with self._driver.inside(self._device(arguments)):
+            return self._prepare(self._place(arguments, {}, 0), grid, 0, 0)
+
+    def groups(self, arguments: Sequence[Any], grid: Grid | None = None) -> int:
+        """How many groups a launch on `arguments` has.  Raises the TesseraError they make."""
+        bindings = zip(arguments, self.artifact.bindings, strict=False)
+        values = [device_view(v, b.name, b.span) if is_on_device(v) else v for v, b in bindings]
+        facts = self._binder.facts(self._binder.check(values))
+        return 0 if facts is None else self._grid.shape(facts, grid).units
+
+    def on_device(self, arguments: Sequence[Any]) -> bool:
+        """Whether every array lies in the memory of a GPU."""
+        pairs = zip(arguments, self.artifact.bindings, strict=False)
+        return all(is_on_device(value) for value, binding in pairs if isinstance(binding.type, Array))
+
+    def device(self, arguments: Sequence[Any]) -> int:
+        """The number of the GPU that a launch on `arguments` runs on.  Raises WrongDevice where they are on several."""
+        self._driver.enter()
+        return self._device(arguments)
+
+    def _launch_in_full(self, arguments: Sequence[object], grid: Grid | None, stream: int, profile: int) -> None:
         staged: dict[int, _Staged] = {}
         try:
-            values = self._place(arguments, staged, stream)
-            self._launch(values, grid, stream)
+            views = self._place(arguments, staged, stream)
+            made = self._prepare(views, grid, stream, profile)
+            if made is not None:
+                made.begin()
+                if not staged and not profile and made.remember(arguments, views, self.artifact):
+                    self._keep(made)
             if staged:
                 for copy in staged.values():
                     if copy.written:
                         self._driver.download(copy.host, copy.address, stream)
                 self._driver.wait(stream)
         finally:
-            for copy in staged.values():
-                self._driver.free(copy.address, stream)
+            if self._driver.lost is None:
+                for copy in staged.values():
+                    self._driver.free(copy.address, stream)
+
+    def _keep(self, made: PreparedLaunch) -> None:
+        if len(self._prepared) > _THREADS:  # of threads that have ended, most of them
+            self._prepared.clear()
+        prepared = self._prepared.setdefault(get_ident(), [])
+        prepared.insert(0, made)
+        del prepared[_KEPT:]
+
+    def _device(self, arguments: Sequence[object]) -> int:
+        """The device all arrays lie on; the current one where none lies on any."""
+        found: dict[int, str] = {}
+        for value, binding in zip(arguments, self.artifact.bindings, strict=False):
+            if isinstance(binding.type, Array) and is_on_device(value):
+                view = device_view(value, binding.name, binding.span)
+                if view.size:
+                    found.setdefault(self._driver.device_of(address(view)), binding.name)
+        if len(found) > 1:
+            where = ", ".join(f"{name} is on cuda:{device}" for device, name in found.items())
+            message = f"the arrays of one launch lie on several GPUs: {where}"
+            hint = "copy them to one device first"
+            raise WrongDevice(message, self.artifact.span, hint).with_source(self.artifact.source)
+        return next(iter(found), self._driver.device())
+
+    def _load(self) -> _Loaded:
+        """The code in the current context."""
+        context = self._driver.context()
+        found = self._loaded.get(context)
+        if found is None:
+            module, function = self._driver.load(self.artifact.code, self.artifact.entry)
+            shared = self._driver.allow_shared(function, self.artifact.resources.shared_bytes)
+            bounded = self._rule.persistent or self._layout.of_kind("scratch")
+            cluster = self._rule.cluster
+            resident = self._driver.resident(function, self._threads, shared, cluster) if bounded else 0
+            device = self._driver.device()
+            self._driver.used.add(device)
+            found = self._loaded[context] = _Loaded(context, device, module, function, shared, resident)
+        return found
 
     def _place(self, arguments: Sequence[object], staged: dict[int, "_Staged"], stream: int) -> list[object]:
         """Every array as a view of device memory; NumPy arrays are copied there and noted in `staged`."""
@@ -223,38 +256,59 @@ class CudaLauncher:
                 values.append(standing_for(copy.address, host.shape, host.dtype, None))
         return values
 
-    def _launch(self, values: list[object], grid: Grid | None, stream: int) -> None:
+    def _prepare(self, values: Sequence[object], grid: Grid | None, stream: int, profile: int) -> PreparedLaunch | None:
+        """Bind `values` in full and write every parameter; None for a launch without groups."""
         facts = self._binder.facts(values)
         if facts is None:
-            facts = self._binder.facts(self._binder.check(values))
+            values = self._binder.check(values)
+            facts = self._binder.facts(values)
         if facts is None:
             message = f"{self.artifact.name}: checked arguments were not accepted"
             raise AssertionError(message)
         shape = self._grid.shape(facts, grid)
         if shape.units == 0:
-            return
-        if shape.units > _LARGEST_GRID:
-            message = f"{shape.units} groups; a launch has {_LARGEST_GRID} at most"
-            raise CudaFailure(message, self.artifact.span, hint="give each group more work")
+            return None
         try:
             packed, _ = self._slots.pack(facts, shape)
         except (OverflowError, struct.error):
             self._binder.check(values)  # names the number that is too large
             raise ScalarRange("a number is too large for its parameter", self.artifact.span) from None
-        if self._scratch_place is None:
-            self._start(packed, shape.units, stream)
-            return
-        blocks = min(shape.units, self._driver.resident(self._function, self._lanes, self._shared))
-        scratch = self._driver.allocate(blocks * self.artifact.resources.scratch_bytes, stream)
-        place = self._scratch_place
-        self._start(packed[:place] + struct.pack("<Q", scratch) + packed[place:], blocks, stream)
-        self._driver.free(scratch, stream)
+        loaded = self._load()
+        blocks = self._blocks(shape, loaded)
+        block = ParameterBlock(self._layout)
+        block.fill(packed)
+        windows = [
+            (index, slot.parameter, self._maps.describe(slot, cast("AnyArray", values[slot.parameter])))
+            for index, slot in self._layout.maps
+        ]
+        for index, _, encoding in windows:
+            block.write(index, self._maps.get(encoding))
+        for index, _ in self._layout.of_kind("profile"):
+            block.word(index).value = profile
+        return PreparedLaunch(
+            self._driver, loaded.context, loaded.device, self._kernel, ctypes.c_void_p(loaded.function),
+            launch_config(blocks, self._threads, loaded.shared, self._rule.cluster, stream), block, grid,
+            self._maps.get, windows=tuple(windows), scratch=self._scratch(blocks), stream=stream,
+        )  # fmt: skip
 
-    def _start(self, packed: bytes, blocks: int, stream: int) -> None:
-        slots = self._slots_type.from_buffer_copy(packed)
-        base = ctypes.addressof(slots)
-        addresses = self._addresses_type(*[base + offset for offset in self._offsets])
-        self._driver.launch(self._function, (blocks, self._lanes, self._shared), stream, ctypes.addressof(addresses))
+    def _blocks(self, shape: Shape, loaded: _Loaded) -> int:
+        """Blocks to launch: the groups, in whole clusters, or as many as run at a time."""
+        cluster = self._rule.cluster
+        blocks = -(-shape.units // cluster) * cluster
+        if loaded.resident:
+            blocks = min(blocks, loaded.resident)
+        if blocks > _LARGEST_GRID:
+            message = f"{shape.units} groups; a launch has {_LARGEST_GRID} at most"
+            raise CudaFailure(message, self.artifact.span, hint="give each group more work")
+        return blocks
+
+    def _scratch(self, blocks: int) -> tuple[tuple[int, int, bool], ...]:
+        """Memory for one launch: (parameter, bytes, whether it begins as zeros)."""
+        size = self.artifact.resources.scratch_bytes
+        return (
+            *((index, blocks * size, False) for index, _ in self._layout.of_kind("scratch")),
+            *((index, slot.bytes, True) for index, slot in self._layout.of_kind("workspace")),
+        )
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from tessera.core.mistakes import NotAnArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.dlpack import DLTensor
+from tessera.runtime.memory import DeviceArray
 
 _CUDA: Final = 2
 _MANAGED: Final = 13
@@ -26,6 +27,8 @@ def is_on_device(value: object) -> bool:
     """Whether `value` is an array in a GPU's memory."""
     if isinstance(value, np.ndarray):
         return False
+    if isinstance(value, DeviceArray):
+        return True
     if hasattr(value, "__dlpack_device__"):
         return int(cast("Any", value).__dlpack_device__()[0]) in (_CUDA, _MANAGED)
     return hasattr(value, "__cuda_array_interface__")
@@ -36,6 +39,8 @@ def device_view(value: object, name: str, span: Span = NOWHERE) -> AnyArray:
 
     Raises NotAnArray for a dtype NumPy and ml_dtypes have none of, WrongDevice for memory that is not a GPU's.
     """
+    if isinstance(value, DeviceArray):
+        return standing_for(value.address, value.shape, value.dtype, None)
     if not is_on_device(value):
         message = f"{name} is not in the memory of a GPU"
         raise WrongDevice(message, span, hint=f"pass cupy.asarray({name})")

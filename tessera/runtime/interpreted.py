@@ -1,6 +1,7 @@
 """The `interpret` target: a program run by the NumPy oracle, behind the same interface as compiled code."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources
@@ -39,6 +40,22 @@ def _rule(program: Program) -> LaunchRule:
     return LaunchRule("groups", extents, group) if kind == "lanes" else LaunchRule("groups", group=group, count=extents)
 
 
+@dataclass(frozen=True, slots=True)
+class InterpretedLaunch:
+    """One launch with its arguments bound."""
+
+    interpreter: "Interpreter"
+    values: tuple[Any, ...]
+    grid: Grid | None
+
+    def run(self) -> None:
+        """Run the program; raises the TesseraError of what is found."""
+        self.interpreter(*self.values, grid=self.grid)
+
+    def cancel(self) -> None:
+        """Interpreted launches end by themselves."""
+
+
 class Interpreter:
     """A program ready to be interpreted; `report` says what the last launch did.
 
@@ -58,6 +75,10 @@ class Interpreter:
         """Run the program on `arguments`; raises the TesseraError of whatever is wrong with them or is found."""
         if not self.run(arguments, grid) and not self.run(self._binder.check(arguments), grid):
             raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
+
+    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> InterpretedLaunch:
+        """Bind `arguments`, to run later.  Raises the TesseraError they make."""
+        return InterpretedLaunch(self, self._binder.check(arguments), grid)
 
     def run(self, arguments: Sequence[Any], grid: Grid | None = None) -> bool:
         """Run the program when `arguments` are exactly what it takes; False, having done nothing, when they are not."""

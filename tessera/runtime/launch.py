@@ -3,13 +3,15 @@
 import ctypes
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.mistakes import ScalarRange
 from tessera.core.program.types import Array
+from tessera.runtime.arrays import AnyArray
 from tessera.runtime.bind import Binder
-from tessera.runtime.cpu import load
+from tessera.runtime.cpu import Loaded, load
 from tessera.runtime.grid import Grid, GridRule
 from tessera.runtime.slots import SlotPlan
 from tessera.runtime.threads import Job, chunk_size, pool, scratch
@@ -19,6 +21,44 @@ _INLINE_LANES: Final = 1 << 16
 _INLINE_BYTES: Final = 1 << 18
 _NEVER: Final = ctypes.c_int32(0)
 _NEVER_ADDRESS: Final = ctypes.addressof(_NEVER)
+
+
+@dataclass(slots=True, eq=False)
+class BoundLaunch:
+    """One launch with its arguments bound, which can be run again and again.
+
+    quick: it takes less time than waking a thread; keep: what the kernel's addresses point to
+    workspaces: memory that begins as zeros
+    """
+
+    loaded: Loaded
+    slots: bytes
+    units: int
+    scratch_bytes: int
+    quick: bool
+    keep: Any
+    workspaces: Sequence[AnyArray] = ()
+    job: Job | None = None
+
+    def run(self) -> None:
+        """Run the groups, to the end of the last one."""
+        for memory in self.workspaces:
+            memory.fill(0)
+        if self.quick:
+            self.loaded.quick(self.slots, 0, self.units, scratch.address(self.scratch_bytes), _NEVER_ADDRESS)
+            return
+        chunk = chunk_size(self.units)
+        self.job = Job(self.loaded.entry, self.slots, self.units, chunk, self.scratch_bytes, self)
+        try:
+            pool().run(self.job)
+        finally:
+            self.job = None
+
+    def cancel(self) -> None:
+        """Ask a run in another thread to end early; what it has written stays written."""
+        job = self.job
+        if job is not None:
+            job.cancel.value = 1
 
 
 class Launcher:
@@ -39,15 +79,21 @@ class Launcher:
         self._scratch_bytes = artifact.resources.scratch_bytes
         self._bounded = artifact.bounded
 
-    def __call__(self, *arguments: object, grid: Grid | None = None) -> None:
+    def __call__(self, *arguments: object, grid: Grid | None = None, profile: int = 0) -> None:
         """Run the kernel on `arguments`, in the order of its parameters; arrays may be anything `as_array` can view.
 
-        Raises the TesseraError of whatever is wrong with them, before anything is written.
+        `profile` is the address of memory for the launch's profile records; 0: nobody looks.
+        Raises the TesseraError of whatever is wrong with the arguments, before anything is written.
         """
-        if not self.run(arguments, grid) and not self.run(self._binder.check(arguments), grid):
+        if not self.run(arguments, grid, profile) and not self.run(self._binder.check(arguments), grid, profile):
             raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
 
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None) -> bool:
+    def groups(self, arguments: Sequence[Any], grid: Grid | None = None) -> int:
+        """How many groups a launch on `arguments` has.  Raises the TesseraError they make."""
+        facts = self._binder.facts(self._binder.check(arguments))
+        return 0 if facts is None else self._grid.shape(facts, grid).units
+
+    def run(self, arguments: Sequence[Any], grid: Grid | None = None, profile: int = 0) -> bool:
         """Run the kernel when `arguments` are exactly what it takes; False, having done nothing, when they are not.
 
         KeyboardInterrupt ends a long launch within two seconds; what it has written so far stays written.
@@ -61,7 +107,7 @@ class Launcher:
         if shape.units == 0:
             return True
         try:
-            slots, buffers = self._slots.pack(facts, shape)
+            slots, buffers = self._slots.pack(facts, shape, profile)
         except (OverflowError, struct.error):
             self._binder.check(arguments)  # names the number that is too large
             raise ScalarRange("a number is too large for its parameter", self.artifact.span) from None
@@ -71,6 +117,19 @@ class Launcher:
             keep = (self._loaded, arguments, buffers)
             pool().run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))
         return True
+
+    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> BoundLaunch | None:
+        """Bind `arguments`, to run later; None for a launch without groups.  Raises the TesseraError they make."""
+        values = self._binder.check(arguments)
+        facts = self._binder.facts(values)
+        if facts is None:
+            raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
+        shape = self._grid.shape(facts, grid)
+        if shape.units == 0:
+            return None
+        slots, buffers = self._slots.pack(facts, shape)
+        quick = self._bounded and shape.lanes <= _INLINE_LANES and self._bytes(values) <= _INLINE_BYTES
+        return BoundLaunch(self._loaded, slots, shape.units, self._scratch_bytes, quick, (arguments, values), buffers)
 
     def _bytes(self, arguments: Sequence[Any]) -> int:
         total = 0

@@ -14,7 +14,7 @@ from tessera.runtime.bind import Binder, Facts
 from tessera.runtime.grid import Shape
 
 # How `struct` writes a scalar into the low bytes of an 8-byte slot; bf16 is handed over as its bits.
-_FORMATS: Final = {
+FORMATS: Final = {
     "f64": "d", "f32": "f4x", "f16": "e6x", "bf16": "H6x", "i64": "q", "i32": "i4x", "i16": "h6x", "i8": "b7x",
     "u64": "Q", "u32": "I4x", "u16": "H6x", "u8": "B7x", "bool": "?7x",
 }  # fmt: skip
@@ -24,7 +24,8 @@ _ALIGNMENT: Final = 64
 class SlotPlan:
     """Packs facts into slots.
 
-    After the binder's facts come those of the launch: scaled symbols, groups along three axes, lanes, workspaces.
+    After the binder's facts come those of the launch: scaled symbols, groups along three axes, lanes, the address of
+    profile records, workspaces.
     """
 
     def __init__(self, artifact: Artifact, binder: Binder) -> None:
@@ -37,7 +38,7 @@ class SlotPlan:
         self._symbols |= {name: binder.size + i for i, name in enumerate(scaled)}
         self._launch = binder.size + len(scaled)
         self._workspaces = tuple(slot.bytes for slot in artifact.slots if slot.kind == "workspace")
-        next_workspace = self._launch + 4
+        next_workspace = self._launch + 5
         places: list[tuple[int, str]] = []
         for slot in artifact.slots:
             if slot.kind == "workspace":
@@ -48,7 +49,7 @@ class SlotPlan:
         self._pick = _picker([index for index, _ in places])
         self._pack = struct.Struct("<" + "".join(form for _, form in places)).pack
 
-    def pack(self, facts: Facts, shape: Shape) -> tuple[bytes, Sequence[AnyArray]]:
+    def pack(self, facts: Facts, shape: Shape, profile: int = 0) -> tuple[bytes, Sequence[AnyArray]]:
         """Return the slots as they lie in memory, and the buffers they point to, which must outlive the launch.
 
         `facts` grows.  Raises OverflowError or struct.error for a number its slot cannot hold.
@@ -57,6 +58,7 @@ class SlotPlan:
             facts.append(facts[index] * scale)
         facts += shape.axes
         facts.append(shape.lanes)
+        facts.append(profile)
         buffers: list[AnyArray] = []
         for size in self._workspaces:
             memory = np.zeros(size + _ALIGNMENT, np.uint8)
@@ -76,10 +78,12 @@ class SlotPlan:
                 return self._launch + slot.axis, "q"
             case "lanes":
                 return self._launch + 3, "q"
+            case "profile":
+                return self._launch + 4, "Q"
             case "scalar":
                 kind = self._artifact.bindings[slot.parameter].type
                 if isinstance(kind, Scalar):
-                    return self._binder.index_of_address(slot.parameter), _FORMATS[kind.dtype.name]
+                    return self._binder.index_of_address(slot.parameter), FORMATS[kind.dtype.name]
             case _:
                 pass
         raise ValueError(f"{self._artifact.name}: slot {slot} has no meaning")

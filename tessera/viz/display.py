@@ -12,12 +12,17 @@ from tessera.compiled import Compiled, IrText
 from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError, render
 from tessera.core.listing import Listing
+from tessera.core.resources import ResourceReport
 from tessera.kernel_class import Kernel
+from tessera.lowering.target.cuda.report import resource_report
+from tessera.profile_result import Profile
 from tessera.tuning import Tuning
 from tessera.viz.error_view import error_html
 from tessera.viz.ir_html import ir_html
 from tessera.viz.ir_view import ir_view
 from tessera.viz.kernel_view import kernel_html, kernel_text
+from tessera.viz.profile_view import profile_html, profile_text
+from tessera.viz.resources_view import resources_html, resources_text
 from tessera.viz.tuning_view import tuning_html, tuning_text
 
 Bundle = dict[str, str]
@@ -25,8 +30,12 @@ _PRE: Final = "white-space:pre;overflow:auto;max-height:32em;font-size:12px;line
 
 
 def compiled_html(compiled: Compiled | Compilation, opened: tuple[str, ...] = ()) -> str:
-    """Return the IR viewer of a compilation, with the levels `opened` first."""
-    return ir_html(ir_view(compiled.artifact, compiled.listings), opened)
+    """Return the IR viewer of a compilation, with the levels `opened` first; of GPU code, its resources below."""
+    viewer = ir_html(ir_view(compiled.artifact, compiled.listings), opened)
+    if compiled.artifact.resources.registers is None:
+        return viewer
+    report = resources_html(resource_report(compiled.artifact))
+    return f"{viewer}<details><summary>resources: registers, occupancy, instructions</summary>{report}</details>"
 
 
 def compiled_text(compiled: Compiled | Compilation) -> str:
@@ -57,10 +66,12 @@ class View:
 VIEWS: Final[Mapping[type, View]] = {
     Kernel: View(kernel_text, kernel_html),
     Tuning: View(tuning_text, tuning_html),
+    Profile: View(profile_text, profile_html),
     Compiled: View(compiled_text, compiled_html),
     Compilation: View(compiled_text, compiled_html),
     Listing: View(lambda listing: listing.text, listing_html),
     IrText: View(str, lambda text: listing_html(text.listing)),
+    ResourceReport: View(resources_text, resources_html),
     TesseraError: View(render, error_html),
 }
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from tessera.compiled import Compiled
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.kernel_class import Kernel
 
@@ -95,8 +96,17 @@ def _remarks(kernel: Kernel) -> list[str]:
     if options.space is not None:
         found.append("tuned over " + ", ".join(f"{name} in {list(values)}" for name, values in options.space.items()))
     if last is not None:
-        found.append(f"compiled for {last.target.name}")
+        found.append(f"compiled for {last.target.name}{_resources(last)}")
     return found
+
+
+def _resources(last: Compiled) -> str:
+    """Of GPU code, the figures that decide; all of them are in `kernel.last.resources()`."""
+    found = last.artifact.resources
+    if found.registers is None:
+        return ""
+    spilled = f"{found.spill_bytes or 0} bytes spilled"
+    return f": {found.registers} registers a lane, {spilled}, {found.shared_bytes:,} bytes of shared memory a group"
 
 
 def _row(tag: str, texts: list[str]) -> str:

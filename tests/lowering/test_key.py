@@ -9,6 +9,7 @@ from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.program.types import Scalar
 from tessera.core.source import NOWHERE, Source, Span
 from tessera.core.targets import Target
+from tessera.lowering import key
 from tessera.lowering.key import artifact_key, toolchain
 from tessera.lowering.warm import trivial_program
 
@@ -26,10 +27,10 @@ def with_constant(value: object, *, line: int = 5, file: str = "a.py", first: in
 
 
 def test_same_program_same_key():
-    key = artifact_key(trivial_program(), HERE)
-    assert key == artifact_key(trivial_program(), HERE)
-    assert len(key) == 40
-    assert set(key) <= set("0123456789abcdef")
+    address = artifact_key(trivial_program(), HERE)
+    assert address == artifact_key(trivial_program(), HERE)
+    assert len(address) == 40
+    assert set(address) <= set("0123456789abcdef")
 
 
 def test_file_and_position_of_the_kernel_do_not_matter():
@@ -76,4 +77,18 @@ def test_which_value_is_used_matters():
 
 def test_toolchain_names_its_parts():
     assert set(toolchain("cpu")) == {"tessera", "torch-mlir", "llvmlite"}
-    assert "nvidia-cuda-nvcc" in toolchain("cuda")
+    assert {"ptxas", "nvdisasm"} <= set(toolchain("cuda"))
+
+
+def test_another_ptxas_gives_another_key(monkeypatch: pytest.MonkeyPatch):
+    """Wherever it comes from: a package, CUDA_HOME or PATH; without it the code is PTX."""
+    cuda = Target("cuda", "sm_90a")
+    keys = [artifact_key(trivial_program(), cuda)]
+    for number in ("13.0.88", "13.1.80", ""):
+        monkeypatch.setattr(key, "version", lambda name, number=number: number)
+        key.toolchain.cache_clear()
+        keys.append(artifact_key(trivial_program(), cuda))
+        assert toolchain("cuda")["ptxas"] == (number or "absent")
+        assert "ptxas" not in toolchain("cpu")
+    key.toolchain.cache_clear()
+    assert len(set(keys)) == 4

@@ -1,98 +1,28 @@
 """The CUDA launcher on a driver that runs PTX in this process (`ptx_machine`), and, where there is one, on a GPU."""
 
-import ctypes
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from support import programs, ptx_machine
+from support import programs
+from support.fake_cuda import FakeDriver
 from support.simulate import compile_ptx
 from tessera.core.mistakes import ArgumentCount, CudaFailure, ExtentMismatch, NotAnArray, ReadOnlyArray, ScalarRange
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cuda import architectures
 from tessera.lowering.target.cuda.architectures import Architecture
-from tessera.runtime import cuda
+from tessera.runtime import cuda, memory
 from tessera.runtime.grid import Grid
-
-
-class FakeDriver:
-    """What `Driver` does, with this process's memory as the device's."""
-
-    def __init__(self) -> None:
-        self.memory: dict[int, np.ndarray] = {}
-        self.sizes: list[tuple[int, int, int]] = []
-        self.waited = 0
-
-    def enter(self) -> None:
-        pass
-
-    def load(self, code: bytes, entry: str):
-        text = code.rstrip(b"\0").decode()
-        assert f".entry {entry}(" in text
-        return None, text
-
-    def allow_shared(self, function: str, size: int) -> int:
-        return size if ".extern .shared" in function else 0
-
-    def resident(self, function: str, lanes: int, shared: int) -> int:
-        return 2
-
-    def allocate(self, size: int, stream: int) -> int:
-        array = np.full(size, 0xA5, np.uint8)
-        self.memory[array.ctypes.data] = array
-        return array.ctypes.data
-
-    def free(self, address: int, stream: int) -> None:
-        del self.memory[address]
-
-    def upload(self, address: int, array: np.ndarray, stream: int) -> None:
-        ctypes.memmove(address, array.ctypes.data, array.nbytes)
-
-    def download(self, array: np.ndarray, address: int, stream: int) -> None:
-        ctypes.memmove(array.ctypes.data, address, array.nbytes)
-
-    def wait(self, stream: int) -> None:
-        self.waited += 1
-
-    def launch(self, function: str, size: tuple[int, int, int], stream: int, parameters: int) -> None:
-        blocks, lanes, shared = size
-        self.sizes.append(size)
-        kernel = ptx_machine.parse(function)
-        assert kernel.lanes == lanes
-        memory = ptx_machine.Memory([*self.memory.items()])
-        addresses = (ctypes.c_uint64 * len(kernel.parameters)).from_address(parameters)
-        values = [np.frombuffer((ctypes.c_char * 8).from_address(a), np.uint64)[0] for a in addresses]
-        ptx_machine.run(function, blocks, values, memory, shared)
-
-    def device_array(self, array: np.ndarray) -> "DeviceArray":
-        address = self.allocate(array.nbytes, 0)
-        self.upload(address, array, 0)
-        return DeviceArray(address, array)
-
-
-class DeviceArray:
-    def __init__(self, address: int, like: np.ndarray) -> None:
-        self.address, self.like = address, like
-        self.__cuda_array_interface__ = {
-            "data": (address, False),
-            "typestr": like.dtype.str,
-            "shape": like.shape,
-            "strides": None,
-        }
-
-    def get(self) -> np.ndarray:
-        out = np.empty_like(self.like)
-        ctypes.memmove(out.ctypes.data, self.address, out.nbytes)
-        return out
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     driver = FakeDriver()
     monkeypatch.setattr(cuda, "driver", lambda: driver)
+    monkeypatch.setattr(memory.door, "driver", lambda: driver)
     return driver
 
 
@@ -103,9 +33,10 @@ def numbers(*shape: int) -> np.ndarray:
 def test_device_arrays_are_used_where_they_lie(fake: FakeDriver):
     x, y = numbers(300), numbers(300) + 1
     dx, dy = fake.device_array(x), fake.device_array(y)
-    cuda.CudaLauncher(compile_ptx(programs.saxpy()))(dx, dy, 0.3)
+    artifact = compile_ptx(programs.saxpy())
+    cuda.CudaLauncher(artifact)(dx, dy, 0.3)
     np.testing.assert_array_equal(dy.get(), np.float32(0.3) * x + y)
-    assert fake.sizes == [(2, 256, 0)]
+    assert fake.sizes == [(-(-300 // artifact.launch.lanes_per_group), artifact.launch.threads, 0)]
     assert fake.waited == 0
     assert len(fake.memory) == 2
 
@@ -179,25 +110,6 @@ def test_a_result_needs_a_writeable_array(fake: FakeDriver):
     y.flags.writeable = False
     with pytest.raises(ReadOnlyArray, match="y is written"):
         cuda.CudaLauncher(compile_ptx(programs.saxpy()))(numbers(4), y, 1.0)
-
-
-def test_without_cuda_bindings_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(CudaFailure, match="cuda-bindings is not installed") as caught:
-        cuda.Driver()
-    assert "pip install cuda-bindings" in caught.value.hint
-
-
-def test_a_fault_of_the_kernel_is_reported_where_it_is_waited_for():
-    api = SimpleNamespace(
-        CUresult=SimpleNamespace(CUDA_SUCCESS=0),
-        cuGetErrorString=lambda status: (0, b"an illegal memory access was encountered"),
-        cuStreamSynchronize=lambda stream: (700,),
-    )
-    driver = cuda.Driver.__new__(cuda.Driver)
-    driver._api = api
-    with pytest.raises(CudaFailure, match="cuStreamSynchronize: 700: an illegal memory access"):
-        driver.wait(0)
 
 
 @pytest.mark.gpu

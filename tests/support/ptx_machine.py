@@ -6,7 +6,7 @@ that exist.  Registers are arrays of bits, one entry a lane.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import ml_dtypes
@@ -15,6 +15,7 @@ import numpy as np
 WARP = 32
 BASE, GAP = 1 << 32, 1 << 16
 LOCAL_BASE = 1 << 56
+PROCESSORS = 2
 
 _LABEL = re.compile(r"^(\$?[\w$]+):")
 _INSTRUCTION = re.compile(r"^(?:@(!?)(%\w+)\s+)?([\w.:]+)\s*(.*?);?$")
@@ -91,6 +92,7 @@ class Memory:
 
     buffers: list[tuple[int, np.ndarray]] = field(default_factory=list)
     next: int = BASE
+    ticks: int = 0
 
     def place(self, array: np.ndarray) -> int:
         """Give `array` (contiguous) an address; it is changed in place."""
@@ -176,7 +178,23 @@ class _Block:
         handler = getattr(self, f"_{op.name}", None)
         if handler is None:
             raise PtxFault(f"no such instruction here: {op.text}")
-        handler(op, lanes, at)
+        if op.parts and op.parts[-1].endswith("x2"):
+            self.pairs(op, lanes, at, handler)
+        else:
+            handler(op, lanes, at)
+
+    def pairs(self, op, lanes, at, handler) -> None:
+        """An instruction on two 16-bit floats: that on one, twice."""
+        result = np.zeros(len(lanes), np.uint32)
+        names = [f"%rs_{number}" for number in range(len(op.operands))]
+        single = replace(op, parts=[part.removesuffix("x2") for part in op.parts], operands=names)
+        for half in range(2):
+            for name, operand in zip(names[1:], op.operands[1:], strict=True):
+                bits = self.raw(operand, lanes, np.uint32)
+                self.put(name, lanes, (bits >> np.uint32(16 * half)).astype(np.uint16))
+            handler(single, lanes, at)
+            result |= self.registers[names[0]][lanes].astype(np.uint32) << np.uint32(16 * half)
+        self.put(op.operands[0], lanes, result)
 
     # -- operands ------------------------------------------------------------------------------------------------
 
@@ -199,13 +217,13 @@ class _Block:
             return int.from_bytes(bytes.fromhex(text[2:]), "big")
         if text in self.kernel.shared:
             return self.kernel.shared[text][0]
-        special = {"%ctaid.x": self.block, "%nctaid.x": self.blocks, "%ntid.x": self.n}
+        special = {"%ctaid.x": self.block, "%nctaid.x": self.blocks, "%ntid.x": self.n, "%smid": self.block % PROCESSORS}
         if text in special:
             return special[text]
         if (match := re.match(r"^([\w$]+)\+(\d+)$", text)) and match[1] in self.kernel.shared:
             return self.kernel.shared[match[1]][0] + int(match[2])
         if re.match(r"^-?\d", text):
-            return int(text, 0) & mask
+            return int(text.removesuffix("U"), 0) & mask
         raise PtxFault(f"an operand that has no value: {text}")
 
     def put(self, name: str, lanes: np.ndarray, value: np.ndarray) -> None:
@@ -465,6 +483,9 @@ class _Block:
                 self.put(name, lanes, pieces[:, index])
         elif source == "%tid.x":
             self.put(target, lanes, lanes.astype(dtype))
+        elif source in ("%globaltimer", "%clock64"):
+            self.memory.ticks += 1
+            self.put(target, lanes, np.full(len(lanes), self.memory.ticks, np.uint64))
         elif source == "%laneid":
             self.put(target, lanes, (lanes % WARP).astype(dtype))
         else:
@@ -499,7 +520,7 @@ class _Block:
         return space, dtype, names
 
     def _ld(self, op, lanes, _):
-        space, dtype, (target, source) = self._access(op)
+        space, dtype, (target, source, *_) = self._access(op)
         names = [n.strip() for n in target.strip("{}").split(",")]
         if space == "param":
             value = np.asarray(self.values[source.strip("[]")])
@@ -519,11 +540,24 @@ class _Block:
             self.put(name, lanes, column)
 
     def _st(self, op, lanes, _):
-        space, dtype, (target, source) = self._access(op)
+        space, dtype, (target, source, *_) = self._access(op)
         names = [n.strip() for n in source.strip("{}").split(",")]
         rows = np.stack([self.raw(n, lanes, dtype) for n in names], axis=-1).view(np.uint8)
         for row, (lane, address) in enumerate(zip(lanes, self.addresses(target, lanes), strict=True)):
             self.window(space, int(lane), int(address), rows.shape[1], op.text)[:] = rows[row]
+
+    def _red(self, op, lanes, _):
+        """Only what is added to global memory without a result."""
+        assert "add" in op.parts
+        target, source = op.operands
+        values = self.raw(source, lanes, np.uint64)
+        for value, address in zip(values, self.addresses(target, lanes), strict=True):
+            word = self.window("global", 0, int(address), 8, op.text).view(np.uint64)
+            word += value
+
+    def _createpolicy(self, op, lanes, _):
+        """How long a cache keeps something changes no value."""
+        self.put(op.operands[0], lanes, np.zeros(len(lanes), np.uint64))
 
     def _cp(self, op, lanes, _):
         if "commit_group" in op.parts:

@@ -9,6 +9,7 @@ import numpy as np
 from support import ptx_machine
 from tessera.core.artifact import Artifact, Slot
 from tessera.core.compilation import Compilation
+from tessera.core.profile import WORDS
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
@@ -43,7 +44,10 @@ def simulate(
     return artifact
 
 
-def launch(artifact: Artifact, arguments: Sequence[Any], grid: Grid | None = None, seed: int | None = None) -> None:
+def launch(
+    artifact: Artifact, arguments: Sequence[Any], grid: Grid | None = None, seed: int | None = None
+) -> np.ndarray:
+    """Run an artifact's PTX; give the records of a kernel that writes any (see `tessera.core.profile`)."""
     binder = Binder(artifact)
     values = binder.check(arguments)
     facts = binder.facts(values)
@@ -57,6 +61,7 @@ def launch(artifact: Artifact, arguments: Sequence[Any], grid: Grid | None = Non
     )
     slots = [binding.value(slot) for slot in artifact.slots]
     ptx_machine.run(ptx_of(artifact), blocks, slots, memory, artifact.resources.shared_bytes, seed)
+    return binding.records
 
 
 class _Binding:
@@ -69,9 +74,11 @@ class _Binding:
         self.artifact, self.binder, self.facts, self.shape = artifact, binder, facts, shape
         self.values, self.memory, self.scratch = values, memory, scratch
         self.places: dict[int, int] = {}
+        self.records = np.zeros((0, WORDS), np.uint64)
 
     def address(self, array: np.ndarray) -> int:
-        whole = array if array.flags.c_contiguous else array.base
+        view = isinstance(array.base, np.ndarray) and array.base.flags.c_contiguous
+        whole = array.base if view else array
         if id(whole) not in self.places:
             self.places[id(whole)] = self.memory.place(whole)
         return self.places[id(whole)] + array.ctypes.data - whole.ctypes.data
@@ -92,6 +99,9 @@ class _Binding:
                 return np.int64(self.shape.axes[slot.axis])
             case "lanes":
                 return np.int64(self.shape.lanes)
+            case "profile":
+                self.records = np.zeros((self.shape.units, WORDS), np.uint64)
+                return np.uint64(self.memory.place(self.records))
             case _:
                 assert slot.kind == "scratch"
                 return np.uint64(self.memory.place(self.scratch))

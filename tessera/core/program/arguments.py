@@ -7,11 +7,12 @@ from tessera.core.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class ArrayArgument:
-    """An array: element type, extents, and whether it is C-contiguous."""
+    """An array: element type, extents, whether it is C-contiguous, and whether it is `aligned` (see `Array`)."""
 
     dtype: DType
     shape: tuple[int, ...]
     contiguous: bool = True
+    aligned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,14 @@ class Array:
     """An array in global memory: a kernel's parameter.
 
     `contiguous` means C order without gaps; otherwise strides (in elements) are passed at launch.
+    `aligned` means that every row begins and ends at a multiple of 16 bytes: the address, all strides but the innermost,
+    which is 1, and the innermost extent.  Only targets that make use of it ask for it.
     """
 
     dtype: DType
     shape: tuple[Extent, ...]
     contiguous: bool = True
+    aligned: bool = False
 
     def __str__(self) -> str:
         return f"array<{'x'.join(map(str, self.shape))}x{self.dtype.name}>"

@@ -10,12 +10,14 @@ from typing import Any
 
 from tessera.core.artifact import LaunchRule, Resources, Slot
 from tessera.core.mlir import ir
+from tessera.core.profile import wants_profile
 from tessera.core.program.program import Program
 from tessera.core.tile.location import place
 from tessera.lowering.target.cpu.code import Code, Position
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.facts import Facts
 from tessera.lowering.target.cpu.group import Group
+from tessera.lowering.target.cpu.instrument import Recorder
 from tessera.lowering.target.cpu.kernel import Kernel
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.processor import Processor
@@ -51,7 +53,7 @@ def to_cpu(module: Any, program: Program, features: str = "") -> TargetModule:
     code = Code(kernel, shapes, program.group)
     _bind(code, body)
     rule = launch_rule(function, program, LANES_PER_GROUP)
-    _groups(code, body, rule, Group(code, Facts(body, shapes), Machine.from_features(features)))
+    _groups(code, body, rule, Group(code, Facts(body, shapes), Machine.from_features(features)), target)
     kernel.close()
     return TargetModule(
         target,
@@ -85,20 +87,23 @@ def _bytes(code: Code, kind: Any) -> int:
     return count
 
 
-def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group) -> None:
-    """The loop over groups; each starts with its place in the grid."""
+def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group, target: Any) -> None:
+    """The loop over groups; each starts with its place in the grid.  `target` is the module all this goes into."""
     kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
     lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
     extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if rule.kind == "groups" else ()
 
-    def inside(number: Any) -> list[Any]:
+    recorder = Recorder(kernel, target.body) if wants_profile(kernel.program) else None
+
+    def inside(number: Any, *began: Any) -> list[Any]:
         with code.scope():
             code.position = Position(number, _coordinates(code, body, number, extents), extents, lanes=lanes)
             group.body(body)
-        return []
+        return recorder.end(number, *began) if recorder is not None else []
 
     one = vectors.constant(1, "i64")
-    flow.watched(kernel.first, kernel.past, one, [], inside, innermost=False)
+    first = recorder.carried if recorder is not None else []
+    flow.watched(kernel.first, kernel.past, one, first, inside, innermost=False)
 
 
 def _coordinates(code: Code, body: Tree, group: Any, extents: tuple[Any, ...]) -> tuple[Any, ...]:

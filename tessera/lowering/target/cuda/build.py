@@ -4,12 +4,13 @@
 (i64) is meant; arithmetic on ints is done at once, so constant addresses never reach the IR.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
+from tessera.lowering.target.cuda.cache import load_with_hint, store_with_hint
 
 GLOBAL: Final = "!llvm.ptr<1>"
 SHARED: Final = "!llvm.ptr<3>"
@@ -144,16 +145,49 @@ class Build(Emitter):
         }
         return self.value("llvm.getelementptr", [pointer, self.index(index)], pointer.type, attributes)
 
-    def load(self, pointer: Any, element: str) -> Any:
-        """The element at `pointer`."""
+    def load(self, pointer: Any, element: str, hint: str = "") -> Any:
+        """The element at `pointer`; of a global one with a cache hint, see `cache`."""
+        if hint:
+            return load_with_hint(self, pointer, element, width(element) // 8, hint)
         return self.value("llvm.load", [pointer], element, self._access(element))
 
-    def store(self, value: Any, pointer: Any, element: str) -> None:
-        """Put `value` at `pointer`."""
+    def store(self, value: Any, pointer: Any, element: str, hint: str = "") -> None:
+        """Put `value` at `pointer`; at a global one with a cache hint, see `cache`."""
+        if hint:
+            store_with_hint(self, value, pointer, width(element) // 8, hint)
+            return
         self.create("llvm.store", [value, pointer], (), self._access(element))
 
     def _access(self, element: str) -> dict[str, str]:
         return {"alignment": f"{width(element) // 8} : i64", "ordering": "0 : i64"}
+
+    def load_vector(self, pointer: Any, length: int, element: str, hint: str = "") -> Any:
+        """`length` elements from `pointer` on, a global address that is a multiple of their size; see `cache`."""
+        size = length * width(element) // 8
+        kind = f"vector<{length}x{element}>"
+        if hint:
+            return load_with_hint(self, pointer, kind, size, hint)
+        return self.value("llvm.load", [pointer], kind, {"alignment": f"{size} : i64", "ordering": "0 : i64"})
+
+    def store_vector(self, vector: Any, pointer: Any, length: int, element: str, hint: str = "") -> None:
+        """Put a vector of `length` elements at a global address that is a multiple of its size."""
+        size = length * width(element) // 8
+        if hint:
+            store_with_hint(self, vector, pointer, size, hint)
+            return
+        self.create("llvm.store", [vector, pointer], (), {"alignment": f"{size} : i64", "ordering": "0 : i64"})
+
+    def vector(self, values: Sequence[Any]) -> Any:
+        """The vector of these scalars, all of one type."""
+        vector = self.value("llvm.mlir.undef", [], f"vector<{len(values)}x{values[0].type}>")
+        for number, value in enumerate(values):
+            vector = self.value("llvm.insertelement", [vector, value, self.word(number)], vector.type)
+        return vector
+
+    def element(self, vector: Any, number: int) -> Any:
+        """Element `number` of a vector."""
+        kind = ir.VectorType(vector.type).element_type
+        return self.value("llvm.extractelement", [vector, self.word(number)], kind)
 
     # -- control -----------------------------------------------------------------------------------------------
 
@@ -177,10 +211,13 @@ class Build(Emitter):
                 self.create("scf.yield", [branch()])
         return op.results[0]
 
-    def loop(self, lower: Any, upper: Any, step: Any, initial: Sequence[Any], body: Loop) -> list[Any]:
+    def loop(
+        self, lower: Any, upper: Any, step: Any, initial: Sequence[Any], body: Loop,
+        attributes: Mapping[str, str] | None = None,
+    ) -> list[Any]:  # fmt: skip
         """`for index in range(lower, upper, step)` with carried values; `body(index, carried)` gives the next ones."""
         bounds = [self.index(v) for v in (lower, upper, step)]
-        op = self.create("scf.for", [*bounds, *initial], [v.type for v in initial], regions=1)
+        op = self.create("scf.for", [*bounds, *initial], [v.type for v in initial], attributes, regions=1)
         kinds = [self.type(INDEX), *(v.type for v in initial)]
         block = op.regions[0].blocks.append(*kinds, arg_locs=[self.location] * len(kinds))
         with self.at(block):

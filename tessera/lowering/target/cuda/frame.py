@@ -13,6 +13,7 @@ from typing import Any, Final
 from tessera.core.artifact import LaunchRule, Slot
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
+from tessera.core.profile import wants_profile
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.lowering.target.cuda.architectures import Architecture
@@ -22,6 +23,7 @@ from tessera.lowering.target.cuda.build import GLOBAL, INDEX, SHARED, Build
 DEFAULT_LANES: Final = 256
 WARP: Final = 32
 SHARED_SYMBOL: Final = "shared_memory"
+_TENSOR_MAP: Final = "{llvm.byval = !llvm.array<128 x i8>, llvm.align = 64 : i64, nvvm.grid_constant}"
 STATIC_LIMIT: Final = 48 * 1024
 """Bytes of shared memory a kernel may declare; more has to be asked for at launch (CUDA C++ Programming Guide)."""
 
@@ -33,6 +35,7 @@ class Frame:
     block_lanes: lanes of a hardware block (a multiple of nothing: what the kernel says)
     symbols: extents by name, as i64 values
     arguments: what each parameter of the kernel is: a pointer, or a scalar value
+    records: address of the records of a profiled launch, None in an ordinary kernel (see `instrument`)
     """
 
     program: Program
@@ -55,6 +58,7 @@ class Frame:
     lanes_in_launch: Any = None
     scratch_base: Any = None
     shared_base: Any = None
+    records: Any = None
     _grid: tuple[Any, ...] = ()
     _scratch_size: Any = None
 
@@ -92,6 +96,8 @@ class Frame:
             self.group = 0
         else:
             self.lane, self.group = self.tid, self.block
+        if wants_profile(self.program):
+            self.records = self.slot(Slot("profile"), GLOBAL)
         if self.spill:
             base = self.slot(Slot("scratch"), GLOBAL)
             self._scratch_size = build.constant(0, INDEX)
@@ -216,6 +222,9 @@ class Frame:
         build = self.build
         kinds = ", ".join(str(argument.type) for argument in self.entry.arguments)
         function.attributes["function_type"] = ir.Attribute.parse(f"!llvm.func<void ({kinds})>")
+        if any(slot.kind == "tensor_map" for slot in self.slots):
+            each = [_TENSOR_MAP if slot.kind == "tensor_map" else "{}" for slot in self.slots]
+            function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{', '.join(each)}]")
         if self._scratch_size is not None:
             total = ir.IntegerAttr.get(self._scratch_size.type, self.scratch_bytes)
             self._scratch_size.owner.attributes["value"] = total

@@ -18,6 +18,7 @@ from tessera.core.tile.location import place
 from tessera.lowering.diagnostics import crash
 from tessera.lowering.target.cuda.architectures import Architecture, architecture
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.coarsening import coarsen
 from tessera.lowering.target.cuda.frame import DEFAULT_LANES, WARP, Frame
 from tessera.lowering.target.cuda.hoist import hoist_tiles
 from tessera.lowering.target.cuda.listings import (
@@ -31,6 +32,8 @@ from tessera.lowering.target.cuda.listings import (
 from tessera.lowering.target.cuda.lower import lower
 from tessera.lowering.target.cuda.ptx import to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
+from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
+from tessera.lowering.target.cuda.tiles.plan import Plan, make_plan
 from tessera.lowering.target.cuda.toolchain import Usage, assemble, disassemble, find_tool
 from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, walk
 from tessera.lowering.target.launch import launch_rule
@@ -38,6 +41,7 @@ from tessera.lowering.target.llvm_ir import to_llvm_text
 from tessera.lowering.target.result import TargetCode
 
 DEFAULT_ARCHITECTURE: Final = "sm_90a"
+_MOST_STAGES: Final = 7
 # One constant for each number, before anybody reads the Target IR.
 _TIDY: Final = "builtin.module(canonicalize,cse)"
 _PIPELINE: Final = (
@@ -70,18 +74,21 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     ptx = to_ptx(text, chip, keep_optimised=observe)
     if observe:
         listings += [llvm_listing(ptx.optimised, places), ptx_listing(ptx.text, places)]
-    code, usage = ptx.text.encode() + b"\0", Usage(0, 0, 0, 0)
+    code, usage, notes = ptx.text.encode() + b"\0", Usage(0, 0, 0, 0), ()
     if find_tool("ptxas") is not None:
         assembled = assemble(ptx.text, chip.name)
-        code, usage = assembled.cubin, assembled.usage
+        code, usage, notes = assembled.cubin, assembled.usage, assembled.notes
         if observe and find_tool("nvdisasm") is not None:
-            listings.append(sass_listing(disassemble(code), places))
+            listings.append(sass_listing(disassemble(code), ptx.text, places))
     frame = lowered.frame
     resources = Resources(
         scratch_bytes=frame.scratch_bytes if frame.spill else 0,
         shared_bytes=frame.shared.peak,
         registers=usage.registers or None,
-        spill_bytes=usage.spill_bytes + usage.stack_bytes if usage.registers else None,
+        spill_bytes=usage.spill_bytes if usage.registers else None,
+        stack_bytes=usage.stack_bytes if usage.registers else None,
+        barriers=usage.barriers if usage.registers else None,
+        notes=notes,
     )
     return TargetCode(code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
 
@@ -94,7 +101,15 @@ class _Lowered:
 
 
 def _lower(function: Any, program: Program, chip: Architecture, facts: Uniformity) -> _Lowered:
-    """Target IR; a second time, with private global memory, where shared memory turns out to be too small."""
+    """Target IR: tiles in registers where the kernel allows it.
+
+    A second time, with private global memory, where shared memory turns out to be too small.
+    """
+    plan = make_plan(function, program, chip)
+    if plan is not None:
+        wanted = program.options.get("stages")
+        most = wanted if isinstance(wanted, int) else _MOST_STAGES
+        return with_depth(most, lambda depth: _attempt_tiles(function, program, chip, plan, depth))
     try:
         return _attempt(function, program, chip, facts, spill=False)
     except NeedsSpillError:
@@ -102,18 +117,43 @@ def _lower(function: Any, program: Program, chip: Architecture, facts: Uniformit
 
 
 def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniformity, *, spill: bool) -> _Lowered:
+    lanes = _lanes(function, program)
+    module, body, kernel, build, entry = _kernel(function, program, lanes)
+    coarse = coarsen(function, program, facts)
+    frame = Frame(program, chip, coarse.rule(launch_rule(function, program, lanes), lanes), build, entry, lanes, spill)
+    frame.begin()
+    lower(frame, facts, function, coarse)
+    frame.finish(body, kernel)
+    _run(_TIDY, module, "to-cuda")
+    return _Lowered(module, frame, ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Plan, depth: int) -> _Lowered:
+    lanes = lanes_of(plan)
+    module, body, kernel, build, entry = _kernel(function, program, lanes)
+    if plan.specialised:
+        kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
+    rule = replace(launch_rule(function, program, lanes), lanes_per_group=lanes, persistent=plan.specialised)
+    frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
+    frame.begin()
+    lower_tiles(frame, plan, function, depth)
+    frame.finish(body, kernel)
+    _run(_TIDY, module, "to-cuda")
+    return _Lowered(module, frame, ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+def _kernel(function: Any, program: Program, lanes: int) -> tuple[Any, Any, Any, Build, Any]:
+    """An empty GPU function: its module, the module's block, the function, and its entry with a builder in it."""
     location = place(program.span)
     module = ir.Module.create(loc=location)
     outer = Build(module.body, location)
     container = outer.create("gpu.module", attributes={"sym_name": ir.StringAttr.get("kernels")}, regions=1)
     body = container.regions[0].blocks.append()
-    entry_name = ir.StringAttr(function.attributes["sym_name"]).value
-    lanes = _lanes(function, program)
     with outer.at(body):
         kernel = outer.create(
             "llvm.func",
             attributes={
-                "sym_name": ir.StringAttr.get(entry_name),
+                "sym_name": function.attributes["sym_name"],
                 "function_type": "!llvm.func<void ()>",
                 "linkage": "#llvm.linkage<external>",
                 "CConv": "#llvm.cconv<ccc>",
@@ -123,14 +163,7 @@ def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniform
             regions=1,
         )
     entry = kernel.regions[0].blocks.append()
-    build = Build(entry, location)
-    rule = replace(launch_rule(function, program, lanes), lanes_per_group=lanes)
-    frame = Frame(program, chip, rule, build, entry, lanes, spill)
-    frame.begin()
-    lower(frame, facts, function)
-    frame.finish(body, kernel)
-    _run(_TIDY, module, "to-cuda")
-    return _Lowered(module, frame, entry_name)
+    return module, body, kernel, Build(entry, location), entry
 
 
 def _lanes(function: Any, program: Program) -> int:

@@ -1,7 +1,8 @@
 """The CUDA target's levels as text, every line linked to the user's source and to the kernel's operations.
 
-Target IR carries its locations; the levels below carry DWARF line directives: `!DILocation` in LLVM IR, `.loc` in PTX,
-`//## File` in SASS.  `Places` leads from a line and column of the source back to the operations written there.
+Target IR carries its locations; the levels below carry lines and columns: `!DILocation` in LLVM IR, `.loc` in PTX.
+ptxas keeps, for each instruction of SASS, the line of the PTX it was made from, which leads to that line's `.loc`.
+`Places` leads from a line and column of the source back to the operations written there.
 """
 
 import re
@@ -21,7 +22,7 @@ _SCOPE: Final = re.compile(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlo
 _FILE: Final = re.compile(r'^!(\d+) = !DIFile\(filename: "([^"]*)", directory: "([^"]*)"\)')
 _LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _PTX_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
-_SASS_FILE: Final = re.compile(r'//## File "([^"]*)", line (\d+)')
+_SASS_PTX: Final = re.compile(r'//## File "[^"]*", line (\d+)')
 _SASS_CODE: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
 
 
@@ -145,29 +146,41 @@ def llvm_listing(text: str, places: Places) -> Listing:
 
 def ptx_listing(text: str, places: Places) -> Listing:
     """PTX without its `.loc` directives; each says where the instructions after it came from."""
-    rows = text.rstrip("\n").split("\n")
-    files = {m[1]: (f"{m[2]}/{m[3]}" if m[3] else m[2]) for row in rows if (m := _PTX_FILE.match(row))}
+    found = _ptx_places(text)
     lines: list[Line] = []
-    current: tuple[str, int, int] | None = None
-    for row in rows:
-        if match := _LOC.match(row):
-            current = (files.get(match[1], ""), int(match[2]), int(match[3])) if int(match[2]) else current
+    for number, row in enumerate(text.rstrip("\n").split("\n"), start=1):
+        if _LOC.match(row) or _PTX_FILE.match(row) or ".debug_macinfo" in row:
             continue
-        if _PTX_FILE.match(row) or ".debug_macinfo" in row:
-            continue
-        code = row.startswith("\t") and not row.strip().startswith((".", "//"))
-        lines.append(places.line(row, *current) if code and current is not None else Line(row))
+        lines.append(places.line(row, *found[number]) if number in found else Line(row))
     return Listing("ptx", "", tuple(lines))
 
 
-def sass_listing(text: str, places: Places) -> Listing:
-    """SASS without the disassembler's `//## File` lines."""
+def _ptx_places(text: str) -> dict[int, tuple[str, int, int]]:
+    """File, line and column that each instruction (by its line of the PTX, from 1) came from, as far as known."""
+    rows = text.rstrip("\n").split("\n")
+    files = {m[1]: (f"{m[2]}/{m[3]}" if m[3] else m[2]) for row in rows if (m := _PTX_FILE.match(row))}
+    found: dict[int, tuple[str, int, int]] = {}
+    current: tuple[str, int, int] | None = None
+    for number, row in enumerate(rows, start=1):
+        if match := _LOC.match(row):
+            current = (files.get(match[1], ""), int(match[2]), int(match[3])) if int(match[2]) else current
+        elif current is not None and row.startswith("\t") and not row.strip().startswith((".", "//")):
+            found[number] = current
+    return found
+
+
+def sass_listing(text: str, ptx: str, places: Places) -> Listing:
+    """SASS without the disassembler's remarks, which say from which line of `ptx` each instruction was made.
+
+    What ptxas made for the whole function (its first and last instructions, addresses of descriptors) has no link.
+    """
+    found = _ptx_places(ptx)
     lines: list[Line] = []
-    current: tuple[str, int] | None = None
+    origin = 0
     for row in text.rstrip("\n").split("\n"):
-        if match := _SASS_FILE.search(row):
-            current = (match[1], int(match[2]))
+        if match := _SASS_PTX.search(row):
+            origin = int(match[1])
             continue
-        code = _SASS_CODE.match(row)
-        lines.append(places.line(row, *current) if code and current is not None else Line(row))
+        linked = origin in found and _SASS_CODE.match(row)
+        lines.append(places.line(row, *found[origin]) if linked else Line(row))
     return Listing("sass", "", tuple(lines))

@@ -17,10 +17,14 @@ from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import identities, spans
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.cache import cache_of
+from tessera.lowering.target.cuda.coarsening import Coarsening
 from tessera.lowering.target.cuda.control import Control
 from tessera.lowering.target.cuda.copies import copy_window
+from tessera.lowering.target.cuda.elements import Elements
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.hazards import GROUP, LANE, LEADER, Hazards
+from tessera.lowering.target.cuda.instrument import begin_group, end_group
 from tessera.lowering.target.cuda.lifetimes import Lifetimes
 from tessera.lowering.target.cuda.memory import SWIZZLE_BYTES, Memory, bytes_of, read, row_major, write
 from tessera.lowering.target.cuda.scalars import scalar_operation
@@ -35,8 +39,9 @@ _NONE: Final[frozenset[int]] = frozenset()
 class Lowering:
     """Lowers one kernel; `env` says what each Tile IR value is: an MLIR value, an int, a Memory or a TileValue."""
 
-    def __init__(self, frame: Frame, facts: Uniformity, function: Any) -> None:
+    def __init__(self, frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
         self.frame = frame
+        self.plan = plan or Coarsening()
         self.facts = facts
         self.build: Build = frame.build
         self.sync = Sync(frame, self.build)
@@ -90,22 +95,32 @@ class Lowering:
     def run(self) -> None:
         """Emit the function's code."""
         frame, build = self.frame, self.build
-        if frame.whole_launch:
+        if self.plan.elements > 1:
+            begin_group(build, frame)
+            Elements(self, self.plan).run()
+            end_group(build, frame)
+        elif frame.whole_launch:
             inside = build.inside(frame.lane, frame.lanes_in_launch)
+            begin_group(build, frame)
             with self.sync.running(self.sync.split(inside)[0]), build.when(inside):
                 self.block(self.body)
+            end_group(build, frame)
         elif frame.spill:
             groups = build.index(frame.groups())
 
             def one(group: Any, _: list[Any]) -> list[Any]:
                 frame.group = group
+                begin_group(build, frame)
                 self.block(self.body)
                 self.sync.barrier()
+                end_group(build, frame)
                 return []
 
             build.loop(frame.block, groups, frame.blocks(), [], one)
         else:
+            begin_group(build, frame)
             self.block(self.body)
+            end_group(build, frame)
         build.create("llvm.return")
 
     def block(self, block: Any) -> None:
@@ -229,7 +244,7 @@ class Lowering:
         memory, *indices = op.operands
         self.hazards.access(self.agent(op), reads=self.memory_classes(memory))
         places, kind = [self.scalar(v) for v in indices], str(op.results[0].type)
-        self.env[op.results[0]] = read(self.build, self.memory(memory), places, kind, _proven(op))
+        self.env[op.results[0]] = read(self.build, self.memory(memory), places, kind, _proven(op), cache_of(op))
 
     def write(self, op: Any) -> None:
         """`tessera.write`: by lane 0 alone where the group writes once."""
@@ -237,7 +252,8 @@ class Lowering:
         alone = self.facts.is_uniform(op) and not self.leading
         self.hazards.access(LEADER if alone else self.agent(op), writes=self.memory_classes(memory))
         with self.build.when(self.frame.leader() if alone else None):
-            write(self.build, self.memory(memory), self.typed(value), [self.scalar(v) for v in indices], _proven(op))
+            places = [self.scalar(v) for v in indices]
+            write(self.build, self.memory(memory), self.typed(value), places, _proven(op), cache_of(op))
 
     def alloc(self, op: Any) -> None:
         """`tessera.alloc`: a place in the block's shared memory."""
@@ -282,14 +298,14 @@ class Lowering:
         self.env[op.results[0]] = self.sync.shuffle(self.typed(value), self.scalar(lane), mode, width)
 
 
-def lower(frame: Frame, facts: Uniformity, function: Any) -> None:
-    """Emit the code of the `func.func` into `frame`.
+def lower(frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
+    """Emit the code of the `func.func` into `frame`, several elements a lane where `plan` says so.
 
     Raises:
         NotOnCuda: the kernel needs something a GPU does not have.
         NeedsSpillError: shared memory is full; try again with `frame.spill`.
     """
-    Lowering(frame, facts, function).run()
+    Lowering(frame, facts, function, plan).run()
 
 
 def _proven(op: Any) -> Sequence[bool]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.build import GLOBAL, Build, width
 
 SWIZZLE_BYTES: Final = 1024
 """A swizzled buffer is permuted in blocks of this many bytes, and so aligned to, and a multiple of, them."""
@@ -74,12 +74,14 @@ def inside(build: Build, memory: Memory, indices: Sequence[Any], proven: Sequenc
     return build.all_of(conditions)
 
 
-def read(build: Build, memory: Memory, indices: Sequence[Any], kind: str, proven: Sequence[bool] = ()) -> Any:
-    """The element at `indices` as a value of type `kind` (its text); 0 outside."""
+def read(
+    build: Build, memory: Memory, indices: Sequence[Any], kind: str, proven: Sequence[bool] = (), hint: str = ""
+) -> Any:
+    """The element at `indices` as a value of type `kind` (its text); 0 outside.  For `hint` see `cache`."""
     condition = inside(build, memory, indices, proven)
 
     def load() -> Any:
-        value = build.load(address(build, memory, indices), memory.element)
+        value = build.load(address(build, memory, indices), memory.element, _usable(memory, hint))
         if kind == "i1":
             return build.compare("ne", value, build.constant(0, memory.element))
         return value
@@ -87,12 +89,19 @@ def read(build: Build, memory: Memory, indices: Sequence[Any], kind: str, proven
     return load() if condition is None else build.choose(condition, load, lambda: build.constant(0, kind), kind)
 
 
-def write(build: Build, memory: Memory, value: Any, indices: Sequence[Any], proven: Sequence[bool] = ()) -> None:
-    """Put `value` at `indices`; nothing happens outside."""
+def write(
+    build: Build, memory: Memory, value: Any, indices: Sequence[Any], proven: Sequence[bool] = (), hint: str = ""
+) -> None:
+    """Put `value` at `indices`; nothing happens outside.  For `hint` see `cache`."""
     with build.when(inside(build, memory, indices, proven)):
         if str(value.type) == "i1":
             value = build.value("arith.extui", [value], memory.element)
-        build.store(value, address(build, memory, indices), memory.element)
+        build.store(value, address(build, memory, indices), memory.element, _usable(memory, hint))
+
+
+def _usable(memory: Memory, hint: str) -> str:
+    """The hint where there is a cache: shared memory has none."""
+    return hint if str(memory.pointer.type) == GLOBAL else ""
 
 
 def split(build: Build, number: Any, shape: Sequence[int]) -> list[Any]:

@@ -17,7 +17,9 @@ from typing import Final
 
 from tessera.core.mistakes import CompilerCrash, ToolMissing
 
-PACKAGES: Final = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+PACKAGES: Final = {
+    "ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm", "tileiras": "nvidia-cuda-tileiras",
+}  # fmt: skip
 
 # Contraction is off twice: LLVM writes `mul.rn` and `add.rn`, which ptxas may not fuse, and `-fmad=false` forbids it.
 _PTXAS_OPTIONS: Final = ("-v", "-O3", "-lineinfo", "-fmad=false")
@@ -26,25 +28,33 @@ _REGISTERS: Final = re.compile(r"Used (\d+) registers")
 _SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _SHARED: Final = re.compile(r"(\d+) bytes smem")
 _STACK: Final = re.compile(r"(\d+) bytes stack frame")
+_BARRIERS: Final = re.compile(r"used (\d+) barriers")
+_MESSAGE: Final = re.compile(r"^\s*(?:ptxas )?(?:\S+ )?(?:info|warning|error)\s*:\s*(.+?)\s*$", re.MULTILINE)
+# ptxas waits after every single wgmma (C7510 to C7514 and others: one wording, many causes): a tenth of the speed.
+_SERIALISED: Final = "wgmma.mma_async instructions are serialized"
+# Not what was asked for, yet right: setmaxnreg ignored (C7508), waits and arrivals that ptxas adds (C7517, C7519), ...
+_NOTEWORTHY: Final = re.compile(r"Potential Performance Loss|\(C75\d\d\)|\(C76\d\d\)|setmaxnreg|is injected")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What `ptxas -v` reports of one kernel: registers a lane, and bytes a lane (shared: a group)."""
+    """What `ptxas -v` reports of one kernel: registers a lane, bytes a lane (shared: a group), barriers of a group."""
 
     registers: int
     spill_bytes: int
     shared_bytes: int
     stack_bytes: int
+    barriers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A cubin and what it uses; `log` is all that `ptxas` printed."""
+    """A cubin and what it uses; `log` is all that `ptxas` printed, `notes` what of it a person should know."""
 
     cubin: bytes
     usage: Usage
     log: str
+    notes: tuple[str, ...] = ()
 
 
 @cache
@@ -91,32 +101,47 @@ def assemble(ptx: str, arch: str) -> Assembled:
 
     Raises:
         ToolMissing: no ptxas.
-        CompilerCrash: ptxas refuses the text; the message is what it says.
+        CompilerCrash: ptxas refuses the text, or serialises its matrix instructions; the message is what it says.
     """
     with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         done = _run([str(tool("ptxas")), *_PTXAS_OPTIONS, f"-arch={arch}", str(source), "-o", str(target)])
-        log = (done.stdout + done.stderr).strip()
+        log = (done.stdout + done.stderr).strip().replace(str(source), "kernel.ptx")
         if done.returncode or not target.is_file():
-            message = f"ptxas refuses its input: {log.replace(str(source), 'kernel.ptx')}"
+            message = f"ptxas refuses its input: {log}"
             raise CompilerCrash(message)
-        return Assembled(target.read_bytes(), read_usage(log), log)
+        return Assembled(target.read_bytes(), read_usage(log), log, read_notes(log))
+
+
+def read_notes(log: str) -> tuple[str, ...]:
+    """What `ptxas` printed that a person should know, each message once, in order.
+
+    Raises:
+        CompilerCrash: it serialises wgmma instructions, which no kernel of ours may ship with.
+    """
+    messages = tuple(dict.fromkeys(message for message in _MESSAGE.findall(log) if _NOTEWORTHY.search(message)))
+    for message in messages:
+        if _SERIALISED in message:
+            raise CompilerCrash(f"ptxas: {message}")
+    return messages
 
 
 def read_usage(log: str) -> Usage:
     """Read what `ptxas -v` printed for a file with one kernel."""
-    registers, spills, shared, stack = (p.search(log) for p in (_REGISTERS, _SPILLS, _SHARED, _STACK))
+    patterns = (_REGISTERS, _SPILLS, _SHARED, _STACK, _BARRIERS)
+    registers, spills, shared, stack, barriers = (pattern.search(log) for pattern in patterns)
     return Usage(
         registers=int(registers[1]) if registers else 0,
         spill_bytes=int(spills[1]) + int(spills[2]) if spills else 0,
         shared_bytes=int(shared[1]) if shared else 0,
         stack_bytes=int(stack[1]) if stack else 0,
+        barriers=int(barriers[1]) if barriers else 0,
     )
 
 
 def disassemble(cubin: bytes) -> str:
-    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each source line.
+    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each line n of the PTX.
 
     Raises:
         ToolMissing: no nvdisasm.
@@ -125,7 +150,7 @@ def disassemble(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
         source = Path(folder, "kernel.cubin")
         source.write_bytes(cubin)
-        done = _run([str(tool("nvdisasm")), "-g", "-c", str(source)])
+        done = _run([str(tool("nvdisasm")), "-gp", "-c", str(source)])
         if done.returncode:
             message = f"nvdisasm refuses its input: {done.stderr.strip()}"
             raise CompilerCrash(message)

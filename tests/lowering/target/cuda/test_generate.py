@@ -48,7 +48,7 @@ def test_how_kernels_are_launched():
     lanes, groups, ranges, single = (
         compile_ptx(p).launch for p in (programs.saxpy(), programs.group_sum(), programs.matmul(), programs.countdown())
     )
-    assert (lanes.kind, lanes.lanes_per_group) == ("lanes", 256)
+    assert (lanes.kind, lanes.lanes_per_group, lanes.threads) == ("lanes", 1024, 256)
     assert (groups.kind, groups.group, groups.lanes_per_group) == ("groups", (128,), 128)
     assert (ranges.kind, ranges.ranges, ranges.lanes_per_group) == ("ranges", (("M", 64), ("N", 64)), 256)
     assert (single.kind, single.lanes_per_group) == ("single", 32)

@@ -1,7 +1,10 @@
 import pytest
 
 from support import programs
+from support.builder import FILE, Builder
 from support.simulate import compile_cuda
+from tessera.core.dtypes import f32
+from tessera.core.program.program import Domain
 from tessera.core.source import Span
 from tessera.lowering.target.cuda.listings import Places, ptx_listing, sass_listing
 
@@ -30,10 +33,12 @@ MULTIPLICATION, STORE = 5, 8  # the operations' numbers in saxpy
 def test_instructions_lead_back_to_operations(compilation, level: str, multiply: str, store: str):
     lines = listing(compilation, level).lines
     for text, number in ((multiply, MULTIPLICATION), (store, STORE)):
-        (line,) = [l for l in lines if text in l.text]
-        assert line.ops == (number,)
-        assert [span.file for span in line.spans] == ["cell.py"]
-        assert line.spans[0].line == number + 2  # every operation has a line of its own
+        found = [l for l in lines if text in l.text]
+        assert found
+        for line in found:
+            assert line.ops == (number,)
+            assert [span.file for span in line.spans] == ["cell.py"]
+            assert line.spans[0].line == number + 2  # every operation has a line of its own
 
 
 @pytest.mark.parametrize("level", ["target", "llvm", "ptx", "sass"])
@@ -66,8 +71,40 @@ def test_ptx_lines_follow_their_directive():
     ]  # fmt: skip
 
 
-def test_sass_lines_follow_their_file_line():
-    text = '//## File "cell.py", line 3\n        /*0000*/   EXIT ;\n.L_x_1:'
-    assert [(l.text.strip(), l.ops) for l in sass_listing(text, PLACES).lines] == [
-        ("/*0000*/   EXIT ;", (7, 8)), (".L_x_1:", ()),
+def test_sass_lines_follow_the_line_of_the_ptx_they_were_made_from():
+    ptx = '\t.file 1 "cell.py"\n\tmov.u32 %r1, 1;\n\t.loc\t1 3 5\n\tadd.s32 %r1, 1;\n\t.loc 1 3 9\n\tret;'
+    text = """
+        /*0000*/   LDC R1 ;
+//## File ".nv_debug_ptx_txt", line 6
+        /*0010*/   EXIT ;
+//## File ".nv_debug_ptx_txt", line 4
+        /*0020*/   IADD3 R1 ;
+.L_x_1:
+//## File ".nv_debug_ptx_txt", line 2
+        /*0030*/   MOV R1 ;
+"""[1:]
+    assert [(l.text.split("*/")[-1].strip(), l.ops) for l in sass_listing(text, ptx, PLACES).lines] == [
+        ("LDC R1 ;", ()), ("EXIT ;", (8,)), ("IADD3 R1 ;", (7,)), (".L_x_1:", ()), ("MOV R1 ;", ()),
     ]  # fmt: skip
+
+
+class OneLine(Builder):
+    """Every operation on line 3, each in a column of its own."""
+
+    def span(self) -> Span:
+        return Span(FILE, 3, self.line, 3, self.line + 1)
+
+
+def test_operations_of_one_line_are_told_apart_in_sass():
+    """`y[i] = alpha * x[i] + y[i]` on one line: the multiplication and the addition are different operations."""
+    b = OneLine("one_line")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    i = b.id("thread")
+    product = b.value("mul", b.read(x, i), b.read(x, i))
+    b.write(y, b.value("add", product, b.read(y, i)), i)
+    program = b.program(domain=Domain("lanes", ("n",)))
+    lines = listing(compile_cuda(program), "sass").lines
+    opcodes = {number: op.opcode for number, op in enumerate(program.body.walk())}
+    for text, opcode in (("FMUL", "mul"), ("FADD", "add"), ("STG", "write")):
+        found = {opcodes[number] for line in lines if text in line.text for number in line.ops}
+        assert found == {opcode}, text

@@ -19,7 +19,7 @@ PTX = """.version 8.0
 
 
 def test_what_ptxas_reports_is_read():
-    assert toolchain.read_usage(LOG) == toolchain.Usage(18, 20, 516, 16)
+    assert toolchain.read_usage(LOG) == toolchain.Usage(18, 20, 516, 16, 1)
 
 
 def test_a_kernel_is_assembled_and_disassembled():
@@ -61,3 +61,28 @@ def test_a_toolkit_outside_the_environment_serves_as_well(monkeypatch: pytest.Mo
     monkeypatch.setattr(toolchain, "find_tool", toolchain.find_tool.__wrapped__)
     assert toolchain.find_tool("ptxas") == program
     assert toolchain.version.__wrapped__("ptxas") == "12.9.41"
+
+
+IGNORED = "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry."
+INJECTED = "(C7517) warpgroup.wait is injected in around line 40 by compiler to allow use of registers in function 'k'"
+SERIALISED = (
+    "(C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non wgmma instructions "
+    "reading accumulator registers of a wgmma between start and end of the pipeline stage in the function 'k'"
+)
+
+
+def test_what_a_person_should_know_is_kept():
+    log = f"{LOG}ptxas info    : {IGNORED}\nptxas info    : {INJECTED}\nptxas info    : {IGNORED}\n"
+    assert toolchain.read_notes(log) == (IGNORED, INJECTED)
+    assert toolchain.read_notes(LOG) == ()
+
+
+def test_serialised_matrix_instructions_are_an_error():
+    with pytest.raises(CompilerCrash, match=r"C7514.*serialized"):
+        toolchain.read_notes(f"{LOG}ptxas info    : {SERIALISED}\n")
+
+
+def test_ignored_register_counts_are_noted():
+    text = PTX.replace("{ ret; }", "{ setmaxnreg.inc.sync.aligned.u32 232; ret; }")
+    (note,) = toolchain.assemble(text, "sm_90a").notes
+    assert "'setmaxnreg' ignored" in note

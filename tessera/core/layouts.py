@@ -1,0 +1,270 @@
+"""Where the elements of a tile lie: one algebra for registers, shared memory and swizzles.
+
+A tile's extents are powers of two, and its elements are numbered in row-major order, so an element is a string of bits.
+A layout is linear over these bits: the number of an element is the exclusive or of one *basis* for each bit that is
+set in the place where it lies (Zhou et al., "Linear Layouts", arXiv 2505.23819).  Reshaping changes nothing,
+transposing moves bits, and a swizzle is a basis with two bits set.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+BANKS: Final = 32
+BANK_BYTES: Final = 4
+"""Shared memory answers one word of each bank at a time (CUDA C++ Programming Guide, compute capability 5.0 on)."""
+
+
+def bits_of(extent: int) -> int:
+    """Number of bits of the indices below `extent`, a power of two.
+
+    Raises:
+        ValueError: `extent` is no power of two.
+    """
+    if extent < 1 or extent & (extent - 1):
+        message = f"{extent} is not a power of two"
+        raise ValueError(message)
+    return extent.bit_length() - 1
+
+
+def combine(bases: Sequence[int], place: int) -> int:
+    """The element at `place`: the exclusive or of the bases of the bits set in it."""
+    element = 0
+    for bit, basis in enumerate(bases):
+        if place >> bit & 1:
+            element ^= basis
+    return element
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A tile in registers: which element is in register r of lane l of warp w.
+
+    shape: extents, powers of two
+    registers, lanes, warps: a basis for each bit of r, l and w; a lane's or warp's basis of 0 means that both have the
+    same elements
+    """
+
+    shape: tuple[int, ...]
+    registers: tuple[int, ...] = ()
+    lanes: tuple[int, ...] = ()
+    warps: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Elements a lane holds."""
+        return 1 << len(self.registers)
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """All bases, registers first."""
+        return (*self.registers, *self.lanes, *self.warps)
+
+    def element(self, register: int, lane: int = 0, warp: int = 0) -> int:
+        """The row-major number of an element."""
+        return combine(self.registers, register) ^ combine(self.lanes, lane) ^ combine(self.warps, warp)
+
+    def register_of(self, element: int) -> int:
+        """The register whose element has exactly the bits of `element` that registers cover; lanes are ignored."""
+        found = 0
+        for bit, basis in enumerate(self.registers):
+            if element & basis:
+                found |= 1 << bit
+        return found
+
+    def covers(self) -> bool:
+        """Whether every element lies somewhere, and no register twice in one lane."""
+        if any(not basis for basis in self.registers):
+            return False
+        return rank(self.bases) == bits_of(math.prod(self.shape))
+
+    # -- other shapes ------------------------------------------------------------------------------------------
+
+    def map(self, change: "Change", shape: tuple[int, ...]) -> "Layout":
+        """The layout whose bases are those of this one with their bits moved; registers that vanish are dropped."""
+        moved = [tuple(change(basis) for basis in bases) for bases in (self.registers, self.lanes, self.warps)]
+        return Layout(shape, tuple(basis for basis in moved[0] if basis), moved[1], moved[2])
+
+    def transposed(self, permutation: Sequence[int]) -> "Layout":
+        """The layout of the transposed tile whose axis i is axis `permutation[i]` of this one."""
+        shape = tuple(self.shape[axis] for axis in permutation)
+        return self.map(Change.transpose(self.shape, permutation), shape)
+
+    def reshaped(self, shape: tuple[int, ...]) -> "Layout":
+        """The same elements, numbered the same way."""
+        return Layout(shape, self.registers, self.lanes, self.warps)
+
+    def sliced(self, axes: Iterable[int]) -> "Layout":
+        """The layout of a tile whose extents along `axes` are 1: every lane holds what it needs of it."""
+        dropped = set(axes)
+        shape = tuple(1 if axis in dropped else extent for axis, extent in enumerate(self.shape))
+        moved = self.map(Change.drop(self.shape, dropped), shape)
+        unique: list[int] = []
+        for basis in moved.registers:
+            if rank((*unique, basis)) > len(unique):
+                unique.append(basis)
+        return Layout(shape, tuple(unique), moved.lanes, moved.warps)
+
+    def text(self) -> str:
+        """One line: for each register, lane and warp bit the axis and distance it moves along, as `1:2`."""
+        parts = [f"{name} [{', '.join(self._basis(b) for b in bases)}]" for name, bases in self._named() if bases]
+        return " ".join(parts) or "one element"
+
+    def _named(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        return (("registers", self.registers), ("lanes", self.lanes), ("warps", self.warps))
+
+    def _basis(self, basis: int) -> str:
+        if not basis:
+            return "-"
+        places = coordinates(basis, self.shape)
+        return "+".join(f"{axis}:{place}" for axis, place in enumerate(places) if place)
+
+
+class Change:
+    """A permutation of an element's bits, some of which may vanish: `places[i]` is where bit i goes, or None."""
+
+    def __init__(self, places: Sequence[int | None]) -> None:
+        self.places = tuple(places)
+
+    def __call__(self, element: int) -> int:
+        """The element with its bits moved."""
+        result = 0
+        for bit, place in enumerate(self.places):
+            if place is not None and element >> bit & 1:
+                result |= 1 << place
+        return result
+
+    @classmethod
+    def transpose(cls, shape: Sequence[int], permutation: Sequence[int]) -> "Change":
+        """From elements of `shape` to those of the transposed tile."""
+        starts = _starts(shape)
+        new = _starts([shape[axis] for axis in permutation])
+        places: list[int | None] = [None] * sum(map(bits_of, shape))
+        for axis, old in enumerate(permutation):
+            for bit in range(bits_of(shape[old])):
+                places[starts[old] + bit] = new[axis] + bit
+        return cls(places)
+
+    @classmethod
+    def drop(cls, shape: Sequence[int], axes: set[int]) -> "Change":
+        """From elements of `shape` to those of the tile with extents 1 along `axes`."""
+        starts = _starts(shape)
+        new = _starts([1 if axis in axes else extent for axis, extent in enumerate(shape)])
+        places: list[int | None] = [None] * sum(map(bits_of, shape))
+        for axis, extent in enumerate(shape):
+            if axis not in axes:
+                for bit in range(bits_of(extent)):
+                    places[starts[axis] + bit] = new[axis] + bit
+        return cls(places)
+
+
+def _starts(shape: Sequence[int]) -> list[int]:
+    """The lowest bit of each axis in a row-major number."""
+    below = 0
+    starts: list[int] = []
+    for extent in reversed(shape):
+        starts.append(below)
+        below += bits_of(extent)
+    return starts[::-1]
+
+
+def axis_bits(shape: Sequence[int], axis: int) -> list[int]:
+    """The row-major number of the elements at 1, 2, 4, ... along `axis`: its bits, lowest first."""
+    start = _starts(shape)[axis]
+    return [1 << (start + bit) for bit in range(bits_of(shape[axis]))]
+
+
+def coordinates(element: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The indices, one an axis, of a row-major number."""
+    places: list[int] = []
+    for extent in reversed(shape):
+        places.append(element % extent)
+        element //= extent
+    return tuple(reversed(places))
+
+
+def rank(bases: Iterable[int]) -> int:
+    """How many of `bases` are independent over exclusive or (Gaussian elimination)."""
+    reduced: list[int] = []
+    for basis in bases:
+        for known in reduced:
+            basis = min(basis, basis ^ known)
+        if basis:
+            reduced.append(basis)
+    return len(reduced)
+
+
+# -- how a tile is spread ----------------------------------------------------------------------------------------
+
+
+def spread(shape: tuple[int, ...], order: Sequence[tuple[str, int]], warps: int, lanes: int = 5) -> Layout:
+    """A layout that hands out bits in `order`.
+
+    order: pairs ("registers", "lanes" or "warps", basis): lowest bit of each first; a place that is full passes its
+           bit on to the next of lanes, warps, registers
+    warps, lanes: how many bits of warp and lane numbers there are; what is left over holds the same elements
+    """
+    room = {"registers": 64, "lanes": lanes, "warps": warps}
+    given: dict[str, list[int]] = {"registers": [], "lanes": [], "warps": []}
+    for place, basis in order:
+        choices = [place, *(p for p in ("lanes", "warps", "registers") if p != place)]
+        free = next(p for p in choices if len(given[p]) < room[p])
+        given[free].append(basis)
+    for place, size in (("lanes", lanes), ("warps", warps)):
+        given[place] += [0] * (size - len(given[place]))
+    return Layout(shape, tuple(given["registers"]), tuple(given["lanes"]), tuple(given["warps"]))
+
+
+def blocked(shape: tuple[int, ...], vector: int, warps: int) -> Layout:
+    """Lanes side by side along the last axis, each with `vector` neighbouring elements: the way memory likes it.
+
+    `warps` is the number of bits of warp numbers.
+    """
+    vector_bits = min(bits_of(vector), bits_of(shape[-1]))
+    total = sum(map(bits_of, shape))
+    order = [("registers" if bit < vector_bits else "lanes", 1 << bit) for bit in range(total)]
+    return spread(shape, order, warps)
+
+
+def accumulator(shape: tuple[int, int], warps: int) -> Layout:
+    """The result of `wgmma` and `mma.sync`: 16 rows a warp, 8 columns at a time (PTX ISA, 9.7.14.5 and 9.7.15.5).
+
+    Lane l holds columns 2 (l % 4) and the next one of rows l / 4 and l / 4 + 8; warps are stacked along the rows.
+    Tiles with fewer rows than the warps cover are held several times.
+    """
+    rows, columns = (axis_bits(shape, axis) for axis in (0, 1))
+    registers = [columns[0], rows[3], *columns[3:]]
+    lanes = (*columns[1:3], *rows[:3])
+    stacked = [*rows[4:6]]
+    left = rows[6:]
+    stacked += left[: max(0, warps - len(stacked))]
+    registers += left[max(0, warps - 2) :]
+    return Layout(shape, tuple(registers), lanes, tuple(stacked + [0] * (warps - len(stacked))))
+
+
+def bank_conflicts(addresses: Sequence[int], size: int) -> int:
+    """How many times longer than without conflicts a warp's access takes.
+
+    addresses: byte address of each lane's access of `size` bytes (4, 8 or 16); accesses of 8 and 16 bytes are served
+    to half and quarter warps at a time.
+    """
+    lanes = len(addresses) * BANK_BYTES // max(BANK_BYTES, size)
+    longest = 1
+    for first in range(0, len(addresses), max(1, lanes)):
+        words: dict[int, set[int]] = {}
+        for address in addresses[first : first + lanes]:
+            for word in range(address // BANK_BYTES, (address + size - 1) // BANK_BYTES + 1):
+                words.setdefault(word % BANKS, set()).add(word)
+        longest = max(longest, *(len(group) for group in words.values()))
+    return longest
+
+
+def swizzled(offset: int, swizzle: int) -> int:
+    """A byte offset after the hardware's swizzle of `swizzle` (0, 32, 64 or 128) bytes.
+
+    Within rows of `swizzle` bytes, the number of a 16-byte unit is combined with the number of the 128-byte line it
+    lies in (PTX ISA, 5.5.7 "Tensor Swizzling Modes"): `offset ^ (offset >> 7 & units - 1) << 4`.
+    """
+    units = swizzle // 16
+    return offset ^ (offset >> 7 & units - 1) << 4 if units > 1 else offset

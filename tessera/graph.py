@@ -1,0 +1,47 @@
+"""Graphs of launches: captured once, launched again as a whole.
+
+    from tessera import graph
+
+    with graph.capture() as g:
+        gemm(a, b, c)
+        saxpy(2.0, c, d)
+    graph.launch(g)
+
+Inside the `with` nothing runs: kernels, copies (`stream.memcpy_async`) and events are noted, with the arrays they were
+given.  On a GPU the graph is a CUDA graph; on the CPU it is the list of the launches, ready to run.  Work that other
+libraries do inside the `with` is not part of the graph, and runs at once.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from tessera.runtime.graphs import Graph
+from tessera.runtime.recording import close_recording, forbid, open_recording
+from tessera.runtime.streams import as_stream
+
+__all__ = ["Graph", "capture", "launch"]
+
+
+@contextmanager
+def capture() -> Generator[Graph]:
+    """Note what this thread launches inside the `with`, as a graph to be launched afterwards.
+
+    Raises BadCapture for a capture inside another, for work on several devices, and for waiting inside the `with`.
+    """
+    made = Graph()
+    noted = open_recording()
+    try:
+        yield made
+    finally:
+        close_recording()
+    made.complete(noted)
+
+
+def launch(captured: Graph, stream: Any = None) -> None:
+    """Run a captured graph once more, in the order of `stream`.
+
+    Raises BadCapture inside a capture, or for a graph that is not complete.
+    """
+    forbid("launching another graph")
+    captured.launch(None if stream is None else as_stream(stream))

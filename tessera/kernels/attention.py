@@ -1,0 +1,152 @@
+"""`flash_attention` and its backward pass: attention without ever holding a matrix of all scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tessera.core.dtypes import f32
+from tessera.kernels import schedules
+from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, variant
+from tessera.kernels.operands import (
+    as_result,
+    empty,
+    extents,
+    operand,
+    output,
+    require,
+    require_floats,
+    require_rank,
+    require_same_dtype,
+)
+from tessera.kernels.tiles.attention import (
+    attention_backward_keys,
+    attention_backward_queries,
+    attention_delta,
+    attention_forward,
+    attention_forward_with_lse,
+)
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tessera.kernels.launches import How
+    from tessera.kernels.operands import Operand
+
+_LAYOUT = "an array [batch, heads, length, width]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """Checked operands.  scale: with log2(e) in it; share: query heads that use one head of keys."""
+
+    q: Operand
+    k: Operand
+    v: Operand
+    causal: bool
+    scale: float
+    share: int
+    machine: Machine
+
+
+def flash_attention(
+    q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
+    **how: Unpack[How],
+) -> Any:  # fmt: skip
+    """Return softmax(scale q k^T) v, in `out` where it is given; with `lse` a pair (result, log-sum-exp).
+
+    q: [batch, heads, queries, width]; k and v: [batch, key heads, keys, width], heads a multiple of key heads: head h
+    uses key head h // (heads // key heads).  All of one float type of at most 32 bits; weights are rounded to it.
+    causal: query i sees the keys up to i + (keys - queries); there must be as many keys as queries, or more
+    scale: None: 1 / sqrt(width).  The log-sum-exp is an f32 array [batch, heads, queries], natural logarithm.
+    Raises OperandMismatch for operands that do not fit.
+    """
+    return prepare_flash_attention(q, k, v, out, causal=causal, scale=scale, lse=lse, **how).run(how.get("stream"))
+
+
+def prepare_flash_attention(
+    q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
+    **how: Unpack[How],
+) -> Prepared[Any]:  # fmt: skip
+    """`flash_attention` up to its launch."""
+    given = _checked(q, k, v, causal, scale)
+    result = output(out, given.q, given.q.shape, given.q.dtype)
+    forward = attention_forward_with_lse if lse else attention_forward
+    chosen = variant(
+        forward, given.machine,
+        schedules.attention_schedule(given.machine, given.q.shape[2], given.k.shape[2], given.q.dtype),
+        schedules.space(schedules.ATTENTION_SPACE, given.machine), how, CAUSAL=causal,
+    )  # fmt: skip
+    inputs = (given.q.value, given.k.value, given.v.value, result.value)
+    if not lse:
+        launch = Launch(chosen, (*inputs, given.scale, given.share))
+        return Prepared((launch,), lambda: as_result(result, given.q))
+    sums = empty(given.q, given.q.shape[:3], f32)
+    launch = Launch(chosen, (*inputs, sums.value, given.scale, given.share))
+    return Prepared((launch,), lambda: (as_result(result, given.q), as_result(sums, given.q)))
+
+
+def flash_attention_backward(
+    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
+    **how: Unpack[How],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Return the gradients (dq, dk, dv) for `grad`, the gradient of `out`.
+
+    out, lse: what `flash_attention(q, k, v, ..., lse=True)` returned, with the same `causal` and `scale`
+    Everything is added in one fixed order, without atomics: the same bits in every run.
+    Raises OperandMismatch for operands that do not fit.
+    """
+    prepared = prepare_flash_attention_backward(grad, q, k, v, out, lse, causal=causal, scale=scale, **how)
+    return prepared.run(how.get("stream"))
+
+
+def prepare_flash_attention_backward(
+    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
+    **how: Unpack[How],
+) -> Prepared[tuple[Any, Any, Any]]:  # fmt: skip
+    """`flash_attention_backward` up to its launches."""
+    given = _checked(q, k, v, causal, scale)
+    do, o, sums = operand(grad, "grad"), operand(out, "out"), operand(lse, "lse")
+    for array in (do, o):
+        require(array.shape == given.q.shape, f"{array.name} is {extents(array.shape)}, not {extents(given.q.shape)}")
+    require_same_dtype(given.q, do, o)
+    rows = given.q.shape[:3]
+    require(sums.shape == rows and sums.dtype == f32, f"lse is {sums.dtype} {extents(sums.shape)}", "pass what came")
+    delta = empty(given.q, rows, f32)
+    dq, dk, dv = (empty(array, array.shape, array.dtype) for array in (given.q, given.k, given.v))
+    schedule = schedules.backward_schedule(given.machine, rows[2], given.k.shape[2], given.q.dtype)
+    space = schedules.space(schedules.BACKWARD_SPACE, given.machine)
+    preprocess = variant(attention_delta, given.machine, {"BM": schedule["BM"]}, {}, {})
+    keys, queries = (
+        variant(kernel, given.machine, schedule, space, how, CAUSAL=causal)
+        for kernel in (attention_backward_keys, attention_backward_queries)
+    )
+    inputs = (given.q.value, given.k.value, given.v.value, do.value, sums.value, delta.value)
+    launches = (
+        Launch(preprocess, (o.value, do.value, delta.value)),
+        Launch(keys, (*inputs, dk.value, dv.value, given.scale, given.share)),
+        Launch(queries, (*inputs, dq.value, given.scale, given.share)),
+    )
+    return Prepared(
+        launches, lambda: (as_result(dq, given.q), as_result(dk, given.k), as_result(dv, given.v))
+    )  # fmt: skip
+
+
+def _checked(q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> _Attention:
+    one, two, three = operand(q, "q"), operand(k, "k"), operand(v, "v")
+    for array in (one, two, three):
+        require_rank(array, 4, _LAYOUT)
+        require(array.view.size > 0, f"{array.name} is {extents(array.shape)}: empty", "give it elements")
+    require_floats((one, two, three))
+    require_same_dtype(one, two, three)
+    batch, heads, queries, width = one.shape
+    require(two.shape == three.shape, f"k is {extents(two.shape)} and v {extents(three.shape)}", "they must agree")
+    groups, keys = two.shape[1:3]
+    require(two.shape[0] == batch, f"q holds {batch} sequences and k {two.shape[0]}")
+    require(two.shape[3] == width, f"queries are {width} wide and keys {two.shape[3]}")
+    require(heads % groups == 0, f"{heads} query heads cannot share {groups} key heads evenly", "give a multiple")
+    require(not causal or queries <= keys, f"{queries} queries cannot look back on {keys} keys", "give more keys")
+    factor = 1 / math.sqrt(width) if scale is None else float(scale)
+    require(factor > 0 and math.isfinite(factor), f"scale is {factor}", "give a positive number")
+    return _Attention(one, two, three, causal, factor * math.log2(math.e), heads // groups, machine_of(one))

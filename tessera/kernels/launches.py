@@ -1,0 +1,112 @@
+"""From a function of the library to launches: which machine, which variant of which kernel, on which arrays."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypedDict, TypeVar
+
+from tessera.core.mistakes import BadKernelOption
+from tessera.core.program.program import Attribute
+from tessera.core.settings import current
+from tessera.kernel_class import Kernel
+from tessera.kernels.operands import Operand
+
+T = TypeVar("T")
+Schedule = Mapping[str, Attribute]
+Space = Mapping[str, Iterable[Attribute]]
+
+
+class How(TypedDict, total=False):
+    """What every function of the library can be told besides its operands.
+
+    schedule: tuning parameters in place of the default ones, e.g. `dict(BM=128, BN=256)`
+    tune: search the function's space at the first call with such operands, and keep the best configuration
+    stream: where to launch; None: where kernels run by default
+    """
+
+    schedule: Schedule | None
+    tune: bool
+    stream: object
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What schedules depend on.
+
+    name: "cpu", or a GPU's architecture without its suffix ("sm_90"); target: what the kernel's option of that name
+    is set to, None where the setting in force says it
+    """
+
+    name: str
+    target: str | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU."""
+        return self.name != "cpu"
+
+
+def machine_of(array: Operand) -> Machine:
+    """Where kernels on `array` run: what the setting `target` says, and the GPU for arrays in its memory."""
+    kind, _, architecture = current().target.partition(":")
+    if kind in ("cpu", "interpret") and not array.on_device:
+        return Machine("cpu")
+    target = "cuda" if kind in ("cpu", "interpret") else None
+    if not architecture:
+        from tessera.runtime.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
+
+        architecture = device_architecture()
+    return Machine(architecture.rstrip("af"), target)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel and its arguments."""
+
+    kernel: Kernel
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[T]):
+    """A function of the library made ready on its arrays: `run` may be called again and again.
+
+    finish: gives what the function returns, once the launches are under way
+    """
+
+    launches: tuple[Launch, ...]
+    finish: Callable[[], T]
+
+    def run(self, stream: object = None) -> T:
+        """Launch everything, in order, and return the result."""
+        for launch in self.launches:
+            if stream is None:
+                launch.kernel(*launch.arguments)
+            else:
+                launch.kernel.on(stream)(*launch.arguments)
+        return self.finish()
+
+
+def variant(kernel: Kernel, machine: Machine, default: Schedule, space: Space, how: How, **fixed: Attribute) -> Kernel:
+    """`kernel` with the constants `fixed`, and the schedule that `how` asks for.
+
+    default: the tuning parameters for this machine and these operands; space: what `tune` searches.
+    Raises BadKernelOption for a tuning parameter that is one of `fixed`.
+    """
+    given = how.get("schedule") or {}
+    for name in given:
+        if name in fixed:
+            raise BadKernelOption(f"{name} follows from the operands", hint=f"tune {', '.join(default)}")
+    constants: dict[str, Attribute] = {**default, **given, **fixed}
+    searched: dict[str, tuple[Attribute, ...]] = {}
+    if how.get("tune"):
+        searched = {name: tuple(values) for name, values in space.items() if name not in given}
+        constants = {name: value for name, value in constants.items() if name not in searched}
+    # By their text: 0, -0.0 and False are three constants, and one key of a dictionary.
+    key = (kernel, machine.target, repr(sorted(constants.items())), repr(sorted(searched.items())))
+    if key not in _VARIANTS:
+        options = replace(kernel.options, target=machine.target, constants=constants, space=searched or None)
+        _VARIANTS[key] = Kernel(kernel.function, options)
+    return _VARIANTS[key]
+
+
+_VARIANTS: Final[dict[tuple[Kernel, str | None, str, str], Kernel]] = {}

@@ -1,0 +1,138 @@
+"""Default tuning parameters of the library's kernels, from the kind of machine and the size of the work.
+
+They are starting points: `schedule=` replaces any of them, and `tune=True` searches the space beside each rule.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tessera.core.dtypes import DType
+from tessera.core.settings import current
+from tessera.kernels.launches import Machine
+
+# Multiprocessors of the largest part of each architecture (NVIDIA's data sheets): A100, RTX 4090, H100 and H200, B200.
+_PROCESSORS: Final = {"sm_80": 108, "sm_86": 84, "sm_89": 128, "sm_90": 132, "sm_100": 148, "sm_120": 170}
+_WGMMA: Final = ("sm_90",)  # warpgroups multiply there: 64 rows at a time, four warps each
+
+ROW_LIMIT: Final = 16384
+"""Longest row kept as one tile: 16384 f32 are 32 registers in each of 512 lanes.
+
+It does not depend on the machine: it decides in which order a row's numbers are added.
+"""
+
+
+def processors(machine: Machine) -> int:
+    """How many groups run side by side: multiprocessors, or threads."""
+    return _PROCESSORS.get(machine.name, 108) if machine.is_gpu else current().threads
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is `n` or more."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def clamp(n: int, least: int, most: int) -> int:
+    """`n` as a power of two from `least` to `most`, both powers of two."""
+    return max(least, min(most, power_of_two(n)))
+
+
+GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
+    "cpu": {"BM": (128, 256, 512), "BN": (128, 256, 512), "BK": (128, 256, 512)},
+    "gpu": {"BM": (64, 128, 256), "BN": (64, 128, 192, 256), "BK": (32, 64, 128)},
+}
+
+
+def gemm_schedule(machine: Machine, m: int, n: int, dtype: DType) -> dict[str, int]:
+    """Blocks of C (BM x BN) and steps of K (BK).
+
+    On the CPU the largest blocks of which every thread has at least two: they reuse most of what is in the caches.  On
+    GPUs 128 bytes of K a step, as wide as the widest swizzle of shared memory, and the largest accumulators that fit
+    registers, smaller where the multiprocessors would not all have one.
+    """
+    if not machine.is_gpu:
+        return _cpu_gemm(m, n)
+    if dtype.bits > 16:
+        return {"BM": 64, "BN": 64, "BK": 32}
+    wide = machine.name in _WGMMA
+    bm, bn = 128, clamp(n, 64, 256 if wide else 128)
+    while bn > 64 and -(-m // bm) * -(-n // bn) < processors(machine):
+        bn //= 2
+    return {"BM": bm, "BN": bn, "BK": (128 if wide else 64) // dtype.bytes}
+
+
+def _cpu_gemm(m: int, n: int) -> dict[str, int]:
+    bm, bn = clamp(m, 32, 512), clamp(n, 32, 512)
+    while bm * bn > 128 * 128 and -(-m // bm) * -(-n // bn) < 2 * current().threads:
+        bm, bn = (bm // 2, bn) if bm >= bn else (bm, bn // 2)
+    return {"BM": bm, "BN": bn, "BK": 256}
+
+
+ATTENTION_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
+    "cpu": {"BM": (64, 128, 256), "BN": (64, 128, 256)},
+    "gpu": {"BM": (64, 128, 192), "BN": (64, 96, 128, 176)},
+}
+
+
+def attention_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:
+    """Queries (BM) against keys (BN) at a time: 128 of each, fewer where there are fewer, or elements are wide."""
+    most = 128 if not machine.is_gpu or dtype.bits <= 16 else 64
+    return {"BM": clamp(queries, 16, most), "BN": clamp(keys, 16, most)}
+
+
+BACKWARD_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
+    "cpu": {"BM": (64, 128), "BN": (64, 128)},
+    "gpu": {"BM": (64, 80, 128), "BN": (64, 128)},
+}
+
+
+def backward_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:
+    """As `attention_schedule`; on GPUs half as many queries, since two accumulators and two products share registers.
+
+    Both kernels of the backward pass take it: one walks over BM queries at a time for each BN keys, one the reverse.
+    """
+    whole = attention_schedule(machine, queries, keys, dtype)
+    return whole if not machine.is_gpu else {**whole, "BM": min(64, whole["BM"])}
+
+
+ROWS_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
+    "cpu": {"ROWS": (1, 2, 4, 8, 16)},
+    "gpu": {"ROWS": (1, 2, 4, 8, 16)},
+}
+
+
+def rows_schedule(columns: int) -> dict[str, int]:
+    """How many rows a group takes at a time: about 4096 elements, and at most 32 rows."""
+    return {"ROWS": clamp(4096 // max(1, columns), 1, 32)}
+
+
+LONG_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {"cpu": {}, "gpu": {}}
+"""Rows that are read in several passes: the block decides in which order numbers are added, so it is not tuned."""
+
+LONG_BLOCK: Final = 8192
+"""Elements of a long row at a time."""
+
+REDUCE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
+    "cpu": {"COLUMNS": (16, 64, 256)},
+    "gpu": {"COLUMNS": (32, 64, 128)},
+}
+
+
+def columns_schedule(inner: int) -> dict[str, int]:
+    """How many neighbouring columns are reduced side by side: whole cache lines, of up to 64 elements."""
+    return {"COLUMNS": clamp(inner, 1, 64)}
+
+
+TRANSPOSE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
+    "cpu": {"BLOCK": (32, 64, 128, 256)},
+    "gpu": {"BLOCK": (32, 64, 128)},
+}
+
+
+def transpose_schedule(machine: Machine) -> dict[str, int]:
+    """Squares of 64 x 64: 128 bytes or more of every row that is read and of every row that is written."""
+    return {"BLOCK": 64 if machine.is_gpu else 128}
+
+
+def space(table: Mapping[str, Mapping[str, Any]], machine: Machine) -> Mapping[str, Any]:
+    """The row of a table of spaces for `machine`."""
+    return table["gpu" if machine.is_gpu else "cpu"]

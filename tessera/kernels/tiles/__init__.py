@@ -1,0 +1,1 @@
+"""The kernels themselves, in plain Tessera: one module for each module of functions around them."""

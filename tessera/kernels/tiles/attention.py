@@ -1,0 +1,153 @@
+# pyright: basic
+# The language's names have no Python types: what is checked strictly is everything around kernels.
+"""The kernels behind `flash_attention` and its backward pass, on arrays [batch, heads, length, width].
+
+`scale` comes with log2(e) in it: all exponentials are powers of two.  `share` query heads use one head of keys.  Where
+attention is causal, query i sees the keys up to i + (keys - queries): the last query sees them all.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tessera import f32, i64, kernel, mut, tensor, tile
+
+# What a launch fixes by its operands (`variant`): the values here only let each name stand for something.
+CAUSAL: Final = False
+BM: Final = 128
+BN: Final = 128
+
+
+def attend(Q, K, V, b, h, m, scale, share):
+    """Attention of the queries m : m + BM of one head: results, not yet divided, largest scores, sums of weights.
+
+    Keys come BN at a time, with the largest score so far and everything relative to it (online softmax); blocks past
+    the last visible key are not visited, and only those that are partly visible are masked.
+    """
+    queries, width = Q.shape[2], Q.shape[3]
+    keys = K.shape[2]
+    first = m + (keys - queries)
+    stop = min(keys, first + BM) if CAUSAL else keys
+    whole = min(keys, first + 1) if CAUSAL else keys
+    q = Q[b, h, m : m + BM, :]
+    top = tile.full((BM,), -math.inf, f32)
+    total = tile.zeros((BM,), f32)
+    acc = tile.zeros((BM, width), f32)
+    for n in tile.range(stop, step=BN):
+        s = tile.dot(q, K[b, h // share, n : n + BN, :].T)
+        if n + BN > whole:
+            j = tile.arange(n, n + BN)
+            visible = j[None, :] < keys
+            if CAUSAL:
+                visible = visible & (j[None, :] <= tile.arange(first, first + BM)[:, None])
+            s = tile.where(visible, s, -math.inf)
+        peak = tile.maximum(top, tile.max(s, axis=1))
+        bound = peak * scale
+        p = tile.exp2(tile.fma(s, scale, -bound[:, None]))
+        shrink = tile.exp2(tile.fma(top, scale, -bound))
+        total = total * shrink + tile.sum(p, axis=1)
+        acc = acc * shrink[:, None]
+        acc += tile.dot(tile.cast(p, V.dtype), V[b, h // share, n : n + BN, :])
+        top = peak
+    return acc, top * scale, total
+
+
+@kernel
+def attention_forward(Q: tensor, K: tensor, V: tensor, out: mut[tensor], scale: f32, share: i64):
+    """out = softmax(scale Q K^T) V."""
+    for b in tile.range(Q.shape[0]):
+        for h in tile.range(Q.shape[1]):
+            for m in tile.range(Q.shape[2], step=BM):
+                acc, _, total = attend(Q, K, V, b, h, m, scale, share)
+                out[b, h, m : m + BM, :] = tile.cast(acc * (1.0 / total)[:, None], out.dtype)
+
+
+@kernel
+def attention_forward_with_lse(
+    Q: tensor, K: tensor, V: tensor, out: mut[tensor], LSE: mut[tensor], scale: f32, share: i64
+):
+    """The same, and LSE = log(sum(exp(scale Q K^T))) of each query, natural logarithm."""
+    for b in tile.range(Q.shape[0]):
+        for h in tile.range(Q.shape[1]):
+            for m in tile.range(Q.shape[2], step=BM):
+                acc, top, total = attend(Q, K, V, b, h, m, scale, share)
+                out[b, h, m : m + BM, :] = tile.cast(acc * (1.0 / total)[:, None], out.dtype)
+                LSE[b, h, m : m + BM] = (top + tile.log2(total)) * math.log(2.0)
+
+
+@kernel
+def attention_delta(out: tensor, dO: tensor, delta: mut[tensor]):
+    """delta = sum(out dO) of each query: what the gradient of the softmax subtracts."""
+    for b in tile.range(out.shape[0]):
+        for h in tile.range(out.shape[1]):
+            for m in tile.range(out.shape[2], step=BM):
+                product = tile.cast(out[b, h, m : m + BM, :], f32) * tile.cast(dO[b, h, m : m + BM, :], f32)
+                delta[b, h, m : m + BM] = tile.sum(product, axis=1)
+
+
+@kernel
+def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is an array
+    Q: tensor, K: tensor, V: tensor, dO: tensor, LSE: tensor, delta: tensor, dK: mut[tensor], dV: mut[tensor],
+    scale: f32, share: i64,
+):  # fmt: skip
+    """dK and dV of BN keys at a time: over all query heads that use them, over all queries that see them, in order.
+
+    Products are kept transposed, keys by queries, so that weights and their gradients are the left operands of the
+    products that follow.  Queries past the end are zeros, and so is what they add.
+    """
+    queries, keys, width = Q.shape[2], K.shape[2], Q.shape[3]
+    for b in tile.range(K.shape[0]):
+        for g in tile.range(K.shape[1]):
+            for n in tile.range(keys, step=BN):
+                k, v = K[b, g, n : n + BN, :], V[b, g, n : n + BN, :]
+                shift = keys - queries
+                begin = max(0, n - shift) // BM * BM if CAUSAL else 0
+                dk, dv = tile.zeros((BN, width), f32), tile.zeros((BN, width), f32)
+                for h in range(g * share, (g + 1) * share):
+                    for m in range(begin, queries, BM):
+                        q, do = Q[b, h, m : m + BM, :], dO[b, h, m : m + BM, :]
+                        s = tile.dot(k, q.T)
+                        if CAUSAL:  # noqa: SIM102 - this one is decided when the kernel is compiled
+                            if n + BN > m + shift + 1:
+                                i = tile.arange(m + shift, m + shift + BM)
+                                s = tile.where(tile.arange(n, n + BN)[:, None] <= i[None, :], s, -math.inf)
+                        base = LSE[b, h, m : m + BM] * math.log2(math.e)
+                        p = tile.exp2(tile.fma(s, scale, -base[None, :]))
+                        dv += tile.dot(tile.cast(p, V.dtype), do)
+                        ds = p * (tile.dot(v, do.T) - delta[b, h, m : m + BM][None, :])
+                        dk += tile.dot(tile.cast(ds, K.dtype), q)
+                dK[b, g, n : n + BN, :] = tile.cast(dk * (scale * math.log(2.0)), dK.dtype)
+                dV[b, g, n : n + BN, :] = tile.cast(dv, dV.dtype)
+
+
+@kernel
+def attention_backward_queries(  # noqa: PLR0913, PLR0917 - everything it needs is an array
+    Q: tensor, K: tensor, V: tensor, dO: tensor, LSE: tensor, delta: tensor, dQ: mut[tensor], scale: f32, share: i64
+):
+    """dQ of BM queries at a time, over all keys that they see, in order."""
+    queries, keys, width = Q.shape[2], K.shape[2], Q.shape[3]
+    for b in tile.range(Q.shape[0]):
+        for h in tile.range(Q.shape[1]):
+            for m in tile.range(queries, step=BM):
+                first = m + (keys - queries)
+                stop = min(keys, first + BM) if CAUSAL else keys
+                whole = min(keys, first + 1) if CAUSAL else keys
+                q, do = Q[b, h, m : m + BM, :], dO[b, h, m : m + BM, :]
+                base = LSE[b, h, m : m + BM] * math.log2(math.e)
+                rest = delta[b, h, m : m + BM]
+                dq = tile.zeros((BM, width), f32)
+                for n in tile.range(stop, step=BN):
+                    k = K[b, h // share, n : n + BN, :]
+                    s = tile.dot(q, k.T)
+                    if n + BN > whole:
+                        j = tile.arange(n, n + BN)
+                        visible = j[None, :] < keys
+                        if CAUSAL:
+                            visible = visible & (j[None, :] <= tile.arange(first, first + BM)[:, None])
+                        s = tile.where(visible, s, -math.inf)
+                    p = tile.exp2(tile.fma(s, scale, -base[:, None]))
+                    dp = tile.dot(do, V[b, h // share, n : n + BN, :].T)
+                    ds = p * (dp - rest[:, None])
+                    dq += tile.dot(tile.cast(ds, K.dtype), k)
+                dQ[b, h, m : m + BM, :] = tile.cast(dq * (scale * math.log(2.0)), dQ.dtype)

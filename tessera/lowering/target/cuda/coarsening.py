@@ -1,0 +1,233 @@
+"""Several elements a lane, in accesses of 16 bytes: for kernels whose one group is the whole launch.
+
+Nothing can tell which hardware lane runs which lane of such a launch, so a thread may run `elements` neighbouring
+lanes.  A block then covers a range of the launch, in one of three ways, chosen by conditions that are the same for all
+of its threads:
+
+    wide    the range is whole, and every array accessed at `[..., i]` is aligned: vectors of up to 16 bytes
+    narrow  the range is whole, but an array begins in between: thread t runs lanes t, t + threads, ...
+    edge    the range reaches past the launch or past an array: one lane after the other, with its masks
+
+"Whole" means that every branch `if i < n` around the accesses is taken by all lanes of the range, so there is nothing
+left to mask.  Neighbouring 16-bit floats are added and multiplied in pairs (HADD2, HMUL2).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from tessera.core.artifact import LaunchRule
+from tessera.core.mlir import ir
+from tessera.core.program.program import Program
+from tessera.core.program.types import Array
+from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.uniformity import Uniformity, is_memory, is_tile, walk
+
+PIECE: Final = 16
+"""Bytes of the widest access of one lane."""
+_BUDGET: Final = 1024
+"""Instructions, roughly, that a thread's elements may take together: beyond that more threads are worth more."""
+_COSTS: Final = {"math": 16, "arith.divf": 8, "arith.remf": 256, "arith.divsi": 32, "arith.remsi": 32, "tessera": 3}
+_IDS: Final = frozenset(("lane", "thread"))
+_UNIFORM_IDS: Final = frozenset(("group", "group_lanes", "grid_groups"))
+_ALLOWED: Final = frozenset(("tessera.dim", "tessera.read", "tessera.write", "scf.if", "scf.yield", "func.return"))
+_BELOW: Final = {2: 0, 3: 1, 6: 0, 7: 1}  # slt, sle, ult, ule: how much the bound is above the first refused index
+_ABOVE: Final = {4: 0, 5: 1, 8: 0, 9: 1}  # the same with the operands exchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A read or write of neighbouring elements by neighbouring lanes: at index `i + offset` of the last axis.
+
+    bytes: of an element; wide: `offset` elements are whole pieces, so that vectors can be used where the array allows
+    """
+
+    op: Any
+    offset: int
+    bytes: int
+    wide: bool = True
+
+    @property
+    def memory(self) -> Any:
+        """The Tile IR memref."""
+        return self.op.operands[0]
+
+    @property
+    def proven(self) -> bool:
+        """Whether the last axis is known not to be left."""
+        return list(ir.DenseBoolArrayAttr(self.op.attributes["in_bounds"]))[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A branch on `i + offset < bound + beyond`, with nothing to do where it is not taken."""
+
+    op: Any
+    offset: int
+    bound: Any
+    beyond: int
+
+
+@dataclass(slots=True)
+class Coarsening:
+    """What `coarsen` found: `elements` a lane, accesses at `[..., i + c]` and guards, each by its operation."""
+
+    elements: int = 1
+    accesses: dict[Any, Access] = field(default_factory=dict[Any, Access])
+    guards: dict[Any, tuple[Guard, ...]] = field(default_factory=dict[Any, tuple[Guard, ...]])
+
+    def rule(self, rule: LaunchRule, threads: int) -> LaunchRule:
+        """The launch rule for blocks of that many threads."""
+        return replace(rule, lanes_per_group=threads * self.elements, elements=self.elements)
+
+
+def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
+    """Decide how many elements a lane of the `func.func` takes; 1 where it would not pay or could be noticed.
+
+    The schedule option `elements` overrules the number (a power of two; 1: never).
+    """
+    block = function.regions[0].blocks[0]
+    wanted = program.options.get("elements")
+    if program.group is not None or program.domain.kind != "lanes" or wanted == 1:
+        return Coarsening()
+    operations = list(walk(block))
+    if not all(_is_plain(op) for op in operations):
+        return Coarsening()
+    contiguous = {
+        argument
+        for argument, parameter in zip(block.arguments, program.parameters, strict=True)
+        if isinstance(parameter.value.type, Array) and parameter.value.type.contiguous
+    }
+    accesses = [a for op in operations if (a := _access(op, contiguous, facts)) is not None]
+    if not accesses:
+        return Coarsening()
+    # One piece of the widest dtype: two pieces side by side make each access of a warp touch every other sector.
+    elements = PIECE // max(access.bytes for access in accesses)
+    work = sum(_cost(op) for op in operations)
+    while elements > 1 and elements * work > _BUDGET:
+        elements //= 2
+    if isinstance(wanted, int):
+        elements = wanted
+    if elements == 1:
+        return Coarsening()
+    widths = {a.op: a.offset * a.bytes % min(PIECE, elements * a.bytes) == 0 for a in accesses}
+    return Coarsening(elements, {a.op: replace(a, wide=widths[a.op]) for a in accesses}, dict(_guards(block, facts)))
+
+
+def _is_plain(op: Any) -> bool:
+    """Whether lanes that run `op` one after the other do the same as at once."""
+    if any(is_tile(v.type) for v in (*op.operands, *op.results)) or any(is_memory(v.type) for v in op.results):
+        return False
+    if op.name == "tessera.id":
+        return _id_of(op) in _UNIFORM_IDS or _is_lane(op)
+    return op.name in _ALLOWED or op.name.partition(".")[0] in ("arith", "math")
+
+
+def _id_of(op: Any) -> str:
+    return ir.StringAttr(op.attributes["of"]).value
+
+
+def _is_lane(op: Any) -> bool:
+    """Whether `op` gives the lane's index in the launch."""
+    along = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else 0
+    return op.name == "tessera.id" and _id_of(op) in _IDS and along == 0
+
+
+def _cost(op: Any) -> int:
+    return _COSTS.get(op.name, _COSTS.get(op.name.partition(".")[0], 1))
+
+
+def _access(op: Any, contiguous: set[Any], facts: Uniformity) -> Access | None:
+    if op.name not in ("tessera.read", "tessera.write") or op.operands[0] not in contiguous:
+        return None
+    indices = list(op.operands)[1 if op.name == "tessera.read" else 2 :]
+    sure = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+    if not indices or any(facts.varies(v) for v in indices[:-1]) or not all(sure[:-1]):
+        return None
+    offset = _offset(indices[-1])
+    element = str(op.operands[0].type.element_type)
+    return None if offset is None else Access(op, offset, width(element) // 8)
+
+
+def _offset(index: Any) -> int | None:
+    """c where `index` is the lane's index in the launch plus c."""
+    op = _defining(index)
+    if op is None:
+        return None
+    if op.name == "tessera.id":
+        return 0 if _is_lane(op) else None
+    if op.name not in ("arith.addi", "arith.subi"):
+        return None
+    first, second = op.operands
+    for one, other in ((first, second), (second, first)) if op.name == "arith.addi" else ((first, second),):
+        base, number = _offset(one), _number(other)
+        if base is not None and number is not None:
+            return base + (number if op.name == "arith.addi" else -number)
+    return None
+
+
+def _number(value: Any) -> int | None:
+    op = _defining(value)
+    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.IntegerAttr):
+        return None
+    return int(ir.IntegerAttr(op.attributes["value"]).value)
+
+
+def _defining(value: Any) -> Any:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def _guards(block: Any, facts: Uniformity) -> Iterator[tuple[Any, tuple[Guard, ...]]]:
+    """The branches that a whole range takes, with what makes it whole; and those inside them."""
+    for view in block.operations:
+        op = view.operation
+        if op.name != "scf.if" or len(op.results) or _does_something(op.regions[1]):
+            continue
+        found = _conditions(op, op.operands[0], facts)
+        if found is not None:
+            yield op, found
+            yield from _guards(op.regions[0].blocks[0], facts)
+
+
+def _does_something(region: Any) -> bool:
+    return any(len(list(block.operations)) > 1 for block in region.blocks)
+
+
+def _conditions(op: Any, condition: Any, facts: Uniformity) -> tuple[Guard, ...] | None:
+    """The conjunction that `condition` is, as guards; None where it is something else."""
+    test = _defining(condition)
+    if test is None:
+        return None
+    if test.name == "arith.andi":
+        left, right = (_conditions(op, v, facts) for v in test.operands)
+        return None if left is None or right is None else left + right
+    if test.name != "arith.cmpi":
+        return None
+    predicate = int(ir.IntegerAttr(test.attributes["predicate"]).value)
+    index, bound = test.operands if predicate in _BELOW else reversed(list(test.operands))
+    beyond = _BELOW.get(predicate, _ABOVE.get(predicate))
+    offset = _offset(index)
+    # An unsigned comparison says the same of indices from 0 on.
+    if beyond is None or offset is None or not available(bound, facts) or (predicate >= 6 and offset < 0):
+        return None
+    return (Guard(op, offset, bound, beyond),)
+
+
+def available(value: Any, facts: Uniformity) -> bool:
+    """Whether `value` can be computed where the kernel begins."""
+    op = _defining(value)
+    if op is None:
+        return not facts.varies(value) and not is_memory(value.type)
+    if op.name != "tessera.dim" and op.name.partition(".")[0] not in ("arith", "math"):
+        return False
+    return not facts.varies(value) and all(available(v, facts) for v in op.operands)
+
+
+def realise(value: Any, known: dict[Any, Any], emit: Callable[[Any], None]) -> None:
+    """Emit, with `emit`, what an available `value` is made of, as far as it is not in `known`."""
+    if value in known:
+        return
+    op = value.owner.operation
+    for operand in op.operands:
+        realise(operand, known, emit)
+    emit(op)

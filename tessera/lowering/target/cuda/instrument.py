@@ -1,0 +1,107 @@
+"""Records of a profiled launch on a GPU (see `core/profile.py`): written by one lane of each group.
+
+Every function here emits nothing where the program does not ask for records, so the lowering calls them always:
+`begin_group` and `end_group` around the code of one group, `phase` around what loads, computes or stores in it.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tessera.core.profile import (
+    CYCLES,
+    END,
+    FIRST_PHASE,
+    PHASES,
+    PLACE,
+    RAN,
+    RECORD_BYTES,
+    START,
+    WORD,
+    WORKER,
+)
+from tessera.lowering.target.cuda.build import INDEX, Build
+from tessera.lowering.target.cuda.frame import Frame
+
+_TIME: Final = "mov.u64 $0, %globaltimer;"
+_CYCLE: Final = "mov.u64 $0, %clock64;"
+_PROCESSOR: Final = "mov.u32 $0, %smid;"
+# Nothing waits for its result, and no register holds a sum: the additions of all turns meet in the record.
+_ADD: Final = "red.relaxed.gpu.global.add.u64 [$0], $1;"
+
+
+def begin_group(build: Build, frame: Frame) -> None:
+    """Write when the group begins; every lane of the block runs this."""
+    if frame.records is None:
+        return
+    with build.when(first_lane(build, frame)):
+        record = _record(build, frame)
+        _put(build, record, START, _read(build, _TIME, INDEX))
+        _put(build, record, WORKER, _read(build, _CYCLE, INDEX))
+
+
+def end_group(build: Build, frame: Frame) -> None:
+    """Write when the group ends, and where it ran; every lane of the block runs this."""
+    if frame.records is None:
+        return
+    with build.when(first_lane(build, frame)):
+        record = _record(build, frame)
+        _put(build, record, CYCLES, _read(build, _CYCLE, INDEX))
+        _put(build, record, END, _read(build, _TIME, INDEX))
+        processor = build.to_index(_read(build, _PROCESSOR, "i32"))
+        _put(build, record, PLACE, build.value("arith.ori", [processor, build.index(RAN)], INDEX))
+
+
+@contextmanager
+def phase(build: Build, frame: Frame, name: str, writer: Any = None) -> Generator[None]:
+    """Count the cycles of what is emitted inside the `with` as phase `name` ("load", "compute" or "store").
+
+    writer: an i1 that holds in exactly one lane of those that run this; None: the block's first lane.  Where roles
+    overlap, so do their phases: each is the time of its own writer.  Turns of one phase add up.
+    """
+    if frame.records is None:
+        yield
+        return
+    word = FIRST_PHASE + PHASES.index(name)
+    condition = first_lane(build, frame) if writer is None else writer
+    _count(build, frame, word, condition, leaving=False)
+    yield
+    _count(build, frame, word, condition, leaving=True)
+
+
+def first_lane(build: Build, frame: Frame) -> Any:
+    """An i1: this is lane 0 of the block."""
+    return build.compare("eq", frame.tid, 0)
+
+
+def _count(build: Build, frame: Frame, word: int, condition: Any, *, leaving: bool) -> None:
+    with build.when(condition):
+        place = build.offset(_record(build, frame), word * WORD, "i8")
+        cycle = _read(build, _CYCLE, INDEX)
+        moved = cycle if leaving else build.sub(0, cycle)
+        _assembly(build, _ADD, "l,l,~{memory}", [place, moved])
+
+
+def _record(build: Build, frame: Frame) -> Any:
+    """The address of this group's record; a launch without groups has one a block."""
+    number = frame.block if frame.whole_launch else frame.group
+    return build.offset(frame.records, build.mul(number, RECORD_BYTES), "i8")
+
+
+def _put(build: Build, record: Any, word: int, value: Any) -> None:
+    build.store(value, build.offset(record, word * WORD, "i8"), INDEX)
+
+
+def _read(build: Build, text: str, kind: str) -> Any:
+    """A special register; no access to memory moves across this."""
+    return _assembly(build, text, f"={'l' if kind == INDEX else 'r'},~{{memory}}", [], kind)
+
+
+def _assembly(build: Build, text: str, constraints: str, operands: list[Any], result: str | None = None) -> Any:
+    attributes = {
+        "asm_string": f'"{text}"',
+        "constraints": f'"{constraints}"',
+        "has_side_effects": "unit",
+    }
+    op = build.create("llvm.inline_asm", operands, [] if result is None else [result], attributes)
+    return None if result is None else op.results[0]

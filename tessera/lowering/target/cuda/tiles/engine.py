@@ -1,0 +1,312 @@
+"""Tile IR to Target IR for tile kernels: the team's code, and that of the warp that copies ahead.
+
+Both run the same program; the copying warp leaves out everything but control flow, scalars and its copies.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tessera.core.errors import TesseraError
+from tessera.core.layouts import Layout
+from tessera.core.mistakes import NotOnCuda
+from tessera.core.mlir import ir
+from tessera.core.program.types import Array, Scalar, Tile
+from tessera.core.source import NOWHERE
+from tessera.core.tile.location import identities, spans
+from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.memory import Memory, read, row_major, write
+from tessera.lowering.target.cuda.scalars import scalar_operation
+from tessera.lowering.target.cuda.tiles.access import Window, multiple_of
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.ring import Round
+from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.stages import Stages
+from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
+from tessera.lowering.target.cuda.tiles.tile_operations import tile_operation
+from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert, permuted
+from tessera.lowering.target.cuda.uniformity import is_tile
+
+
+class Engine:
+    """Lowers one kernel for one role; `team` is None in the copying warp."""
+
+    def __init__(self, frame: Frame, plan: Plan, stages: Stages, room: Room, team: Team | None) -> None:
+        self.frame = frame
+        self.plan = plan
+        self.build: Build = frame.build
+        self.stages = stages
+        self.room = room
+        self._team = team
+        self.env: dict[Any, Any] = {}
+        self.rounds: dict[int, Round] = {}
+        self._operations = list(frame.program.body.walk())
+        self.group: Any = frame.group
+        self.later_round: Any = None
+
+    # -- roles -------------------------------------------------------------------------------------------------
+
+    @property
+    def copies(self) -> bool:
+        """Whether this is the copying warp."""
+        return self._team is None
+
+    @property
+    def team(self) -> Team:
+        """The team, whose code this is."""
+        if self._team is None:
+            message = "the copying warp has no tiles"
+            raise AssertionError(message)
+        return self._team
+
+    def run(self, function: Any, group: Any) -> None:
+        """Emit the code of one group."""
+        block = function.regions[0].blocks[0]
+        self.group = group
+        for number, (argument, parameter) in enumerate(zip(block.arguments, self.frame.program.parameters, strict=True)):
+            kind = parameter.value.type
+            self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else self.frame.arguments[number]
+        self.block(block)
+
+    def _array(self, number: int, kind: Array) -> Memory:
+        extents = tuple(self._extent(number, axis, extent) for axis, extent in enumerate(kind.shape))
+        strides = self.frame.strides[number] or row_major(self.build, extents)
+        element = f"i{max(8, kind.dtype.bits)}" if kind.dtype.kind != "float" else kind.dtype.name
+        return Memory(self.frame.arguments[number], element, extents, strides)
+
+    def _extent(self, parameter: int, axis: int, extent: int | str) -> Any:
+        """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
+        if isinstance(extent, int):
+            return extent
+        for symbol in self.frame.program.symbols:
+            if (symbol.name, symbol.parameter, symbol.axis) == (extent, parameter, axis):
+                return self.build.divide(self.symbol(extent), symbol.scale)
+        return self.symbol(extent)
+
+    def symbol(self, name: str) -> Any:
+        """The value of a shape symbol.
+
+        Raises:
+            NotOnCuda: nothing binds it.
+        """
+        found = self.frame.symbols.get(name)
+        if found is None:
+            message = f"no argument of the kernel binds '{name}'"
+            raise NotOnCuda(message, self.frame.program.span)
+        return found
+
+    # -- operations --------------------------------------------------------------------------------------------
+
+    def block(self, block: Any) -> None:
+        """Emit every operation of `block` but its terminator."""
+        for view in list(block.operations)[:-1]:
+            op = view.operation
+            with self.build.located(op.location):
+                try:
+                    self.stages.before(self, op)
+                    self._operation(op)
+                    self.stages.after(self, op)
+                except TesseraError as error:
+                    if error.span == NOWHERE:
+                        error.span = next(iter(spans(op.location)), NOWHERE)
+                    raise
+
+    def _operation(self, op: Any) -> None:
+        name = str(op.name)
+        special = _OPERATIONS.get(name)
+        if special is not None:
+            special(self, op)
+        elif any(is_tile(v.type) for v in (*op.operands, *op.results)):
+            if self.copies:
+                self.stages.copy(self, op)
+            else:
+                tile_operation(self, op)
+        else:
+            self._scalar(op)
+
+    def _scalar(self, op: Any) -> None:
+        attributes = {key: op.attributes[key] for key in op.attributes}
+        operands = [self.build.index(self.env[v]) for v in op.operands]
+        self.env[op.results[0]] = scalar_operation(
+            self.build, str(op.name), operands, str(op.results[0].type), attributes
+        )
+
+    def id(self, op: Any) -> None:
+        """`tessera.id`: the group, or the number of groups."""
+        axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+        if ir.StringAttr(op.attributes["of"]).value == "group" and axis in (None, 0) and self.frame.rule.kind != "groups":
+            self.env[op.results[0]] = self.group
+            return
+        before, self.frame.group = self.frame.group, self.group
+        self.env[op.results[0]] = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
+        self.frame.group = before
+
+    def dim(self, op: Any) -> None:
+        """`tessera.dim`: the value of a symbol."""
+        self.env[op.results[0]] = self.symbol(ir.StringAttr(op.attributes["symbol"]).value)
+
+    def read(self, op: Any) -> None:
+        """`tessera.read`: one element, the same for all lanes."""
+        memory, *indices = op.operands
+        self.order(memory)
+        places = [self.env[v] for v in indices]
+        self.env[op.results[0]] = read(self.build, self.env[memory], places, str(op.results[0].type), _proven(op))
+
+    def write(self, op: Any) -> None:
+        """`tessera.write`: by one lane."""
+        if self.copies:
+            return
+        memory, value, *indices = op.operands
+        self.order(memory)
+        with self.build.when(self.team.first()):
+            places = [self.env[v] for v in indices]
+            write(self.build, self.env[memory], self.build.index(self.env[value]), places, _proven(op))
+
+    def order(self, memory: Any) -> bool:
+        """Wait for the team where the kernel both reads and writes this array, and say whether it does.
+
+        Another lane may have read, or may be going to read, the element that this one writes.
+        """
+        number = ir.BlockArgument(memory).arg_number
+        changes = number in self.plan.written and number in self.plan.loaded
+        if changes and not self.copies:
+            self.team.wait()
+        return changes
+
+    # -- tiles -------------------------------------------------------------------------------------------------
+
+    def define(self, value: Any, tile: RegisterTile) -> None:
+        """Say what a tile is; it is moved to its own layout where it is in another one."""
+        self.env[value] = tile
+        if tile.layout != self.layout(value):
+            self.env[value] = self.tile(value)
+
+    def layout(self, value: Any) -> Layout:
+        """The layout that the plan gives a tile."""
+        return self.plan.layouts[value]
+
+    def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
+        """A tile in a layout, its own if none is given."""
+        found: RegisterTile = self.env[value]
+        layout = layout or self.layout(value)
+        if found.layout == layout:
+            return found
+        moved = permuted(found, layout)
+        if moved is not None:
+            return moved
+        if found.again is not None:
+            return found.again(layout)
+        with self.room.scratch(found) as scratch:
+            return convert(self.build, self.team, found, layout, scratch)
+
+    def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
+        """The part of an array that `op` touches."""
+        dropped = frozenset(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+        kind = self.stages.array(ir.BlockArgument(memory).arg_number)
+        step = max(1, 16 // kind.dtype.bytes)
+        aligned = kind.aligned and len(starts) - 1 not in dropped and multiple_of(starts[-1]) % step == 0
+        return Window(
+            self.env[memory], tuple(self.env[v] for v in starts), dropped, tuple(_proven(op)), tuple(extents), aligned
+        )
+
+    def unsigned(self, op: Any) -> bool:
+        """Whether the first operand of `op` is unsigned in the Program (Tile IR's integers have no sign)."""
+        found = identities(op.location)
+        if not found or found[0] >= len(self._operations):
+            return False
+        operands = self._operations[found[0]].operands
+        kind = operands[0].type if operands else None
+        return isinstance(kind, Scalar | Tile) and kind.dtype.kind == "uint"
+
+    # -- control -----------------------------------------------------------------------------------------------
+
+    def loop(self, op: Any) -> None:
+        """`scf.for`: scalars, the values of tiles, and the rounds of rings are carried."""
+        lower, upper, step, *initial = op.operands
+        inner = op.regions[0].blocks[0]
+        carried = list(inner.arguments)[1:]
+        last = list(list(inner.operations)[-1].operation.operands)
+        rings = self.stages.inside(op)
+        start = [v for pair in zip(initial, carried, strict=True) for v in self._values(*pair)]
+        start += [v for ring in rings for v in self.rounds[ring].values()]
+
+        bounds = [self.build.index(self.env[v]) for v in (lower, upper, step)]
+
+        def body(index: Any, values: list[Any]) -> Sequence[Any]:
+            self.env[inner.arguments[0]] = index
+            before, self.later_round = self.later_round, self.build.compare("ne", index, bounds[0])
+            rest = self._take(carried, values)
+            self._take_rounds(rings, rest)
+            self.block(inner)
+            self.later_round = before
+            results = [v for pair in zip(last, carried, strict=True) for v in self._values(*pair)]
+            return results + [v for ring in rings for v in self.rounds[ring].values()]
+
+        ends = self.build.loop(*bounds, start, body, ROLLED)
+        rest = self._take(list(op.results), ends)
+        self._take_rounds(rings, rest)
+
+    def branch(self, op: Any) -> None:
+        """`scf.if`."""
+        rings = self.stages.inside(op)
+        results = list(op.results)
+        condition = self.build.index(self.env[op.operands[0]])
+        before = dict(self.rounds)
+        kinds = [kind for value in results for kind in self._kinds(value)] + ["i32", "i32"] * len(rings)
+        new = self.build.create("scf.if", [condition], kinds, regions=2)
+        for region, source in zip(new.regions, op.regions, strict=True):
+            self.rounds = dict(before)
+            with self.build.at(region.blocks.append()):
+                values: list[Any] = []
+                for inner in source.blocks:
+                    self.block(inner)
+                    last = list(list(inner.operations)[-1].operation.operands)
+                    values = [v for pair in zip(last, results, strict=True) for v in self._values(*pair)]
+                values += [v for ring in rings for v in self.rounds[ring].values()]
+                self.build.create("scf.yield", values)
+        self.rounds = before
+        rest = self._take(results, list(new.results))
+        self._take_rounds(rings, rest)
+
+    def _values(self, value: Any, target: Any) -> list[Any]:
+        """The scalars that stand for `value`, in the layout of `target`."""
+        if not is_tile(value.type):
+            return [self.build.index(self.env[value])]
+        return [] if self.copies else list(self.tile(value, self.layout(target)).values)
+
+    def _kinds(self, value: Any) -> list[str]:
+        if not is_tile(value.type):
+            return [str(value.type)]
+        return [] if self.copies else [str(value.type.element_type)] * self.layout(value).count
+
+    def _take(self, targets: list[Any], values: list[Any]) -> list[Any]:
+        """Define `targets` from the front of `values`; gives the rest."""
+        place = 0
+        for target in targets:
+            count = len(self._kinds(target))
+            if is_tile(target.type):
+                if not self.copies:
+                    element = str(target.type.element_type)
+                    self.env[target] = RegisterTile(self.layout(target), element, tuple(values[place : place + count]))
+            else:
+                self.env[target] = values[place]
+            place += count
+        return values[place:]
+
+    def _take_rounds(self, rings: Sequence[int], values: list[Any]) -> None:
+        for number, ring in enumerate(rings):
+            self.rounds[ring] = Round(values[2 * number], values[2 * number + 1])
+
+
+def _proven(op: Any) -> Sequence[bool]:
+    return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+
+
+_OPERATIONS: Final[dict[str, Callable[[Engine, Any], None]]] = {
+    "tessera.id": Engine.id,
+    "tessera.dim": Engine.dim,
+    "tessera.read": Engine.read,
+    "tessera.write": Engine.write,
+    "scf.for": Engine.loop,
+    "scf.if": Engine.branch,
+}

@@ -1,0 +1,160 @@
+"""Reductions with the association of `core/reductions.py`, in registers and by shuffles.
+
+A block of 4096 elements is 128 chains of 32: the layout has a chain in the registers of one lane.  The 128 columns are
+added by halving, the highest bit first, then the blocks pairwise, the lowest bit first; each bit is one of a register,
+a lane or a warp.  What lies in other warps is brought in through shared memory.
+"""
+
+from typing import Any, Final, Protocol
+
+from tessera.core.layouts import Layout, axis_bits, spread
+from tessera.core.reductions import BLOCK, COLUMNS
+from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.tile_reduce import Rule
+from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert
+
+_COLUMN_BITS: Final = (COLUMNS - 1).bit_length()
+_BLOCK_BITS: Final = (BLOCK - 1).bit_length()
+
+
+class Host(Protocol):
+    """What reductions ask of the code around them."""
+
+    build: Build
+    room: Room
+
+    @property
+    def team(self) -> Team:
+        """The team."""
+        ...
+
+
+def reduce_tile(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rule, axis: int | None) -> RegisterTile:
+    """Reduce along `axis` (None: everything); the axis stays, with extent 1, and every lane has the result.
+
+    extents: the tile's own, before padding: what lies past them counts as the identity
+    """
+    along = axis_bits(tile.shape, axis) if axis is not None else [
+        bit for a in reversed(range(len(tile.shape))) for bit in axis_bits(tile.shape, a)
+    ]  # fmt: skip
+    tile = _widened(host, tile, extents, rule)
+    chain, columns = along[_COLUMN_BITS:_BLOCK_BITS], along[:_COLUMN_BITS]
+    if any(bit not in tile.layout.registers for bit in chain):
+        tile = _moved(host, tile, chain)
+    for bit in chain:
+        if bit not in tile.layout.registers:
+            message = f"no layout has the chain of {along}"
+            raise AssertionError(message)
+    tile = _chains(host, tile, rule, chain)
+    order = [*reversed(columns), *along[_BLOCK_BITS:]]
+    if any(bit in tile.layout.warps for bit in order):
+        tile = _gathered(host, tile, order)
+    for bit in order:
+        tile = _halve(host, tile, rule, bit)
+    values = tuple(rule.narrow(host.build, value) for value in tile.values)
+    layout = tile.layout
+    shape = tuple(1 if axis in (None, a) else extent for a, extent in enumerate(layout.shape))
+    result = layout.sliced([a for a, extent in enumerate(shape) if extent == 1])
+    return RegisterTile(result, rule.element, values)
+
+
+def _widened(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rule) -> RegisterTile:
+    """The elements in the type of partial results; the identity where the tile was padded."""
+    build = host.build
+    values = [rule.widen(build, value) for value in tile.values]
+    if any(extent != whole for extent, whole in zip(extents, tile.shape, strict=True)):
+        places, identity = host.team.places(tile.layout), rule.identity(build)
+        for register, value in enumerate(values):
+            inside = build.all_of(
+                [
+                    build.inside(index, extent)
+                    for index, extent, whole in zip(places.indices(register), extents, tile.shape, strict=True)
+                    if extent != whole
+                ]
+            )
+            values[register] = build.select(inside, value, identity)
+    return RegisterTile(tile.layout, rule.wide, tuple(values))
+
+
+def _chains(host: Host, tile: RegisterTile, rule: Rule, chain: list[int]) -> RegisterTile:
+    """Add the elements of each chain in order: they are registers of one lane."""
+    layout = tile.layout
+    kept = tuple(basis for basis in layout.registers if basis not in chain)
+    short = Layout(layout.shape, kept, layout.lanes, layout.warps)
+    places = {layout.element(register): value for register, value in enumerate(tile.values)}
+    values: list[Any] = []
+    for register in range(short.count):
+        first = short.element(register)
+        total = places[first]
+        for step in range(1, 1 << len(chain)):
+            offset = sum(basis for bit, basis in enumerate(chain) if step >> bit & 1)
+            total = rule.combine(host.build, total, places[first + offset])
+        values.append(total)
+    return RegisterTile(short, rule.wide, tuple(values))
+
+
+def _halve(host: Host, tile: RegisterTile, rule: Rule, bit: int) -> RegisterTile:
+    """Add the elements with `bit` to those without it."""
+    layout, build = tile.layout, host.build
+    if bit in layout.registers:
+        kept = tuple(basis for basis in layout.registers if basis != bit)
+        short = Layout(layout.shape, kept, layout.lanes, layout.warps)
+        places = {layout.element(register): value for register, value in enumerate(tile.values)}
+        elements = [short.element(register) for register in range(short.count)]
+        values = tuple(rule.combine(build, places[e], places[e + bit]) for e in elements)
+        return RegisterTile(short, rule.wide, values)
+    if bit not in layout.lanes:  # every lane has the same elements: there is nothing to add
+        message = f"bit {bit} is nowhere in {layout.text()}"
+        raise AssertionError(message)
+    lane = layout.lanes.index(bit)
+    lanes = tuple(0 if basis == bit else basis for basis in layout.lanes)
+    values = tuple(rule.combine(build, v, _shuffle(build, v, 1 << lane)) for v in tile.values)
+    return RegisterTile(Layout(layout.shape, layout.registers, lanes, layout.warps), rule.wide, values)
+
+
+def _shuffle(build: Build, value: Any, distance: int) -> Any:
+    """The value of the lane whose number differs in the bits of `distance`."""
+    kind = str(value.type)
+    if kind == "i64" or kind == "f64":
+        bits = build.value("arith.bitcast", [value], "i64") if kind == "f64" else value
+        low = build.value("arith.trunci", [bits], "i32")
+        high = build.value("arith.trunci", [build.value("arith.shrui", [bits, build.index(32)], "i64")], "i32")
+        moved = [build.value("arith.extui", [_shuffle(build, part, distance)], "i64") for part in (low, high)]
+        upper = build.value("arith.shli", [moved[1], build.index(32)], "i64")
+        joined = build.value("arith.ori", [moved[0], upper], "i64")
+        return build.value("arith.bitcast", [joined], "f64") if kind == "f64" else joined
+    wide = value
+    if kind[0] == "i" and kind != "i32":
+        wide = build.value("arith.extui", [value], "i32")
+    result = "f32" if kind == "f32" else "i32"
+    operands = [build.word(-1), wide, build.word(distance), build.word(31)]
+    moved_value = build.value("nvvm.shfl.sync", operands, result, {"kind": "#nvvm<shfl_kind bfly>"})
+    return build.value("arith.trunci", [moved_value], kind) if result == "i32" and kind != "i32" else moved_value
+
+
+def _gathered(host: Host, tile: RegisterTile, order: list[int]) -> RegisterTile:
+    """The partial results with nothing of a row in other warps: lanes first, then registers; warps keep their rows."""
+    layout = tile.layout
+    warps = tuple(0 if basis in order else basis for basis in layout.warps)
+    left = [bit for bit in order if bit not in layout.lanes and bit not in layout.registers]
+    lanes, registers = list(layout.lanes), list(layout.registers)
+    for bit in left:
+        if 0 in lanes:
+            lanes[lanes.index(0)] = bit
+        else:
+            registers.append(bit)
+    target = Layout(layout.shape, tuple(registers), tuple(lanes), warps)
+    with host.room.scratch(tile) as scratch:
+        return convert(host.build, host.team, tile, target, scratch)
+
+
+def _moved(host: Host, tile: RegisterTile, chain: list[int]) -> RegisterTile:
+    """The tile in a layout that has every chain in one lane."""
+    layout = tile.layout
+    others = [basis for basis in layout.bases if basis and basis not in chain]
+    order = [("registers", bit) for bit in chain] + [("lanes", bit) for bit in others]
+    with host.room.scratch(tile) as scratch:
+        target = spread(layout.shape, order, host.team.bits)
+        return convert(host.build, host.team, tile, target, scratch)

@@ -1,0 +1,271 @@
+"""The rings of a kernel: who fills them when, who waits when, and who says that they are free."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from tessera.core.artifact import Slot, TensorMap
+from tessera.core.mlir import ir
+from tessera.core.program.types import Array
+from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles.pipeline import RingPlan
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.ring import BARRIER_BYTES, Ring, Round
+from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.team import WARP, Team
+
+_LINE: Final = 128
+_ALIGNMENT: Final = 1024
+POINTER: Final = "!llvm.ptr"
+STORE_BYTES: Final = 32 * 1024
+"""Shared memory for gathering what is stored: two blocks of 128 rows of 128 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """How a tile of rows lies in shared memory: cut into panels of at most 128 bytes of each row, one after the other.
+
+    rows: of a panel; swizzle: bytes of a row in it, within which the hardware permutes units of 16; size: of an element
+    """
+
+    rows: int
+    columns: int
+    size: int
+
+    @property
+    def swizzle(self) -> int:
+        """Bytes of a row of a panel."""
+        return min(_LINE, self.columns * self.size)
+
+    @property
+    def width(self) -> int:
+        """Elements of a row of a panel."""
+        return self.swizzle // self.size
+
+    @property
+    def count(self) -> int:
+        """Number of panels."""
+        return self.columns // self.width
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of a panel."""
+        return self.rows * self.swizzle
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all panels."""
+        return self.rows * self.columns * self.size
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """A tile in shared memory: `address` (i32) of its panels; `transposed`: it stands for the transpose of them."""
+
+    address: Any
+    panels: Panels
+    element: str
+    transposed: bool = False
+
+
+class Host(Protocol):
+    """What the rings ask of the code around them."""
+
+    build: Build
+    env: dict[Any, Any]
+    rounds: dict[int, Round]
+    later_round: Any
+    """An i1: the innermost loop is not in its first round."""
+
+    @property
+    def copies(self) -> bool:
+        """Whether this is the copying warp."""
+        ...
+
+    @property
+    def team(self) -> Team:
+        """The team."""
+        ...
+
+
+class Stages:
+    """All rings of a kernel; `depth` is the number of stages of those in loops."""
+
+    def __init__(self, frame: Frame, plan: Plan, room: Room, depth: int, team: Team) -> None:
+        self._frame = frame
+        self._plan = plan
+        self._rings: list[Ring] = []
+        self._maps: dict[tuple[int, TensorMap], Any] = {}
+        self._now: dict[int, Round] = {}
+        self._offsets: dict[Any, int] = {}
+        self.copies_stores = plan.specialised
+        if not plan.rings:
+            return
+        build = frame.build
+        self.store_address = room.address(room.take(STORE_BYTES))
+        counts = [depth if ring.in_loop else 1 for ring in plan.rings]
+        sizes = [self._lay_out(ring) for ring in plan.rings]
+        places = [room.take(size * count) for size, count in zip(sizes, counts, strict=True)]
+        barriers = room.take(2 * BARRIER_BYTES * sum(counts))
+        address = room.address(barriers)
+        for size, count, place, ring in zip(sizes, counts, places, plan.rings, strict=True):
+            copied = sum(self.panels(load).bytes for load in ring.loads)
+            self._rings.append(Ring(build, room.address(place), address, count, size, copied, team.warps))
+            address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
+
+    def _lay_out(self, ring: RingPlan) -> int:
+        """Bytes of a stage; every load begins at a multiple of what the swizzle repeats after."""
+        offset = 0
+        for load in ring.loads:
+            self._offsets[load] = offset
+            offset += -(-self.panels(load).bytes // _ALIGNMENT) * _ALIGNMENT
+        return offset
+
+    def panels(self, load: Any) -> Panels:
+        """How a load lies in its stage."""
+        kind = load.results[0].type
+        rows, columns = kind.shape
+        return Panels(rows, columns, width(str(kind.element_type)) // 8)
+
+    def initialise(self) -> None:
+        """Make all barriers: one lane, before anybody else goes on."""
+        for ring in self._rings:
+            ring.initialise()
+        assembly.fence_barrier_init(self._frame.build)
+
+    def start(self) -> dict[int, Round]:
+        """The first round of every ring."""
+        return {number: ring.start() for number, ring in enumerate(self._rings)}
+
+    def inside(self, op: Any) -> Sequence[int]:
+        """The rings that are filled somewhere inside `op`."""
+        return [n for n, ring in enumerate(self._plan.rings) if _holds(op, ring.block)]
+
+    # -- both roles --------------------------------------------------------------------------------------------
+
+    def before(self, host: Host, op: Any) -> None:
+        """What comes in front of an operation."""
+        for number, ring in enumerate(self._plan.rings):
+            if op == ring.loads[0]:
+                now = self._now[number] = host.rounds[number]
+                host.rounds[number] = self._rings[number].following(now)
+                if host.copies:
+                    self._rings[number].wait_empty(now)
+                    self._rings[number].expect(now)
+            if op == ring.first and not host.copies:
+                self._rings[number].wait_full(self._now[number])
+
+    def after(self, host: Host, op: Any) -> None:
+        """What comes behind an operation."""
+        if host.copies:
+            return
+        for number, ring in enumerate(self._plan.rings):
+            if op == ring.last and ring.running is None:
+                self._release(host, number, self._now[number])
+            if ring.running is not None and op == ring.block.owner.operation:
+                self._finish(host, number, op, ring)
+
+    # -- the copying warp --------------------------------------------------------------------------------------
+
+    def copy(self, host: Host, op: Any) -> None:
+        """Start the copies of a load; other operations on tiles are none of this warp's business."""
+        number = self._number(op)
+        if number is None:
+            return
+        ring, now = self._rings[number], self._now[number]
+        build, panels = host.build, self.panels(op)
+        memory, *starts = op.operands
+        dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+        parameter = self.parameter(memory)
+        rows = iter((panels.rows, panels.width))
+        box = tuple(1 if axis in dropped else next(rows) for axis in range(len(starts)))
+        pointer = self.tensor_map(parameter, TensorMap(box, panels.swizzle))
+        target = self._address(host, op, number)
+        places = [host.env[v] for v in starts]
+        for panel in range(panels.count):
+            inner = build.add(places[-1], panel * panels.width)
+            coordinates = [build.to_word(v) for v in (inner, *reversed(places[:-1]))]
+            place = build.value("arith.addi", [target, build.word(panel * panels.panel_bytes)], "i32")
+            assembly.tensor_load(build, place, pointer, coordinates, ring.full(now))
+
+    def tensor_map(self, parameter: int, box: TensorMap) -> Any:
+        """A pointer to the tensor map of an array parameter: a parameter of the GPU function."""
+        key = (parameter, box)
+        if key not in self._maps:
+            self._maps[key] = self._frame.slot(Slot("tensor_map", parameter, tensor_map=box), POINTER)
+        return self._maps[key]
+
+    def parameter(self, memory: Any) -> int:
+        """The number of the parameter that a Tile IR memref is."""
+        return ir.BlockArgument(memory).arg_number
+
+    def array(self, parameter: int) -> Array:
+        """The type of an array parameter."""
+        kind = self._frame.program.parameters[parameter].value.type
+        if not isinstance(kind, Array):
+            message = f"parameter {parameter} is no array"
+            raise TypeError(message)
+        return kind
+
+    # -- the team ----------------------------------------------------------------------------------------------
+
+    def staged(self, host: Host, op: Any) -> SharedTile | None:
+        """The buffer that a load's bytes are in; None for a load that goes another way."""
+        number = self._number(op)
+        if number is None:
+            return None
+        return SharedTile(self._address(host, op, number), self.panels(op), str(op.results[0].type.element_type))
+
+    def is_running(self, dot: Any) -> bool:
+        """Whether a product need not be waited for in its own round."""
+        return any(ring.running == dot for ring in self._plan.rings if ring.running is not None)
+
+    def release_before(self, host: Host, dot: Any) -> None:
+        """Free the buffers of the round before, whose product is done: not in the loop's first round."""
+        number = next(n for n, ring in enumerate(self._plan.rings) if ring.running == dot)
+        ring = self._rings[number]
+        with host.build.when(host.later_round):
+            self._release(host, number, ring.before(self._now[number]))
+
+    def _finish(self, host: Host, number: int, loop: Any, ring: RingPlan) -> None:
+        """Behind a loop: wait for its last product and free its buffers."""
+        build = host.build
+        carried = next(
+            use.operand_number for use in ring.running.results[0].uses if use.owner.operation.name == "scf.yield"
+        )
+        value = loop.results[carried]
+        tile = host.env[value]
+        done = assembly.wgmma_wait(build, 0, tile.values)
+        host.env[value] = type(tile)(tile.layout, tile.element, tuple(done))
+        lower, upper = (build.index(host.env[v]) for v in list(loop.operands)[:2])
+        with build.when(build.compare("slt", lower, upper)):
+            self._release(host, number, self._rings[number].before(host.rounds[number]))
+
+    def _release(self, host: Host, number: int, now: Round) -> None:
+        build = host.build
+        with build.when(build.compare("eq", build.bits(host.team.thread, WARP - 1), 0)):
+            self._rings[number].release(now)
+
+    def _number(self, op: Any) -> int | None:
+        return next((n for n, ring in enumerate(self._plan.rings) if op in ring.loads), None)
+
+    def _address(self, host: Host, op: Any, number: int) -> Any:
+        build = host.build
+        base = self._rings[number].data(self._now[number])
+        offset = self._offsets[op]
+        return build.value("arith.addi", [base, build.word(offset)], "i32") if offset else base
+
+
+def _holds(op: Any, block: Any) -> bool:
+    """Whether `block` is inside `op`."""
+    owner = block.owner
+    while owner is not None:
+        operation = owner.operation
+        if operation == op:
+            return True
+        if operation.name == "func.func":
+            return False
+        owner = operation.block.owner
+    return False

@@ -1,0 +1,210 @@
+"""Tile operations one by one, on registers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from tessera.core.layouts import Layout
+from tessera.core.mistakes import NotOnCuda
+from tessera.core.mlir import ir
+from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.scalars import scalar_operation
+from tessera.lowering.target.cuda.tile_reduce import Rule
+from tessera.lowering.target.cuda.tiles import products
+from tessera.lowering.target.cuda.tiles.access import Window, load_tile, store_tile
+from tessera.lowering.target.cuda.tiles.reductions import reduce_tile
+from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.stages import SharedTile, Stages
+from tessera.lowering.target.cuda.tiles.stores import store_copied
+from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast
+from tessera.lowering.target.cuda.uniformity import is_tile
+
+
+class Host(Protocol):
+    """What tile operations ask of the code around them."""
+
+    build: Build
+    env: dict[Any, Any]
+    stages: Stages
+    room: Room
+
+    @property
+    def team(self) -> Team:
+        """The team."""
+        ...
+
+    def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
+        """A tile in a layout, its own if none is given."""
+        ...
+
+    def define(self, value: Any, tile: RegisterTile) -> None:
+        """Say what a tile is."""
+        ...
+
+    def layout(self, value: Any) -> Layout:
+        """The layout that the plan gives a tile."""
+        ...
+
+    def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
+        """The part of an array that `op` touches."""
+        ...
+
+    def order(self, memory: Any) -> bool:
+        """Wait for the team where the kernel both reads and writes this array; gives whether it does."""
+        ...
+
+    def unsigned(self, op: Any) -> bool:
+        """Whether the operands of `op` are unsigned integers in the Program."""
+        ...
+
+
+def tile_operation(host: Host, op: Any) -> None:
+    """Lower an operation that takes or gives a tile.
+
+    Raises:
+        NotOnCuda: there is no code for it.
+    """
+    name = str(op.name)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        special(host, op)
+    elif name.startswith(("arith.", "math.")):
+        _elementwise(host, op)
+    else:
+        message = f"the CUDA target has no code for {name}"
+        raise NotOnCuda(message)
+
+
+def _again(host: Host, value: Any, make: Callable[[Layout], Sequence[Any]]) -> None:
+    """Define a tile that is computed anew for each layout: it costs nothing to have it twice."""
+    element = str(value.type.element_type)
+
+    def build(layout: Layout) -> RegisterTile:
+        return RegisterTile(layout, element, tuple(make(layout)), build)
+
+    host.define(value, build(host.layout(value)))
+
+
+def _elementwise(host: Host, op: Any) -> None:
+    result = op.results[0]
+    name, element = str(op.name), str(result.type.element_type)
+    if name == "arith.constant":
+        splat = {"value": ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()}
+        value = host.build.value("arith.constant", [], element, splat)
+        _again(host, result, lambda layout: [value] * layout.count)
+        return
+    layout = host.layout(result)
+    attributes = {key: op.attributes[key] for key in op.attributes}
+    operands = [
+        host.tile(v, layout).values if is_tile(v.type) else [host.build.index(host.env[v])] * layout.count
+        for v in op.operands
+    ]
+    values = _each(host.build, name, operands, element, attributes)
+    host.define(result, RegisterTile(layout, element, values))
+
+
+def _each(
+    build: Build, name: str, operands: Sequence[Sequence[Any]], element: str, attributes: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The operation on each register; equal operands are computed once."""
+    known: dict[tuple[Any, ...], Any] = {}
+    values: list[Any] = []
+    for together in zip(*operands, strict=True):
+        if together not in known:
+            known[together] = scalar_operation(build, name, list(together), element, attributes)
+        values.append(known[together])
+    return tuple(values)
+
+
+def _splat(host: Host, op: Any) -> None:
+    value = host.build.index(host.env[op.operands[0]])
+    _again(host, op.results[0], lambda layout: [value] * layout.count)
+
+
+def _arange(host: Host, op: Any) -> None:
+    start = host.env[op.operands[0]]
+
+    def make(layout: Layout) -> Sequence[Any]:
+        places = host.team.places(layout)
+        return [host.build.index(host.build.add(start, places.indices(r)[0])) for r in range(layout.count)]
+
+    _again(host, op.results[0], make)
+
+
+def _broadcast(host: Host, op: Any) -> None:
+    source, result = op.operands[0], op.results[0]
+    layout = host.layout(result)
+    before = host.layout(source).shape
+    axes = [axis for axis, (a, b) in enumerate(zip(before, layout.shape, strict=True)) if a != b]
+    host.define(result, broadcast(host.tile(source, layout.sliced(axes)), layout))
+
+
+def _transpose(host: Host, op: Any) -> None:
+    source, result = op.operands[0], op.results[0]
+    found = host.env[source]
+    if isinstance(found, SharedTile):
+        host.env[result] = SharedTile(found.address, found.panels, found.element, not found.transposed)
+        return
+    layout = found.layout.transposed(list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
+    host.define(result, RegisterTile(layout, found.element, found.values))
+
+
+def _reshape(host: Host, op: Any) -> None:
+    found, result = host.env[op.operands[0]], op.results[0]
+    layout = found.layout.reshaped(host.layout(result).shape)
+    host.define(result, RegisterTile(layout, found.element, found.values))
+
+
+def _load(host: Host, op: Any) -> None:
+    staged = host.stages.staged(host, op)
+    if staged is not None:
+        host.env[op.results[0]] = staged
+        return
+    memory, *starts = op.operands
+    result = op.results[0]
+    changes = host.order(memory)
+    window = host.window(op, memory, starts, result.type.shape)
+    element, location = str(result.type.element_type), op.location
+
+    def again(layout: Layout) -> RegisterTile:
+        with host.build.located(location):
+            found = load_tile(host.build, host.team, window, layout, element)
+        return RegisterTile(layout, element, found.values, None if changes else again)
+
+    host.define(result, again(host.layout(result)))
+
+
+def _store(host: Host, op: Any) -> None:
+    memory, value, *starts = op.operands
+    host.order(memory)
+    tile = host.tile(value)
+    if store_copied(host, op, tile):
+        return
+    window = host.window(op, memory, starts, value.type.shape)
+    store_tile(host.build, host.team, window, tile)
+
+
+def _reduce(host: Host, op: Any) -> None:
+    source, result = op.operands[0], op.results[0]
+    axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+    tile = host.tile(source)
+    rule = Rule(ir.StringAttr(op.attributes["kind"]).value, tile.element, not host.unsigned(op))
+    reduced = reduce_tile(host, tile, tuple(source.type.shape), rule, axis)
+    if not is_tile(result.type):
+        host.env[result] = reduced.values[0]
+        return
+    layout = reduced.layout.reshaped(host.layout(result).shape)
+    host.define(result, RegisterTile(layout, reduced.element, reduced.values))
+
+
+_SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
+    "tensor.splat": _splat,
+    "tessera.arange": _arange,
+    "tessera.broadcast": _broadcast,
+    "tessera.transpose": _transpose,
+    "tessera.reshape": _reshape,
+    "tessera.load": _load,
+    "tessera.store": _store,
+    "tessera.reduce": _reduce,
+    "tessera.dot": products.dot,
+}

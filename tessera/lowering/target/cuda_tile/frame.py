@@ -1,0 +1,129 @@
+"""The kernel around the code: its parameters, which are the artifact's slots, and the ids of its group.
+
+A group is a tile block of the launch, numbered along x; ids along other axes are worked out from that number.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tessera.core.artifact import LaunchRule, Slot
+from tessera.core.mistakes import NotOnCudaTile
+from tessera.core.program.program import Program
+from tessera.core.program.types import Array, Scalar
+from tessera.lowering.target.cuda_tile.build import INDEX, Build
+from tessera.lowering.target.cuda_tile.instructions import Block, TileType, Value
+
+_LANES: Final = {
+    "lane": "the index of a lane",
+    "thread": "the index of a lane in the launch",
+    "lane_in_warp": "the index of a lane in its warp",
+    "warp": "the index of a warp",
+}
+LANE_HINT: Final = 'a `cuda_tile` kernel works on whole tiles (`x[i:i+128]`); compile this one for "cuda"'
+_BLOCK_ID: Final = "i32"
+
+
+@dataclass
+class Frame:
+    """One kernel under construction.
+
+    arguments: what each parameter of the kernel is: an address, or a scalar
+    strides: of arrays that are not contiguous, else empty
+    symbols: extents by name
+    """
+
+    program: Program
+    rule: LaunchRule
+    build: Build
+    body: Block
+    slots: list[Slot] = field(default_factory=list[Slot])
+    arguments: list[Value] = field(default_factory=list[Value])
+    strides: list[tuple[Value, ...]] = field(default_factory=list[tuple[Value, ...]])
+    symbols: dict[str, Value] = field(default_factory=dict[str, Value])
+    group: Any = None
+    _grid: tuple[Value, ...] = ()
+
+    def begin(self) -> None:
+        """Declare the parameters and read the group's number."""
+        if self.rule.kind == "lanes":
+            message = "this kernel is written for single lanes"
+            raise NotOnCudaTile(message, self.program.span, hint=LANE_HINT)
+        for number, parameter in enumerate(self.program.parameters):
+            kind = parameter.value.type
+            if isinstance(kind, Array):
+                element = stored(kind.dtype.kind, kind.dtype.bits, kind.dtype.name)
+                self.arguments.append(self._slot(Slot("pointer", number), f"ptr<{element}>", parameter.name))
+                axes = () if kind.contiguous else range(len(kind.shape))
+                self.strides.append(tuple(self._slot(Slot("stride", number, axis), INDEX) for axis in axes))
+            elif isinstance(kind, Scalar):
+                self.arguments.append(self._scalar(number, kind, parameter.name))
+                self.strides.append(())
+        for symbol in self.program.symbols:
+            if symbol.name not in self.symbols:
+                self.symbols[symbol.name] = self._slot(Slot("symbol", symbol=symbol.name), INDEX, symbol.name)
+        if self.rule.kind == "groups":
+            self._grid = tuple(self._slot(Slot("grid", axis=axis), INDEX) for axis in range(3))
+        place = TileType(_BLOCK_ID)
+        number = self.build.emit("get_tile_block_id", (), [place] * 3).results[0]
+        self.group = self.build.resize(number, INDEX, signed=False)
+        self.group.name = "group"
+
+    def _scalar(self, number: int, kind: Scalar, name: str) -> Value:
+        value = self._slot(Slot("scalar", number), stored(kind.dtype.kind, kind.dtype.bits, kind.dtype.name), name)
+        if kind.dtype.kind != "bool":
+            return value
+        return self.build.compare("not_equal", value, self.build.like(0, value))
+
+    def _slot(self, slot: Slot, element: str, name: str = "") -> Value:
+        self.slots.append(slot)
+        value = Value(TileType(element), name)
+        self.body.arguments = (*self.body.arguments, value)
+        return value
+
+    # -- ids ---------------------------------------------------------------------------------------------------
+
+    def identify(self, of: str, axis: int | None) -> Value:
+        """The value of `id`.
+
+        Raises:
+            NotOnCudaTile: it belongs to one lane.
+        """
+        if of in _LANES:
+            message = f"{_LANES[of]}: the lanes of a `cuda_tile` kernel are the compiler's own"
+            raise NotOnCudaTile(message, hint=LANE_HINT)
+        if of == "group":
+            return self._group_at(axis)
+        if of == "grid_groups":
+            return self._groups(axis)
+        lanes = self.program.group or (1,)
+        total = 1
+        for number, extent in enumerate(lanes):
+            total *= extent if axis is None or axis == number else 1
+        return self.build.constant(total, INDEX)
+
+    def _groups(self, axis: int | None) -> Value:
+        build = self.build
+        if not self._grid:
+            return build.constant(1, INDEX)
+        if axis is not None:
+            return self._grid[axis]
+        return build.mul(build.mul(self._grid[0], self._grid[1]), self._grid[2])
+
+    def _group_at(self, axis: int | None) -> Value:
+        build = self.build
+        if axis is None or not self._grid:
+            return self.group if axis in (None, 0) else build.constant(0, INDEX)
+        along = self.group
+        for lower in range(axis):
+            along = self._unsigned("divi", along, self._grid[lower], rounding="zero")
+        return self._unsigned("remi", along, self._grid[axis])
+
+    def _unsigned(self, name: str, a: Value, b: Value, **attributes: Any) -> Value:
+        return self.build.value(name, (a, b), a.type, signedness="unsigned", **attributes)
+
+
+def stored(kind: str, bits: int, name: str) -> str:
+    """The element type in memory of a dtype; a bool is a byte."""
+    if kind == "bool":
+        return "i8"
+    return name if kind == "float" else f"i{bits}"

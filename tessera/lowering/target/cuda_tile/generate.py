@@ -1,0 +1,79 @@
+"""Tile IR to a cubin by way of CUDA Tile IR: the whole `cuda_tile` target in order.
+
+Tile IR -> CUDA Tile program -> bytecode -> `tileiras` -> cubin -> SASS.  There is no LLVM IR and no PTX on this way
+that anybody could see.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from tessera.core.artifact import Resources
+from tessera.core.listing import Listing
+from tessera.core.mistakes import CompilerCrash
+from tessera.core.mlir import ir
+from tessera.core.program.program import Program
+from tessera.core.targets import Target
+from tessera.core.tile.location import place
+from tessera.lowering.target.cuda.toolchain import find_tool
+from tessera.lowering.target.cuda_tile.architectures import architecture
+from tessera.lowering.target.cuda_tile.build import Build
+from tessera.lowering.target.cuda_tile.cubin import read_usage
+from tessera.lowering.target.cuda_tile.encode import encode
+from tessera.lowering.target.cuda_tile.frame import Frame
+from tessera.lowering.target.cuda_tile.instructions import Block, Entry
+from tessera.lowering.target.cuda_tile.listings import places_of, sass_listing
+from tessera.lowering.target.cuda_tile.lower import lower
+from tessera.lowering.target.cuda_tile.text import target_listing
+from tessera.lowering.target.cuda_tile.toolchain import assemble, disassemble
+from tessera.lowering.target.launch import launch_rule
+from tessera.lowering.target.result import TargetCode
+from tessera.lowering.tile.walk import kernel, operations
+
+_LOOPS = ("scf.for", "scf.while")
+_LANES = 1
+"""What a launch gives as the size of a block: the driver knows how many lanes a tile block has."""
+
+
+def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
+    """Compile a Tile IR module for `target`.
+
+    With `observe`, the listings `target` and `sass` come along (no `sass` without nvdisasm).
+
+    Raises:
+        NotOnCudaTile: the kernel needs lanes, or something else that CUDA Tile IR cannot say.
+        UnknownArchitecture: `target.arch` is none of ours.
+        ToolMissing: no tileiras, or no cuda-tile, which writes its input.
+        CompilerCrash: tileiras refuses the program, which is our fault.
+    """
+    chip = architecture(target.arch)
+    function = kernel(module)
+    frame, entry = program_of(function, program)
+    bytecode = encode(entry, program.source, program.span)
+    code = assemble(bytecode, chip)
+    listings: list[Listing] = []
+    if observe:
+        listings.append(target_listing(entry, program))
+        if find_tool("nvdisasm") is not None:
+            listings.append(sass_listing(disassemble(code), places_of(entry)))
+    usage = read_usage(code, entry.name)
+    resources = Resources(registers=usage.registers, spill_bytes=usage.stack_bytes)
+    bounded = not operations(function, *_LOOPS)
+    return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
+
+
+def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
+    """The CUDA Tile program of a `func.func` of Tile IR, and what its parameters are.
+
+    Raises:
+        NotOnCudaTile: see `generate`.
+    """
+    name = ir.StringAttr(function.attributes["sym_name"]).value
+    if not isinstance(name, str):
+        message = "the kernel has no name"
+        raise CompilerCrash(message, program.span)
+    location, body = place(program.span), Block()
+    rule = replace(launch_rule(function, program, _LANES), lanes_per_group=_LANES)
+    frame = Frame(program, rule, Build(body, location), body)
+    frame.begin()
+    lower(frame, function)
+    return frame, Entry(name, body, location)

@@ -1,0 +1,58 @@
+"""`tileiras`, which compiles CUDA Tile bytecode to machine code.
+
+It comes from the package nvidia-cuda-tileiras and needs no GPU.
+"""
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tessera.core.mistakes import CompilerCrash, NotOnCudaTile
+from tessera.lowering.target.cuda.toolchain import tool
+
+_OPTIONS: Final = ("-O3", "--lineinfo")
+# What ptxas, run by tileiras, says when a kernel fits no processor.
+_TOO_MUCH: Final = re.compile(r"[Uu]ses too much|too many resources|exceeds|out of resource", re.DOTALL)
+
+
+def assemble(bytecode: bytes, arch: str) -> bytes:
+    """Compile bytecode for `arch` ("sm_90") to a cubin.
+
+    Raises:
+        ToolMissing: no tileiras.
+        NotOnCudaTile: the kernel needs more than the machine has.
+        CompilerCrash: tileiras refuses the bytecode; the message is what it says.
+    """
+    with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
+        source, target = Path(folder, "kernel.tileirbc"), Path(folder, "kernel.cubin")
+        source.write_bytes(bytecode)
+        command = [str(tool("tileiras")), *_OPTIONS, f"--gpu-name={arch}", str(source), "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode or not target.is_file():
+            log = (done.stdout + done.stderr).strip().replace(str(source), "kernel.tileirbc")
+            if _TOO_MUCH.search(log):
+                message = f"tileiras cannot fit the kernel on {arch}: {log}"
+                raise NotOnCudaTile(message, hint="use smaller tiles")
+            message = f"tileiras refuses its input: {log or f'exit status {done.returncode}'}"
+            raise CompilerCrash(message)
+        return target.read_bytes()
+
+
+def disassemble(cubin: bytes) -> str:
+    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each line of the user's text.
+
+    Raises:
+        ToolMissing: no nvdisasm.
+        CompilerCrash: nvdisasm refuses the cubin.
+    """
+    with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
+        source = Path(folder, "kernel.cubin")
+        source.write_bytes(cubin)
+        command = [str(tool("nvdisasm")), "-g", "-c", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            message = f"nvdisasm refuses its input: {done.stderr.strip()}"
+            raise CompilerCrash(message)
+        return done.stdout

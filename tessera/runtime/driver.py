@@ -1,0 +1,457 @@
+"""The one door to the CUDA driver: contexts, modules, launches, memory, streams, events and graphs.
+
+Everything goes through cuda-bindings, but for the two calls that have to be fast, a launch and a graph's launch: those
+are the driver's own functions by way of ctypes, with arguments prepared beforehand.  cuda-bindings is loaded by the
+first call of `driver`.
+"""
+
+import ctypes
+import functools
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import ContextLost, CudaFailure
+from tessera.core.source import NOWHERE, Note, Source, Span
+from tessera.runtime.arrays import AnyArray
+
+Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
+"""start(address of a LaunchConfig, function, address of the parameters' addresses, null): the driver's status."""
+
+# CUresult, cuda.h.  After a FAULT every call in the context fails; WRONG_CONTEXT: not the one that is current.
+FAULTS: Final = frozenset({214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
+WRONG_CONTEXT: Final = frozenset({201, 400})
+_NOT_READY: Final = 600
+_CLUSTER_DIMENSION: Final = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_SPIN: Final = 100e-6  # seconds of asking without a pause, then pauses that grow: a short wait stays short
+_PAUSES: Final = ((0.002, 20e-6), (0.05, 200e-6), (float("inf"), 2e-3))  # (waited up to, pause), seconds
+_REMEMBERED: Final = 64
+_TENSOR_MAP_BYTES: Final = 128
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig of cuda.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+class ClusterAttribute(ctypes.Structure):
+    """CUlaunchAttribute of cuda.h, holding the extents of a thread block cluster."""
+
+    _fields_ = (
+        ("id", ctypes.c_int), ("padding", ctypes.c_int),
+        ("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint), ("rest", ctypes.c_uint * 13),
+    )  # fmt: skip
+
+
+def launch_config(blocks: int, lanes: int, shared: int, cluster: int = 1, stream: int = 0) -> LaunchConfig:
+    """A launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster."""
+    config = LaunchConfig(blocks, 1, 1, lanes, 1, 1, shared, stream or None, None, 0)
+    if cluster > 1:
+        attribute = ClusterAttribute(_CLUSTER_DIMENSION, 0, cluster, 1, 1)
+        config.attributes, config.attribute_count = ctypes.addressof(attribute), 1
+        config.keep = attribute  # pyright: ignore[reportAttributeAccessIssue] - it lives as long as the configuration
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """Which kernel a launch was of, for the report of a fault."""
+
+    name: str
+    span: Span
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A tensor map's description, as cuTensorMapEncodeTiled takes it: innermost axis first, strides in bytes."""
+
+    element: str
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+class Driver:
+    """The calls of the CUDA driver that the runtime is made of; every failure is a CudaFailure.
+
+    Works in the context that is current in the calling thread, or else in the primary context of device 0, which is
+    the one that cupy and torch use.
+
+    start, replay: a launch and a graph's launch, without any check: nonzero results go to `failed`
+    used: devices that something was launched on
+    launched: kernels launched, each with its stream, the latest last; those a wait has seen the end of are dropped
+    """
+
+    def __init__(self) -> None:
+        try:
+            from cuda.bindings import driver  # noqa: PLC0415  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+        except ImportError as error:
+            message = "cuda-bindings is not installed"
+            raise CudaFailure(message, hint="pip install cuda-bindings") from error
+        self._api: Any = driver
+        self.lost: TesseraError | None = None
+        self.used: set[int] = set()
+        self.launched: deque[tuple[Launched, int]] = deque(maxlen=_REMEMBERED)
+        self._primary: dict[int, Any] = {}
+        self._call("cuInit", 0)
+        library = ctypes.CDLL("libcuda.so.1")
+        self.start: Start = library.cuLaunchKernelEx
+        self.replay: Callable[[ctypes.c_void_p, ctypes.c_void_p], int] = library.cuGraphLaunch
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Call a driver function: its only result, a tuple of several, or None."""
+        status, *results = getattr(self._api, name)(*arguments)
+        if status != self._api.CUresult.CUDA_SUCCESS:
+            self.failed(int(status), name)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def failed(self, status: int, what: str) -> None:
+        """Raise what the driver's `status` means; `what` names the function that gave it.
+
+        Raises:
+            ContextLost: a kernel faulted, now or earlier.
+            CudaFailure: anything else.
+        """
+        if self.lost is not None:
+            raise _again(self.lost)
+        code = self._api.CUresult(status)
+        _, text = self._api.cuGetErrorString(code)
+        words = text.decode() if isinstance(text, bytes) else str(text)
+        if status in FAULTS:
+            self.lost = _fault(words, tuple(dict.fromkeys(kernel for kernel, _ in self.launched)))
+            raise self.lost
+        message = f"{what}: {getattr(code, 'name', code)}: {words}"
+        raise CudaFailure(message)
+
+    # -- contexts and devices -------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Make sure that a context is current in this thread."""
+        if self.lost is not None:
+            raise _again(self.lost)
+        if not int(self._call("cuCtxGetCurrent")):
+            self._call("cuCtxSetCurrent", self._primary_context(0))
+
+    def context(self) -> int:
+        """The handle of the current context, of which there must be one."""
+        return int(self._call("cuCtxGetCurrent"))
+
+    def device(self) -> int:
+        """The number of the current device."""
+        return int(self._call("cuCtxGetDevice"))
+
+    def device_of(self, address: int) -> int:
+        """The device in whose memory `address` lies.  Raises CudaFailure for an address the driver does not know."""
+        return int(self._call("cuPointerGetAttribute", self._pointer("DEVICE_ORDINAL"), address))
+
+    def is_pinned(self, address: int) -> bool:
+        """Whether host memory is locked in place, so that copies need no staging."""
+        status, kind = self._api.cuPointerGetAttribute(self._pointer("MEMORY_TYPE"), address)
+        return status == self._api.CUresult.CUDA_SUCCESS and int(kind) == int(self._api.CUmemorytype.CU_MEMORYTYPE_HOST)
+
+    def _pointer(self, name: str) -> Any:
+        return getattr(self._api.CUpointer_attribute, f"CU_POINTER_ATTRIBUTE_{name}")
+
+    @contextmanager
+    def inside(self, device: int) -> Generator[None]:
+        """Make a context of `device` current, unless one is, and restore what was current afterwards."""
+        self.enter()
+        if self.device() == device:
+            yield
+            return
+        self._call("cuCtxPushCurrent", self._primary_context(device))
+        try:
+            yield
+        finally:
+            self._call("cuCtxPopCurrent")
+
+    @contextmanager
+    def within(self, context: int) -> Generator[None]:
+        """Make one context current and restore what was current; a thread that has none gets it for good."""
+        current = int(self._call("cuCtxGetCurrent"))
+        if current == context:
+            yield
+            return
+        if not current:
+            self._call("cuCtxSetCurrent", self._api.CUcontext(context))
+            yield
+            return
+        self._call("cuCtxPushCurrent", self._api.CUcontext(context))
+        try:
+            yield
+        finally:
+            self._call("cuCtxPopCurrent")
+
+    def _primary_context(self, device: int) -> Any:
+        found = self._primary.get(device)
+        if found is None:
+            found = self._primary[device] = self._call("cuDevicePrimaryCtxRetain", self._call("cuDeviceGet", device))
+        return found
+
+    def count(self) -> int:
+        """How many GPUs there are."""
+        return int(self._call("cuDeviceGetCount"))
+
+    def name(self, device: int) -> str:
+        """The name of a device: "NVIDIA H200"."""
+        return self._call("cuDeviceGetName", 256, self._call("cuDeviceGet", device)).decode().rstrip("\0 ")
+
+    def memory(self, device: int) -> int:
+        """Bytes of memory of a device."""
+        return int(self._call("cuDeviceTotalMem", self._call("cuDeviceGet", device)))
+
+    def attribute(self, name: str, device: int) -> int:
+        """One attribute of a device: `CU_DEVICE_ATTRIBUTE_` and `name`."""
+        code = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(self._call("cuDeviceGetAttribute", code, self._call("cuDeviceGet", device)))
+
+    def capability(self, device: int) -> tuple[int, int]:
+        """The compute capability of a device."""
+        names = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR")
+        return self.attribute(names[0], device), self.attribute(names[1], device)
+
+    # -- modules and launches -------------------------------------------------------------------------------------
+
+    def load(self, code: bytes, entry: str) -> tuple[Any, int]:
+        """Load a cubin or PTX into the current context: (module, function)."""
+        module = self._call("cuModuleLoadData", code)
+        return module, int(self._call("cuModuleGetFunction", module, entry.encode()))
+
+    def allow_shared(self, function: int, size: int) -> int:
+        """Let `function` use `size` bytes of shared memory; give the part to be asked for at launch."""
+        names = self._api.CUfunction_attribute
+        handle = self._api.CUfunction(function)
+        static = int(self._call("cuFuncGetAttribute", names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, handle))
+        dynamic = max(0, size - static)
+        if dynamic:
+            name = names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._call("cuFuncSetAttribute", handle, name, dynamic)
+        return dynamic
+
+    def resident(self, function: int, lanes: int, shared: int, cluster: int = 1) -> int:
+        """How many blocks the current device runs at a time, a multiple of `cluster`."""
+        handle = self._api.CUfunction(function)
+        if cluster > 1:
+            config = self._api.CUlaunchConfig()
+            config.gridDimX, config.gridDimY, config.gridDimZ = cluster, 1, 1
+            config.blockDimX, config.blockDimY, config.blockDimZ = lanes, 1, 1
+            config.sharedMemBytes = shared
+            attribute = self._api.CUlaunchAttribute()
+            attribute.id = self._api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            extents = attribute.value.clusterDim
+            extents.x, extents.y, extents.z = cluster, 1, 1
+            config.attrs, config.numAttrs = [attribute], 1
+            return max(1, int(self._call("cuOccupancyMaxActiveClusters", handle, config))) * cluster
+        blocks = int(self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", handle, lanes, shared))
+        return max(1, blocks) * self.attribute("MULTIPROCESSOR_COUNT", self.device())
+
+    def encode(self, wanted: Encoding) -> bytes:
+        """A CUtensorMap of 128 bytes: zeros outside the array, nothing interleaved, L2 lines of 128 bytes."""
+        api = self._api
+        rank = len(wanted.extents)
+        made = self._call(
+            "cuTensorMapEncodeTiled",
+            getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{wanted.element}"),
+            rank,
+            wanted.address,
+            [api.cuuint64_t(extent) for extent in wanted.extents],
+            [api.cuuint64_t(stride) for stride in wanted.strides],
+            [api.cuuint32_t(extent) for extent in wanted.box],
+            [api.cuuint32_t(1)] * rank,
+            api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_swizzle(wanted.swizzle)}"),
+            api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+        return ctypes.string_at(int(made.getPtr()), _TENSOR_MAP_BYTES)
+
+    # -- memory ---------------------------------------------------------------------------------------------------
+
+    def allocate(self, size: int, stream: int) -> int:
+        """Address of `size` bytes, in the order of the stream."""
+        return int(self._call("cuMemAllocAsync", size, stream))
+
+    def free(self, address: int, stream: int) -> None:
+        """Give memory back once what the stream holds so far is done."""
+        self._call("cuMemFreeAsync", address, stream)
+
+    def clear(self, address: int, size: int, stream: int) -> None:
+        """Fill `size` bytes with zeros."""
+        self._call("cuMemsetD8Async", address, 0, size, stream)
+
+    def upload(self, address: int, array: AnyArray, stream: int) -> None:
+        """Copy a contiguous host array to the device."""
+        self._call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, stream)
+
+    def download(self, array: AnyArray, address: int, stream: int) -> None:
+        """Copy device memory into a contiguous host array."""
+        self._call("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, stream)
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """Copy `size` bytes between any two addresses, of host (pinned) or devices."""
+        self._call("cuMemcpyAsync", target, source, size, stream)
+
+    def pinned(self, size: int) -> int:
+        """Address of `size` bytes of host memory that is locked in place and known to every context."""
+        return int(self._call("cuMemHostAlloc", size, 1))  # CU_MEMHOSTALLOC_PORTABLE
+
+    def unpin(self, address: int) -> None:
+        """Give memory of `pinned` back."""
+        self._call("cuMemFreeHost", address)
+
+    # -- streams and events ---------------------------------------------------------------------------------------
+
+    def new_stream(self) -> int:
+        """A stream of the current context, in order with the default stream."""
+        return int(self._call("cuStreamCreate", 0))
+
+    def close_stream(self, stream: int) -> None:
+        """Destroy a stream once it is empty."""
+        self._call("cuStreamDestroy", self._api.CUstream(stream))
+
+    def new_event(self, *, timing: bool = True) -> int:
+        """An event of the current context."""
+        return int(self._call("cuEventCreate", 0 if timing else 2))  # CU_EVENT_DISABLE_TIMING
+
+    def close_event(self, event: int) -> None:
+        """Destroy an event."""
+        self._call("cuEventDestroy", self._api.CUevent(event))
+
+    def record(self, event: int, stream: int) -> None:
+        """Let `event` stand for what the stream holds so far."""
+        self._call("cuEventRecord", self._api.CUevent(event), self._api.CUstream(stream))
+
+    def follow(self, stream: int, event: int) -> None:
+        """Let the stream wait for `event`."""
+        self._call("cuStreamWaitEvent", self._api.CUstream(stream), self._api.CUevent(event), 0)
+
+    def reached(self, event: int) -> bool:
+        """Whether what `event` stands for is done.  Raises ContextLost for a fault before it."""
+        return self._ready("cuEventQuery", self._api.CUevent(event))
+
+    def elapsed(self, first: int, second: int) -> float:
+        """Seconds between two events that were reached."""
+        return float(self._call("cuEventElapsedTime", self._api.CUevent(first), self._api.CUevent(second))) / 1e3
+
+    def empty(self, stream: int) -> bool:
+        """Whether the stream has nothing left to do.  Raises ContextLost for a fault in it."""
+        return self._ready("cuStreamQuery", self._api.CUstream(stream))
+
+    def _ready(self, name: str, handle: Any) -> bool:
+        (status,) = getattr(self._api, name)(handle)
+        if int(status) == _NOT_READY:
+            return False
+        if status != self._api.CUresult.CUDA_SUCCESS:
+            self.failed(int(status), name)
+        return True
+
+    def wait(self, stream: int) -> None:
+        """Wait until the stream is empty; a fault of a kernel before it is reported here.  Ctrl-C ends the wait."""
+        poll(lambda: self.empty(stream))
+        left = [entry for entry in tuple(self.launched) if entry[1] != stream]
+        self.launched.clear()
+        self.launched.extend(left)
+
+    def wait_event(self, event: int) -> None:
+        """Wait until `event` is reached.  Ctrl-C ends the wait."""
+        poll(lambda: self.reached(event))
+
+    # -- graphs ---------------------------------------------------------------------------------------------------
+
+    def begin_capture(self, stream: int) -> None:
+        """Let the stream note what it is given, instead of doing it."""
+        mode = self._api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._call("cuStreamBeginCapture", self._api.CUstream(stream), mode)
+
+    def end_capture(self, stream: int) -> Any:
+        """The graph of what the stream was given since `begin_capture`."""
+        return self._call("cuStreamEndCapture", self._api.CUstream(stream))
+
+    def instantiate(self, graph: Any) -> Any:
+        """Make a graph ready to be launched."""
+        return self._call("cuGraphInstantiate", graph, 0)
+
+    def update(self, executable: Any, graph: Any) -> bool:
+        """Give a graph that is ready the parameters of another; False where they differ in more than parameters."""
+        status, _ = self._api.cuGraphExecUpdate(executable, graph)
+        return bool(status == self._api.CUresult.CUDA_SUCCESS)
+
+    def close_graph(self, graph: Any) -> None:
+        """Destroy a graph."""
+        self._call("cuGraphDestroy", graph)
+
+    def close_executable(self, executable: Any) -> None:
+        """Destroy a graph that is ready to be launched."""
+        self._call("cuGraphExecDestroy", executable)
+
+
+def poll(done: Callable[[], bool]) -> None:
+    """Ask until `done`, with pauses that grow; signals are seen within 2 ms."""
+    start = time.perf_counter()
+    for limit, pause in ((_SPIN, 0.0), *_PAUSES):
+        while not done():
+            if time.perf_counter() - start > limit:
+                break
+            if pause:
+                time.sleep(pause)
+        else:
+            return
+
+
+def _swizzle(width: int) -> str:
+    return f"{width}B" if width else "NONE"
+
+
+def _fault(words: str, kernels: Sequence[Launched]) -> ContextLost:
+    """The report of a fault: the driver does not say which of the kernels in flight it was."""
+    hint = "restart the process (in a notebook: the kernel); sanitize=True finds accesses out of bounds"
+    lost = "the process's CUDA context is lost, and what lay in it"
+    if not kernels:
+        return ContextLost(f"{words}; {lost}", hint=hint)
+    last = kernels[-1]
+    names = [kernel.name for kernel in kernels]
+    which = f"kernel {last.name}" if len(kernels) == 1 else f"one of the kernels {', '.join(names)}"
+    error = ContextLost(f"{which}: {words}; {lost}", last.span, hint, _notes(kernels[:-1]))
+    error.with_source(last.source)
+    return error
+
+
+def _notes(kernels: Iterable[Launched]) -> list[Note]:
+    return [
+        Note(f"kernel {kernel.name}, line {kernel.span.line} of {kernel.source.name}", NOWHERE) for kernel in kernels
+    ]
+
+
+def _again(lost: TesseraError) -> ContextLost:
+    error = ContextLost(f"an earlier fault cost this process its CUDA context ({lost.message})", lost.span, lost.hint)
+    if lost.source is not None:
+        error.with_source(lost.source)
+    return error
+
+
+@functools.cache
+def driver() -> Driver:
+    """The driver, loaded once.
+
+    Raises:
+        CudaFailure: cuda-bindings is missing, or there is no GPU or no driver.
+    """
+    return Driver()
+
+
+def loaded() -> Driver | None:
+    """The driver where something has used it in this process, else None."""
+    return driver() if driver.cache_info().currsize else None

@@ -1,0 +1,125 @@
+"""Launches on streams: straight to the driver, behind what a stream's queue holds, or into a recording."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from tessera.core.errors import TesseraError
+from tessera.runtime.cuda import CudaLauncher
+from tessera.runtime.driver import Driver
+from tessera.runtime.grid import Grid
+from tessera.runtime.prepared import PreparedLaunch
+from tessera.runtime.recording import HostWork, Recording
+from tessera.runtime.streams import Stream
+
+_AT_MOST: Final = 4
+"""Launches that had to wait for their turn are on the GPU at a time: it stays at work, and the order stays fair."""
+
+
+class Work(Protocol):
+    """A launch with its arguments bound."""
+
+    def run(self) -> None:
+        """Do it, to its end."""
+        ...
+
+    def cancel(self) -> None:
+        """Ask `run` to end early."""
+        ...
+
+
+class HostLauncher(Protocol):
+    """What launches on the CPU: compiled, or interpreted."""
+
+    artifact: Any
+
+    def prepare(self, arguments: tuple[Any, ...], grid: Grid | None = None) -> Work | None:
+        """Bind arguments; None for a launch without groups."""
+        ...
+
+
+def launch_on(
+    stream: Stream, launcher: "CudaLauncher | HostLauncher", values: tuple[Any, ...], grid: Grid | None
+) -> None:
+    """Launch in the order of `stream`.
+
+    What is wrong with the arguments is raised at once; what goes wrong later, where the stream is waited for.
+    """
+    if isinstance(launcher, CudaLauncher):
+        _on_gpu(stream, launcher, values, grid)
+        return
+    work = launcher.prepare(values, grid)
+    if work is not None:
+        artifact = launcher.artifact
+        stream.submit(_named(work.run, artifact.name, artifact.span.line), "compute", work.cancel)
+
+
+def record_launch(
+    noted: Recording, stream: Stream | None, launcher: "CudaLauncher | HostLauncher", values: tuple[Any, ...],
+    grid: Grid | None,
+) -> None:  # fmt: skip
+    """Note a launch in a recording.  Raises what is wrong with the arguments."""
+    work = launcher.prepare(values, grid)
+    if work is not None:
+        step = work if isinstance(work, PreparedLaunch) else HostWork(launcher.artifact.name, work)
+        noted.add(stream, step, values)
+
+
+def _on_gpu(stream: Stream, launcher: CudaLauncher, values: tuple[Any, ...], grid: Grid | None) -> None:
+    if not stream.queued:
+        launcher(*values, grid=grid, stream=stream)
+        return
+    if not launcher.on_device(values):  # copies of NumPy arrays wait for their end anyway
+        stream.synchronize()
+        launcher(*values, grid=grid, stream=stream)
+        return
+    prepared = launcher.prepare(values, grid)
+    if prepared is not None:
+        submit_prepared(stream, prepared, values)
+
+
+def submit_prepared(stream: Stream, prepared: PreparedLaunch, keep: object) -> None:
+    """Launch `prepared` when its turn has come; `keep` lives until then."""
+
+    def run(keep: object = keep) -> None:  # noqa: ARG001 - arrays must outlive the wait for the turn
+        prepared.set_stream(stream.handle(prepared.device))
+        prepared.begin()
+        with prepared.driver.within(prepared.context):
+            outstanding.add(prepared.driver, prepared.stream)
+
+    stream.submit(run, "gpu")
+
+
+class Outstanding:
+    """The launches that had to wait for their turn and are on the GPU: a few at a time."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[Driver, int]] = deque()
+
+    def add(self, driver: Driver, stream: int) -> None:
+        """Note a launch, and wait until there are few enough.  Only the "gpu" engine's thread calls this."""
+        mark = driver.new_event(timing=False)
+        driver.record(mark, stream)
+        self._marks.append((driver, mark))
+        while len(self._marks) >= _AT_MOST:
+            owner, oldest = self._marks.popleft()
+            owner.wait_event(oldest)
+            owner.close_event(oldest)
+
+
+outstanding: Final = Outstanding()
+
+
+def _named(run: Callable[[], None], name: str, line: int) -> Callable[[], None]:
+    """`run`, whose exceptions say which kernel it was."""
+
+    def named() -> None:
+        try:
+            run()
+        except TesseraError:
+            raise
+        except Exception as error:
+            error.add_note(f"in kernel {name}, line {line}, launched on a stream")
+            raise
+
+    return named

@@ -1,0 +1,184 @@
+"""A launch made ready: all parameters in memory, so that a call like the last one only has to compare and to patch.
+
+`PreparedLaunch.launch` is the way of nearly every call on a GPU.  It answers False, having started nothing, for
+anything that the launcher has to look at in full: other types or shapes, arrays on another device, arrays that might
+overlap, a number that may not fit.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from tessera.core.artifact import Artifact
+from tessera.core.mistakes import ContextLost, CudaFailure
+from tessera.core.program.types import Scalar
+from tessera.runtime.driver import WRONG_CONTEXT, Driver, Encoding, LaunchConfig, Launched
+from tessera.runtime.grid import Grid
+from tessera.runtime.items import WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Words, array_item
+from tessera.runtime.parameters import ParameterBlock
+
+_NULL: Final = ctypes.c_void_p(0)
+
+
+@dataclass(slots=True, eq=False)
+class PreparedLaunch:
+    """One launch with everything it needs; `CudaLauncher` makes it.
+
+    context, device: where its code is loaded
+    config, block: the launch's size and its parameters, as the driver takes them
+    encode: makes a tensor map's bytes
+    windows: tensor maps, as (parameter, place of the array among the arguments, description)
+    scratch: memory that lives for one launch, as (parameter, bytes, whether it begins as zeros)
+    """
+
+    driver: Driver
+    context: int
+    device: int
+    kernel: Launched
+    function: ctypes.c_void_p
+    config: LaunchConfig
+    block: ParameterBlock
+    grid: Grid | None
+    encode: Callable[[Encoding], bytes]
+    windows: tuple[tuple[int, int, Encoding], ...] = ()
+    scratch: tuple[tuple[int, int, bool], ...] = ()
+    stream: int = 0
+    _takes: tuple[Callable[[Any], bool], ...] = ()
+    _arrays: dict[int, ArrayItem] = field(default_factory=dict[int, ArrayItem])
+    _pairs: tuple[tuple[ArrayItem, ArrayItem], ...] = ()
+    _settled: bool = True
+    _count: int = -1
+    _call: tuple[Any, ...] = ()
+    _start: Callable[..., int] = field(init=False)
+    _note: Callable[[tuple[Launched, int]], None] = field(init=False)
+    _record: tuple[Launched, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._call = (ctypes.c_void_p(ctypes.addressof(self.config)), self.function, self.block.addresses, _NULL)
+        self._start = self.driver.start
+        self._note = self.driver.launched.append
+        self._record = (self.kernel, self.stream)
+
+    def launch(self, values: Sequence[Any], grid: Grid | None, stream: int) -> bool:
+        """Launch on `values` when they are like the last ones; False, having started nothing, when they may not be."""
+        if len(values) != self._count or (grid is not self.grid and grid != self.grid):
+            return False
+        for value, take in zip(values, self._takes):  # noqa: B905 - counted above
+            if not take(value):
+                return False
+        for item in self._arrays.values():
+            if item.moved and not self._settle():
+                return False
+        if stream != self.stream:
+            self.set_stream(stream)
+        self.begin()
+        return True
+
+    def begin(self) -> None:
+        """Launch as it stands.  Raises CudaFailure for what the driver refuses, ContextLost after a fault."""
+        if self.scratch:
+            self._with_scratch()
+            return
+        status = self._start(*self._call)
+        if status:
+            self._retry(status)
+        self._note(self._record)
+
+    def set_stream(self, stream: int) -> None:
+        """Launch on `stream` from now on."""
+        self.stream = stream
+        self.config.stream = stream or None
+        self._record = (self.kernel, stream)
+
+    def copy(self) -> "PreparedLaunch":
+        """Another launch with the same parameters, that nobody patches."""
+        config = LaunchConfig.from_buffer_copy(self.config)
+        made = replace(self, config=config, block=self.block.copy(), _takes=(), _arrays={}, _pairs=(), _count=-1)
+        config.keep = self.config  # pyright: ignore[reportAttributeAccessIssue] - it holds what `attributes` points to
+        return made
+
+    def remember(self, values: Sequence[Any], views: Sequence[Any], artifact: Artifact) -> bool:
+        """Note what `values` are like, so that `launch` knows them again; False where that has no quick way.
+
+        `views`: the same arrays as NumPy arrays that stand for them
+        """
+        items: list[Item] = []
+        arrays: dict[int, ArrayItem] = {}
+        for place, (value, view, binding) in enumerate(zip(values, views, artifact.bindings, strict=True)):
+            if isinstance(binding.type, Scalar):
+                items.append(NumberItem(value, binding.type, self._words(artifact, place, "scalar")))
+                continue
+            item = array_item(value, view, binding, self.device, self._words(artifact, place, "pointer"))
+            if item is None:
+                return False
+            arrays[place] = item
+            items.append(item)  # pyright: ignore[reportArgumentType] - every kind of array has `take`
+        for _, place, _ in self.windows:
+            arrays[place].alignment = WINDOW_ALIGNMENT
+        pairs = [(a, b) for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j]
+        self._pairs = tuple(pairs)
+        self._arrays, self._count = arrays, len(items)
+        self._takes = tuple(item.take for item in items)
+        return True
+
+    def _words(self, artifact: Artifact, parameter: int, kind: str) -> Words:
+        return tuple(
+            self.block.word(index)
+            for index, slot in enumerate(artifact.slots)
+            if slot.kind == kind and slot.parameter == parameter
+        )
+
+    def _settle(self) -> bool:
+        """After addresses have changed: check alignment and overlap, and bring the tensor maps up to date."""
+        arrays = self._arrays
+        if any(item.pointer % item.alignment for item in arrays.values()):
+            return False
+        if any(mine.meets(theirs) for mine, theirs in self._pairs):
+            return False
+        for slot, place, encoding in self.windows:
+            if arrays[place].moved:
+                self.block.write(slot, self.encode(replace(encoding, address=arrays[place].pointer)))
+        for item in arrays.values():
+            item.moved = False
+        return True
+
+    def _with_scratch(self) -> None:
+        """Launch with memory that is there for this launch alone."""
+        api, stream = self.driver, self.stream
+        held: list[int] = []
+        with api.within(self.context):
+            try:
+                for slot, size, cleared in self.scratch:
+                    held.append(api.allocate(size, stream))
+                    if cleared:
+                        api.clear(held[-1], size, stream)
+                    self.block.word(slot).value = held[-1]
+                status = self._start(*self._call)
+                if status:
+                    self._refuse(status)
+                self._note(self._record)
+            finally:
+                if api.lost is None:
+                    for memory in held:
+                        api.free(memory, stream)
+
+    def _retry(self, status: int) -> None:
+        """Another context is current, or none: launch again in this launch's own.  Raises what else is the matter."""
+        if status not in WRONG_CONTEXT:
+            self._refuse(status)
+        with self.driver.within(self.context):
+            again = self._start(*self._call)
+            if again:
+                self._refuse(again)
+
+    def _refuse(self, status: int) -> None:
+        """Raise what the driver's status means for this kernel."""
+        try:
+            self.driver.failed(status, "cuLaunchKernelEx")
+        except ContextLost:
+            raise
+        except CudaFailure as error:
+            kernel = self.kernel
+            message = f"kernel {kernel.name}: {error.message}"
+            raise CudaFailure(message, kernel.span, error.hint).with_source(kernel.source) from None

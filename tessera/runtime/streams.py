@@ -1,0 +1,274 @@
+"""Streams and events: work in order, several orders side by side, on GPUs and on the CPU with the same meaning.
+
+A `Stream` has a CUDA stream on each GPU it was used on, and a queue of operations for what runs on the CPU, for copies
+that go through host memory, and for launches that wait for their turn.  Nothing waits for its turn, and a launch goes
+straight to the driver, unless streams of different weights exist.
+
+What is launched without a stream comes after everything launched before it, and before everything launched after it,
+as on CUDA's default stream.
+"""
+
+import itertools
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from tessera.core.mistakes import BadStream
+from tessera.runtime import driver as door
+from tessera.runtime.dispatch import Operation, Queue, dispatcher
+from tessera.runtime.recording import Await, Mark, forbid, recording
+
+_HOW: Final = "make one with tessera.stream.new()"
+_numbers: Final = itertools.count()
+
+
+class Event:
+    """A place in a stream: reached when everything submitted before it is done.  Made by `Stream.record`."""
+
+    def __init__(self) -> None:
+        self.submitted = False
+        self.time = 0.0
+        self.marks: dict[int, int] = {}  # CUDA events by device
+
+    def query(self) -> bool:
+        """Whether the event is reached."""
+        return self.submitted and all(_on(device, lambda api, e=e: api.reached(e)) for device, e in self.marks.items())
+
+    def wait(self, stream: "Stream | None" = None) -> None:
+        """Let `stream` wait for this event; without a stream, wait for it here.
+
+        Ctrl-C ends a wait.  Raises ContextLost for a fault before the event.
+        """
+        if stream is not None:
+            stream.wait(self)
+            return
+        forbid("waiting for an event")
+        dispatcher().until(lambda: self.submitted)
+        for device, mark in self.marks.items():
+            _on(device, lambda api, mark=mark: api.wait_event(mark))
+
+    def elapsed(self, later: "Event") -> float:
+        """Seconds from this event to `later`, both reached: on the GPU's clock where both are places of one GPU."""
+        self.wait()
+        later.wait()
+        for device, mark in self.marks.items():
+            if device in later.marks:
+                return _on(device, lambda api, d=device, m=mark: api.elapsed(m, later.marks[d]))
+        return later.time - self.time
+
+    def __del__(self) -> None:
+        for device, mark in self.marks.items():
+            _release(device, mark, "close_event")
+
+
+class Stream:
+    """Work in order.  `weight` is its share while other streams have work too; see `tessera.stream.new`.
+
+    handles: the CUDA streams, by device
+    """
+
+    external: bool = False
+
+    def __init__(self, weight: float = 1.0) -> None:
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+            raise BadStream(
+                f"a stream's weight is a positive number, got {weight!r}", hint="write stream.new(weight=2)"
+            )
+        self.weight = float(weight)
+        self.queue = Queue(self.weight, next(_numbers))
+        self.handles: dict[int, int] = {}
+        self._awaited: list[Event] = []
+        if not self.external:
+            _register(self)
+
+    def handle(self, device: int) -> int:
+        """The CUDA stream on a device."""
+        found = self.handles.get(device)
+        if found is None:
+            found = self.handles[device] = _on(device, lambda api: api.new_stream())
+            weakref.finalize(self, _release, device, found, "close_stream").atexit = False
+            for event in self._awaited:
+                self._follow(event, device)
+        return found
+
+    @property
+    def queued(self) -> bool:
+        """Whether a launch now has to wait for its turn, or for what is in the queue before it."""
+        return not self.queue.idle or (_Known.uneven and not self.external)
+
+    def submit(self, run: Callable[[], None], engine: str, cancel: Callable[[], None] | None = None) -> None:
+        """Do `run` when what was submitted before it is done, on the CPU ("compute", "copy") or as a GPU's launch.
+
+        What it raises is raised where the stream is waited for.
+        """
+
+        def after_gpu() -> None:
+            self._finish_gpu()
+            run()
+
+        dispatcher().submit(self.queue, Operation(run if engine == "gpu" else after_gpu, engine, cancel=cancel))
+
+    def record(self) -> Event:
+        """An event that stands for everything submitted so far."""
+        event = Event()
+        noted = recording()
+        if noted is not None:
+            noted.add(self, Mark(event))
+        elif self.queue.idle:
+            self._mark(event)
+        else:
+            dispatcher().submit(self.queue, Operation(lambda: self._mark(event), "gpu" if self.handles else ""))
+        return event
+
+    def wait(self, event: Event) -> None:
+        """Let what is submitted from now on begin after `event`."""
+        noted = recording()
+        if noted is not None:
+            noted.add(self, Await(event))
+        elif not event.submitted or not self.queue.idle:
+            follow = lambda: self._await(event)  # noqa: E731 - the operation is this and nothing else
+            dispatcher().submit(self.queue, Operation(follow, ready=lambda: event.submitted))
+        else:
+            self._await(event)
+
+    def query(self) -> bool:
+        """Whether everything submitted is done."""
+        return self.queue.idle and all(
+            _on(device, lambda api, h=handle: api.empty(h)) for device, handle in self.handles.items()
+        )
+
+    def synchronize(self) -> None:
+        """Wait until everything submitted is done.  Ctrl-C ends the wait.
+
+        Raises what a kernel or copy in the stream raised, with the kernel's line; ContextLost for a fault on a GPU.
+        """
+        forbid("waiting for a stream")
+        dispatcher().wait([self.queue])
+        failure, self.queue.failure = self.queue.failure, None
+        if failure is not None:
+            raise failure
+        self._finish_gpu()
+
+    def __repr__(self) -> str:
+        return f"<stream {self.queue.number}, weight {self.weight:g}>"
+
+    def _mark(self, event: Event) -> None:
+        for device, handle in self.handles.items():
+            event.marks[device] = _on(device, lambda api: api.new_event())
+            _on(device, lambda api, d=device, h=handle: api.record(event.marks[d], h))
+        event.time = time.perf_counter()
+        event.submitted = True
+
+    def _await(self, event: Event) -> None:
+        if event.marks:
+            self._awaited = [other for other in self._awaited if not other.query()] + [event]
+            for device in self.handles:
+                self._follow(event, device)
+
+    def _follow(self, event: Event, device: int) -> None:
+        handle = self.handles[device]
+        for mark in event.marks.values():
+            _on(device, lambda api, mark=mark: api.follow(handle, mark))
+
+    def _finish_gpu(self) -> None:
+        """Wait for what the GPUs have of this stream."""
+        awaited, self._awaited = self._awaited, []
+        for event in awaited:
+            event.wait()
+        for device, handle in self.handles.items():
+            _on(device, lambda api, handle=handle: api.wait(handle))
+
+
+class ExternalStream(Stream):
+    """Another library's CUDA stream: only for what runs on GPUs, and never made to wait for its turn."""
+
+    external = True
+
+    def __init__(self, handle: int) -> None:
+        super().__init__()
+        self.address = handle
+
+    def handle(self, device: int) -> int:
+        """The CUDA stream, whatever the device: its owner knows where it belongs."""
+        self.handles.setdefault(device, self.address)
+        return self.address
+
+    def submit(self, run: Callable[[], None], engine: str, cancel: Callable[[], None] | None = None) -> None:
+        """See `Stream.submit`.  Raises BadStream for work of the CPU."""
+        if engine == "compute":
+            raise BadStream("a CUDA stream cannot order kernels that run on the CPU", hint=_HOW)
+        super().submit(run, engine, cancel)
+
+    def __repr__(self) -> str:
+        return f"<CUDA stream {self.address:#x}>"
+
+
+def as_stream(value: Any) -> Stream:
+    """The stream that `value` is: one of ours, or of another library (`__cuda_stream__`, cupy, torch, an address).
+
+    Raises BadStream for anything else.
+    """
+    if isinstance(value, Stream):
+        return value
+    handle: object = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        handle = value
+    elif hasattr(value, "__cuda_stream__"):
+        answer = value.__cuda_stream__
+        handle = (answer() if callable(answer) else answer)[1]
+    elif hasattr(value, "cuda_stream"):  # torch
+        handle = value.cuda_stream
+    elif hasattr(value, "ptr"):  # cupy before it knew the protocol
+        handle = value.ptr
+    if not isinstance(handle, int) or handle < 0:
+        raise BadStream(f"{value!r} is no stream", hint=_HOW)
+    return ExternalStream(handle)
+
+
+class _Known:
+    """All streams there are; `uneven`: they differ in weight."""
+
+    lock: ClassVar = threading.Lock()
+    streams: ClassVar["weakref.WeakSet[Stream]"] = weakref.WeakSet()
+    uneven: bool = False
+
+
+def _register(stream: Stream) -> None:
+    with _Known.lock:
+        _Known.streams.add(stream)
+    _weigh()
+    weakref.finalize(stream, _weigh).atexit = False
+
+
+def _weigh() -> None:
+    """Look whether weights differ, after a stream has come or gone."""
+    _Known.uneven = len({stream.weight for stream in tuple(_Known.streams) if not stream.external}) > 1
+
+
+def synchronize() -> None:
+    """Wait for every stream and for the default one.  Raises what a kernel or copy of any of them raised."""
+    dispatcher().wait()
+    streams = sorted(_Known.streams, key=lambda stream: stream.queue.number)
+    for stream in streams:
+        stream.synchronize()
+    api = door.loaded()
+    if api is not None:
+        for device in sorted(api.used):
+            _on(device, lambda api: api.wait(0))
+
+
+def _on(device: int, what: Callable[[Any], Any]) -> Any:
+    """Do something with the driver in a context of `device`."""
+    api = door.driver()
+    with api.inside(device):
+        return what(api)
+
+
+def _release(device: int, handle: int, how: str) -> None:
+    """Give a stream or event back, unless there is no context any more to give it back to."""
+    api = door.driver()
+    if api.lost is None:
+        with api.inside(device):
+            getattr(api, how)(handle)

@@ -1,0 +1,102 @@
+"""Tensor maps: windows on arrays for the GPU's bulk copies (TMA), checked, described for the driver, and kept.
+
+The limits are those of cuTensorMapEncodeTiled in the CUDA driver's reference.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from tessera.core.artifact import Artifact, Binding, Slot, TensorMap
+from tessera.core.mistakes import UnfitForBulkCopy
+from tessera.core.program.types import Array
+from tessera.runtime.arrays import AnyArray
+from tessera.runtime.driver import Driver, Encoding
+from tessera.runtime.pointers import address
+
+MAP_BYTES: Final = 128
+MAP_ALIGNMENT: Final = 64
+_UNIT: Final = 16  # bytes: what addresses, strides and the box's rows are multiples of
+_MOST_AXES: Final = 5
+_MOST_EXTENT: Final = 1 << 32
+_MOST_STRIDE: Final = 1 << 40  # bytes
+_MOST_BOX: Final = 256
+_KEPT: Final = 512
+_FLOATS: Final = {"f64": "FLOAT64", "f32": "FLOAT32", "f16": "FLOAT16", "bf16": "BFLOAT16"}
+"""The driver's names of our floats; all else goes as unsigned integers of its width, a copy being a copy."""
+
+
+def describe(binding: Binding, array: AnyArray, wanted: TensorMap) -> Encoding:
+    """What the driver must know to make the map of `array`, the argument of `binding`.
+
+    Raises UnfitForBulkCopy, naming the parameter, for an array the hardware cannot read so.
+    """
+    kind = binding.type
+    if not isinstance(kind, Array):
+        raise TypeError(f"{binding.name!r} is no array, it has no tensor map")
+    start = address(array)
+    trouble = _trouble(array, start, wanted)
+    if trouble:
+        hint = f"pass a fresh contiguous copy of {binding.name}"
+        raise UnfitForBulkCopy(f"{binding.name}: {trouble}", binding.span, hint)
+    element = _FLOATS.get(kind.dtype.name, f"UINT{8 * array.itemsize}")
+    strides = tuple(reversed(_strides(array)[:-1]))
+    return Encoding(element, start, tuple(reversed(array.shape)), strides, tuple(reversed(wanted.box)), wanted.swizzle)
+
+
+def _strides(array: AnyArray) -> tuple[int, ...]:
+    """Strides in bytes; an axis of one element may have any, so it gets one that is legal."""
+    pairs = zip(array.shape, array.strides, strict=True)
+    return tuple(stride if extent > 1 else -(-array.itemsize // _UNIT) * _UNIT for extent, stride in pairs)
+
+
+def _trouble(array: AnyArray, start: int, wanted: TensorMap) -> str:
+    """Why the hardware cannot read this array, or an empty string."""
+    size, box = array.itemsize, wanted.box
+    if not 1 <= array.ndim <= _MOST_AXES or len(box) != array.ndim:
+        return f"an array of {array.ndim} axes does not go with a window of {len(box)}"
+    if array.size == 0 or max(array.shape) > _MOST_EXTENT:
+        return f"its shape {array.shape} has an axis of no, or of more than 2^32, elements"
+    if start % _UNIT:
+        return f"its address {start:#x} is no multiple of {_UNIT}"
+    if array.shape[-1] > 1 and array.strides[-1] != size:
+        return "its innermost axis has gaps"
+    for axis, stride in enumerate(_strides(array)[:-1]):
+        if stride % _UNIT or not 0 <= stride < _MOST_STRIDE:
+            return f"rows along axis {axis} are {stride} bytes apart, which is no multiple of {_UNIT}"
+    return _window_trouble(box, size, wanted.swizzle)
+
+
+def _window_trouble(box: tuple[int, ...], size: int, swizzle: int) -> str:
+    if min(box) < 1 or max(box) > _MOST_BOX:
+        return f"a window of {box} elements, and {_MOST_BOX} is the most along one axis"
+    row = box[-1] * size
+    if row % _UNIT or (swizzle and row > swizzle):
+        return f"a window's rows of {row} bytes do not fit units of {_UNIT} bytes, swizzled inside {swizzle}"
+    return ""
+
+
+class TensorMaps:
+    """The maps of one artifact: made when an array is first seen, then kept by all that describes it."""
+
+    def __init__(self, artifact: Artifact, driver: Driver) -> None:
+        self._artifact = artifact
+        self._driver = driver
+        self._made: OrderedDict[Encoding, bytes] = OrderedDict()
+
+    def describe(self, slot: Slot, array: AnyArray) -> Encoding:
+        """`slot`'s window on `array`.  Raises UnfitForBulkCopy."""
+        if slot.tensor_map is None:
+            raise ValueError(f"{self._artifact.name}: slot {slot} has no tensor map")
+        try:
+            return describe(self._artifact.bindings[slot.parameter], array, slot.tensor_map)
+        except UnfitForBulkCopy as error:
+            raise error.with_source(self._artifact.source) from None
+
+    def get(self, encoding: Encoding) -> bytes:
+        """The 128 bytes of a map."""
+        found = self._made.get(encoding)
+        if found is None:
+            found = self._made[encoding] = self._driver.encode(encoding)
+            if len(self._made) > _KEPT:
+                self._made.popitem(last=False)
+        return found

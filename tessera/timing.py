@@ -1,0 +1,89 @@
+"""Time a launch: on the CPU by the clock around it, on a GPU by events around it on the device.
+
+On a GPU a fill of memory goes first: while it runs, the host gets the events and the launch under way, so that their
+cost is not in the figure, and what an earlier launch left in the cache is gone.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+from tessera.copies import on_a_device
+from tessera.runtime import driver as door
+
+_FILL: Final = 64 << 20
+"""Bytes filled before a launch: 20 microseconds and more of work for a GPU."""
+
+
+class Timer(Protocol):
+    """Times launches on one machine."""
+
+    def time(self, launch: Callable[[], None]) -> float:
+        """Run `launch` and return the seconds it took, when it is done.  Ctrl-C ends the wait."""
+        ...
+
+    def inside(self) -> AbstractContextManager[None]:
+        """What to be in while launches are made."""
+        ...
+
+    def close(self) -> None:
+        """Give back what timing needs."""
+        ...
+
+
+class HostTimer:
+    """The clock around a call that returns when the work is done."""
+
+    def time(self, launch: Callable[[], None]) -> float:
+        """Seconds of a call."""
+        start = time.perf_counter()
+        launch()
+        return time.perf_counter() - start
+
+    def inside(self) -> AbstractContextManager[None]:
+        """Nothing is needed."""
+        return contextlib.nullcontext()
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class DeviceTimer:
+    """Events on the default stream of one GPU: the one that the arrays of a call lie on, or else the current one."""
+
+    def __init__(self, values: Sequence[object] = (), fill: int = _FILL) -> None:
+        self._api = door.driver()
+        self._api.enter()
+        found = on_a_device(values)
+        self._device = self._api.device() if found is None else found
+        with self.inside():
+            self._first, self._second = self._api.new_event(), self._api.new_event()
+            self._fill, self._memory = fill, self._api.allocate(fill, 0)
+
+    def time(self, launch: Callable[[], None]) -> float:
+        """Seconds on the device between what comes before the launch and its end."""
+        api = self._api
+        api.clear(self._memory, self._fill, 0)
+        api.record(self._first, 0)
+        launch()
+        api.record(self._second, 0)
+        api.wait_event(self._second)
+        return api.elapsed(self._first, self._second)
+
+    def inside(self) -> AbstractContextManager[None]:
+        """Make the device current."""
+        return self._api.inside(self._device)
+
+    def close(self) -> None:
+        """Give memory and events back."""
+        with self.inside():
+            self._api.free(self._memory, 0)
+            self._api.close_event(self._first)
+            self._api.close_event(self._second)
+
+
+def timer_for(kind: str, values: Sequence[object] = ()) -> Timer:
+    """The timer for a target: "cuda", or any that runs on the CPU."""
+    return DeviceTimer(values) if kind == "cuda" else HostTimer()

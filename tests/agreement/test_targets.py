@@ -1,0 +1,72 @@
+"""Every kernel of the library and of the documents on every target: right everywhere, the same bits where promised.
+
+`exact` calls (reductions, transposes, element-wise kernels) have one answer, bit for bit, on all targets; the others
+are compared with f64.  Every call gives the same bits in every run.
+"""
+
+import hashlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import document_calls, library
+from support.library import Call, judge
+from tessera.core.settings import TARGETS, overridden
+
+CALLS = (*library.CALLS, *document_calls.CALLS)
+EVERY_TARGET = ("interpret", "cpu", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cuda", "cuda_tile")))
+ON_GPU = EVERY_TARGET[2:]
+_LANE_KERNELS = (
+    "scale", "saxpy", "saxpy_launch", "group_sum", "warp_reduce_sum", "axpy_tiled", "tp_axpy", "coop_example",
+)  # fmt: skip
+LANES = {f"document-{name}" for name in _LANE_KERNELS}
+
+
+@cache
+def expected(call: Call) -> tuple[np.ndarray, ...]:
+    """The call's answer in f64."""
+    return call.expected(*call.arguments())
+
+
+def results(call: Call, target: str) -> tuple[np.ndarray, ...]:
+    """What the call gives on `target`, from fresh arrays."""
+    if target not in TARGETS:
+        pytest.skip(f"this build has no target {target}")
+    if target == "cuda_tile" and call.name in LANES:
+        pytest.skip("a kernel of lanes: cuda_tile refuses it")
+    with overridden(target=target):
+        return tuple(np.asarray(result) for result in call.results(*call.arguments()))
+
+
+def digest(arrays: tuple[Any, ...]) -> str:
+    """One hash of all bits."""
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def test_names_are_unique():
+    assert len({call.name for call in CALLS}) == len(CALLS)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET)
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_right_on_every_target(call: Call, target: str):
+    judge(call, results(call, target), expected(call))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET[1:])
+@pytest.mark.parametrize("call", [call for call in CALLS if call.exact], ids=lambda call: call.name)
+def test_the_same_bits_as_the_interpreter(call: Call, target: str):
+    assert digest(results(call, target)) == digest(results(call, "interpret"))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_the_same_bits_in_every_run(call: Call):
+    assert len({digest(results(call, "cpu")) for _ in range(2)}) == 1
+
+
+@pytest.mark.parametrize("target", ON_GPU)
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_the_same_bits_in_a_hundred_runs(call: Call, target: str):
+    assert len({digest(results(call, target)) for _ in range(100)}) == 1

@@ -1,0 +1,109 @@
+"""`gemm` against NumPy in f64: any sizes, both orders of each operand, every epilogue."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.library import activated, error, normal
+from tessera.core.mistakes import ArgumentType, BadKernelOption, OperandMismatch
+from tessera.core.settings import overridden
+from tessera.kernels import gemm
+from tessera.kernels.matrix import prepare_gemm
+
+SMALL = {"BM": 32, "BN": 48, "BK": 16}
+SIZES = st.integers(1, 100)
+bf16 = ml_dtypes.bfloat16
+
+
+def check(m: int, k: int, n: int, flips: tuple[bool, bool], activation: str | None, biased: bool) -> None:
+    a, b, bias = normal(m, k), normal(k, n), normal(n) if biased else None
+    want = activated(a.astype(np.float64) @ b + (0 if bias is None else bias), activation)
+    left = np.ascontiguousarray(a.T) if flips[0] else a
+    right = np.ascontiguousarray(b.T) if flips[1] else b
+    got = gemm(
+        left, right, transpose_a=flips[0], transpose_b=flips[1], bias=bias, activation=activation, schedule=SMALL
+    )  # fmt: skip
+    assert got.shape == (m, n)
+    assert np.abs(got - want).max() <= 1e-5 * max(1.0, np.abs(want).max())
+
+
+@given(SIZES, SIZES, SIZES, st.tuples(st.booleans(), st.booleans()), st.sampled_from([None, "relu", "gelu", "silu"]),
+       st.booleans())  # fmt: skip
+@settings(max_examples=25)
+def test_interpreted(m: int, k: int, n: int, flips: tuple[bool, bool], activation: str | None, biased: bool):
+    with overridden(target="interpret"):
+        check(m, k, n, flips, activation, biased)
+
+
+@given(SIZES, SIZES, SIZES, st.booleans())
+@settings(max_examples=20)
+def test_compiled(m: int, k: int, n: int, flip: bool):
+    check(m, k, n, (False, flip), None, False)
+
+
+def test_views_with_swapped_axes_are_used_as_they_lie():
+    a, b = normal(40, 30), normal(50, 30)
+    prepared = prepare_gemm(a, b.T, schedule=SMALL)
+    (launch,) = prepared.launches
+    assert launch.kernel.options.constants["TRANSPOSE_B"] is True
+    assert launch.arguments[1].base is b
+    assert error(prepared.run(), a.astype(np.float64) @ b.T) < 1e-6
+    assert error(gemm(a.T, b.T, transpose_a=True, schedule=SMALL), a.astype(np.float64) @ b.T) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [bf16, np.float16])
+def test_sums_are_f32_and_rounded_once(dtype: type):
+    a, b = normal(20, 200, dtype=dtype), normal(200, 24, dtype=dtype)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    wide = gemm(a, b, dtype="f32")
+    assert wide.dtype == np.float32
+    assert error(wide, exact) < 1e-6
+    narrow = gemm(a, b)
+    assert narrow.dtype == dtype
+    np.testing.assert_array_equal(narrow, wide.astype(dtype))
+
+
+def test_the_result_goes_where_it_is_wanted():
+    a, b, out = normal(20, 30), normal(30, 10), np.full((20, 10), np.nan, np.float16)
+    assert gemm(a, b, out) is out
+    assert error(out, a.astype(np.float64) @ b) < 1e-3
+
+
+def test_tuning_searches_the_space_and_keeps_the_best():
+    a, b = normal(20, 30), normal(30, 10)
+    prepared = prepare_gemm(a, b, tune=True, schedule={"BM": 32, "BN": 32})
+    (launch,) = prepared.launches
+    assert set(launch.kernel.options.space or {}) == {"BK"}
+    assert error(prepared.run(), a.astype(np.float64) @ b) < 1e-6
+
+
+def test_a_parameter_that_follows_from_the_operands_is_not_tuned():
+    with pytest.raises(BadKernelOption, match="ACTIVATION follows from the operands"):
+        gemm(normal(4, 4), normal(4, 4), schedule={"ACTIVATION": 1})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "more", "message"),
+    [
+        (normal(4, 5), normal(4, 5), {}, "4 x 5 times 4 x 5"),
+        (normal(4, 5), normal(5), {}, "b has 1 axes, not 2"),
+        (normal(4, 5), normal(5, 6).astype(np.float16), {}, "a holds f32 and b f16"),
+        (normal(4, 5).astype(np.int32), normal(5, 6), {}, "a holds i32"),
+        (normal(4, 5).astype(np.float64), normal(5, 6), {}, "a holds f64"),
+        (normal(4, 0), normal(0, 6), {}, "is empty"),
+        (normal(4, 5), normal(5, 6), {"bias": normal(5)}, "bias is 5, and the result has 6 columns"),
+        (normal(4, 5), normal(5, 6), {"activation": "tanh"}, "'tanh' is no activation"),
+        (normal(4, 5), normal(5, 6), {"out": normal(4, 7)}, "out is 4 x 7, and the result 4 x 6"),
+        (normal(4, 5), normal(5, 6), {"out": np.zeros((4, 6), np.int32)}, "out holds i32, and the result f32"),
+    ],
+)
+def test_operands_that_do_not_fit(a: np.ndarray, b: np.ndarray, more: dict, message: str):
+    with pytest.raises(OperandMismatch, match=message):
+        gemm(a, b, **more)
+
+
+def test_a_dtype_that_does_not_exist():
+    with pytest.raises(ArgumentType, match="'f12' is no dtype"):
+        gemm(normal(4, 5), normal(5, 6), dtype="f12")

@@ -1,0 +1,121 @@
+"""Which kernels take several elements a lane, and what is found of their accesses and branches."""
+
+from dataclasses import replace
+
+import pytest
+
+from support import programs
+from support.interpret_programs import Writer
+from tessera.core.artifact import LaunchRule
+from tessera.core.dtypes import f16, f32, f64
+from tessera.core.program.program import Domain
+from tessera.core.tile.dialect import context
+from tessera.lowering.target.cuda.coarsening import Coarsening, coarsen
+from tessera.lowering.target.cuda.uniformity import analyse
+from tessera.lowering.tile.mask_edges import MaskEdges
+from tessera.lowering.tile.to_tile import to_tile
+
+
+@pytest.fixture
+def coarse():
+    """What is found of a program; the module stays alive as long as the test."""
+    modules = []
+
+    def found(program) -> Coarsening:
+        modules.append(to_tile(program))
+        MaskEdges().run(modules[-1])
+        function = modules[-1].body.operations[0].operation
+        return coarsen(function, program, analyse(function))
+
+    with context():
+        yield found
+        modules.clear()
+
+
+def unary(writer: Writer, *extents: str):
+    return writer.program(domain=Domain("lanes", extents or ("n",)))
+
+
+def test_accesses_and_guards_of_saxpy(coarse):
+    found = coarse(programs.saxpy())
+    assert found.elements == 4
+    assert [(a.op.name, a.offset, a.bytes, a.wide, a.proven) for a in found.accesses.values()] == [
+        ("tessera.read", 0, 4, True, True), ("tessera.read", 0, 4, True, True), ("tessera.write", 0, 4, True, True),
+    ]  # fmt: skip
+    ((guard,),) = found.guards.values()
+    assert (guard.offset, guard.beyond) == (0, 0)
+
+
+def test_the_widest_dtype_decides(coarse):
+    b = Writer("mixed")
+    x, y, z = b.array("x", f16, "n"), b.array("y", f64, "n"), b.array("z", f32, "n", mutable=True)
+    i = b.id("thread")
+    total = b.value("add", b.cast(b.read(x, i), f64), b.read(y, i))
+    b.write(z, b.cast(total, f32), i)
+    found = coarse(unary(b))
+    assert found.elements == 2
+    assert not any(access.proven for access in found.accesses.values())
+
+
+def test_only_shifts_by_whole_pieces_are_wide(coarse):
+    b = Writer("shifts")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    i = b.id("thread")
+    total = b.read(x, i)
+    for shift in (1, 4, -8, 6):
+        total = b.value("add", total, b.read(x, b.value("add", i, b.const(shift))))
+    b.write(y, total, b.value("sub", i, b.const(4)))
+    found = coarse(unary(b))
+    assert [(a.offset, a.wide) for a in found.accesses.values()] == [
+        (0, True), (1, False), (4, True), (-8, True), (6, False), (-4, True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("predicate", "flipped", "beyond"), [("lt", False, 0), ("le", False, 1), ("gt", True, 0), ("ge", True, 1)]
+)
+def test_bounds_on_either_side(coarse, predicate: str, flipped: bool, beyond: int):
+    b = Writer("bounds")
+    y, limit = b.array("y", f32, "n", mutable=True), b.scalar("limit", b.const(0).type.dtype)
+    i = b.id("thread")
+    operands = (limit, i) if flipped else (i, limit)
+    with b.when(b.compare(predicate, *operands)):
+        b.write(y, b.const(1.0, f32), i)
+    ((guard,),) = coarse(unary(b)).guards.values()
+    assert guard.beyond == beyond
+
+
+def test_a_branch_on_data_is_no_guard(coarse):
+    b = Writer("data")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    i = b.id("thread")
+    with b.when(b.compare("lt", b.read(x, i), b.const(0.0, f32))):
+        b.write(y, b.const(1.0, f32), i)
+    found = coarse(unary(b))
+    assert found.elements == 4
+    assert found.guards == {}
+
+
+def test_what_is_left_alone(coarse):
+    """Lanes that exchange values, groups of the user's own, loops, gathers, strided arrays."""
+    assert coarse(programs.warp_reduce()).elements == 1
+    assert coarse(programs.group_sum()).elements == 1
+    assert coarse(programs.countdown()).elements == 1
+    b = Writer("strided")
+    y = b.array("y", f32, "n", contiguous=False, mutable=True)
+    b.write(y, b.const(1.0, f32), b.id("thread"))
+    assert coarse(unary(b)).elements == 1
+    b = Writer("columns")
+    y = b.array("y", f32, "n", "m", mutable=True)
+    b.write(y, b.const(1.0, f32), b.id("thread"), b.const(0))
+    assert coarse(unary(b)).elements == 1
+
+
+def test_a_schedule_decides(coarse):
+    assert coarse(replace(programs.saxpy(), options={"elements": 1})) == Coarsening()
+    assert coarse(replace(programs.saxpy(), options={"elements": 8})).elements == 8
+
+
+def test_the_launch_rule():
+    rule = Coarsening(4).rule(LaunchRule("lanes", ("n",)), 256)
+    assert (rule.lanes_per_group, rule.elements, rule.threads) == (1024, 4, 256)

@@ -1,0 +1,76 @@
+"""Records of a profiled launch on a GPU, on the machine that runs PTX in this process."""
+
+import re
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from support import programs, ptx_machine, simulate
+from tessera.core.profile import CYCLES, END, FIRST_PHASE, PHASES, PLACE, RAN, START, WORKER, with_profile
+from tessera.core.program.program import Program
+from tessera.lowering.target.cuda import architectures, lower
+from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.lowering.target.cuda.instrument import phase
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def profiled(program: Program, *arguments: object) -> np.ndarray:
+    return simulate.launch(simulate.compile_ptx(with_profile(program)), arguments)
+
+
+def test_every_block_of_a_lane_kernel_writes_one_record() -> None:
+    x, y = numbers(2500), numbers(2500) + 1
+    want = np.float32(2) * x + y
+    records = profiled(programs.saxpy(), x, y, 2.0)
+    np.testing.assert_array_equal(y, want)
+    assert records.shape == (3, 8)
+    assert (records[:, START] < records[:, WORKER]).all()
+    assert (records[:, WORKER] < records[:, CYCLES]).all()
+    assert (records[:, CYCLES] < records[:, END]).all()
+    np.testing.assert_array_equal(records[:, PLACE], RAN + np.arange(3, dtype=np.uint64) % ptx_machine.PROCESSORS)
+    assert not records[:, FIRST_PHASE : FIRST_PHASE + len(PHASES)].any()
+
+
+def test_every_group_of_a_tile_kernel_writes_one_record() -> None:
+    x, y = numbers(300), np.zeros(300, np.float32)
+    records = profiled(programs.tile_copy(), x, y)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert (records[:, PLACE] >= RAN).all()
+    assert len(records) == 3
+
+
+def test_a_block_that_does_several_groups_writes_a_record_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(architectures.ARCHITECTURES, "sm_90a", Architecture("sm_90a", "+ptx80", 1))
+    a, b, c = numbers(30, 6), numbers(6, 9), np.full((30, 9), np.nan, np.float32)
+    records = profiled(programs.matmul(8, 8, 4), a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)
+    assert len(records) == 8
+    assert (records[:, PLACE] >= RAN).all()
+
+
+def test_an_ordinary_kernel_carries_nothing() -> None:
+    artifact = simulate.compile_ptx(programs.saxpy())
+    assert all(slot.kind != "profile" for slot in artifact.slots)
+    assert not re.search("globaltimer|clock64|smid", simulate.ptx_of(artifact))
+
+
+def test_the_turns_of_a_phase_add_up() -> None:
+    """Each turn takes one tick of the simulated clock, so that a phase counts its turns."""
+
+    def with_phases(self: lower.Lowering, op: object) -> None:
+        if getattr(op, "name", "") == "tessera.load":
+            with phase(self.build, self.frame, "load"):
+                return whole(self, op)
+        return whole(self, op)
+
+    whole = lower.Lowering._operation
+    a, b, c = numbers(8, 12), numbers(12, 8), np.zeros((8, 8), np.float32)
+    with mock.patch.object(lower.Lowering, "_operation", with_phases):
+        records = profiled(programs.matmul(8, 8, 4), a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)
+    assert records[0, FIRST_PHASE] == 6  # three steps, two loads each
+    assert not records[0, FIRST_PHASE + 1 : CYCLES].any()

@@ -1,0 +1,268 @@
+"""A CUDA driver in this process: memory is the host's, kernels are PTX run by `ptx_machine`, or only noted.
+
+Streams run in the order of their calls, at once unless `hold` is set; `log` tells what happened, in order.
+"""
+
+import ctypes
+from collections import deque
+from contextlib import contextmanager
+
+import numpy as np
+
+from support import ptx_machine
+from tessera.core.mistakes import CudaFailure
+from tessera.runtime.driver import ClusterAttribute, Encoding, LaunchConfig
+
+
+class FakeDriver:
+    """What `Driver` does, with this process's memory as the device's.
+
+    sizes: (blocks, lanes, bytes of dynamic shared memory) of each launch; clusters: blocks of each launch's cluster
+    statuses: what the next calls of `start` give instead of running
+    """
+
+    def __init__(self, devices: int = 1, *, run: bool = True) -> None:
+        self.memory: dict[int, np.ndarray] = {}
+        self.owners: dict[int, int] = {}
+        self.sizes: list[tuple[int, int, int]] = []
+        self.clusters: list[int] = []
+        self.streams: list[int] = []
+        self.log: list[tuple[object, ...]] = []
+        self.waited = 0
+        self.lost = None
+        self.used: set[int] = set()
+        self.launched: deque = deque(maxlen=64)
+        self.statuses: list[int] = []
+        self.encoded: list[Encoding] = []
+        self.loads: list[int] = []
+        self.devices, self.current, self.run = devices, 0, run
+        self.functions: dict[int, str] = {}
+        self.handles = 1000
+        self.events: dict[int, bool] = {}
+        self.held: set[int] = set()
+        self.captured: dict[int, list] = {}
+        self.resident_blocks = 2
+        self.parameters: list[list[bytes]] = []
+
+    # contexts: context n belongs to device n - 1
+
+    def enter(self) -> None:
+        if self.lost is not None:
+            raise self.lost
+
+    def context(self) -> int:
+        return self.current + 1
+
+    def device(self) -> int:
+        return self.current
+
+    def device_of(self, address: int) -> int:
+        for start, array in self.memory.items():
+            if start <= address < start + max(1, array.nbytes):
+                return self.owners.get(start, 0)
+        raise CudaFailure(f"no memory at {address:#x}")
+
+    @contextmanager
+    def inside(self, device: int):
+        before, self.current = self.current, device
+        try:
+            yield
+        finally:
+            self.current = before
+
+    @contextmanager
+    def within(self, context: int):
+        with self.inside(context - 1):
+            yield
+
+    def is_pinned(self, address: int) -> bool:
+        return any(s <= address < s + a.nbytes and self.owners.get(s) == -1 for s, a in self.memory.items())
+
+    def count(self) -> int:
+        return self.devices
+
+    def name(self, device: int) -> str:
+        return f"Fake {device}"
+
+    def attribute(self, name: str, device: int) -> int:
+        return {"MULTIPROCESSOR_COUNT": 132, "CLOCK_RATE": 1980000}.get(name, 9)
+
+    def handle(self) -> int:
+        self.handles += 1
+        return self.handles
+
+    # launches
+
+    def load(self, code: bytes, entry: str):
+        text = code.rstrip(b"\0").decode()
+        assert not self.run or f".entry {entry}(" in text
+        self.loads.append(self.current)
+        handle = self.handle()
+        self.functions[handle] = text
+        return None, handle
+
+    def allow_shared(self, function: int, size: int) -> int:
+        return size if ".extern .shared" in self.functions[function] else 0
+
+    def resident(self, function: int, lanes: int, shared: int, cluster: int = 1) -> int:
+        return self.resident_blocks * cluster
+
+    def encode(self, wanted: Encoding) -> bytes:
+        self.encoded.append(wanted)
+        return len(self.encoded).to_bytes(1, "little") * 128
+
+    def start(self, config_address, function, addresses, null) -> int:
+        if self.statuses:
+            return self.statuses.pop(0)
+        config = LaunchConfig.from_address(config_address.value)
+        cluster = 1
+        if config.attribute_count:
+            cluster = ClusterAttribute.from_address(config.attributes).x
+        stream = config.stream or 0
+        if stream in self.captured:
+            self.captured[stream].append((function.value, config.grid_x))
+            return 0
+        self.clusters.append(cluster)
+        self.streams.append(stream)
+        self.sizes.append((config.grid_x, config.block_x, config.shared))
+        self.log.append(("launch", stream, function.value))
+        if self.run:
+            self._run(self.functions[function.value], config, addresses.value)
+        return 0
+
+    def _run(self, text: str, config: LaunchConfig, parameters: int) -> None:
+        kernel = ptx_machine.parse(text)
+        assert kernel.lanes == config.block_x, (kernel.lanes, config.block_x)
+        memory = ptx_machine.Memory([*self.memory.items()])
+        places = (ctypes.c_uint64 * len(kernel.parameters)).from_address(parameters)
+        values = [np.frombuffer((ctypes.c_char * 8).from_address(a), np.uint64)[0] for a in places]
+        ptx_machine.run(text, config.grid_x, values, memory, config.shared)
+
+    def failed(self, status: int, what: str) -> None:
+        raise CudaFailure(f"{what}: {status}")
+
+    # memory
+
+    def allocate(self, size: int, stream: int) -> int:
+        array = np.full(size + 256, 0xA5, np.uint8)
+        start = -(-array.ctypes.data // 256) * 256
+        self.memory[start] = array[start - array.ctypes.data :][:size]
+        self.owners[start] = self.current
+        return start
+
+    def free(self, address: int, stream: int) -> None:
+        del self.memory[address]
+
+    def clear(self, address: int, size: int, stream: int) -> None:
+        ctypes.memset(address, 0, size)
+
+    def upload(self, address: int, array: np.ndarray, stream: int) -> None:
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def download(self, array: np.ndarray, address: int, stream: int) -> None:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        if stream in self.captured:
+            self.captured[stream].append(("copy", target, source, size))
+            return
+        self.log.append(("copy", stream, size))
+        ctypes.memmove(target, source, size)
+
+    def pinned(self, size: int) -> int:
+        start = self.allocate(size, 0)
+        self.owners[start] = -1
+        return start
+
+    def unpin(self, address: int) -> None:
+        del self.memory[address]
+
+    # streams, events, graphs
+
+    def new_stream(self) -> int:
+        return self.handle()
+
+    def close_stream(self, stream: int) -> None:
+        self.log.append(("close", stream))
+
+    def new_event(self, *, timing: bool = True) -> int:
+        event = self.handle()
+        self.events[event] = False
+        return event
+
+    def close_event(self, event: int) -> None:
+        self.events.pop(event, None)
+
+    def record(self, event: int, stream: int) -> None:
+        self.log.append(("record", stream))
+        self.events[event] = stream not in self.held
+
+    def follow(self, stream: int, event: int) -> None:
+        self.log.append(("follow", stream, event))
+
+    def reached(self, event: int) -> bool:
+        return self.events[event]
+
+    def elapsed(self, first: int, second: int) -> float:
+        return 0.5
+
+    def empty(self, stream: int) -> bool:
+        return stream not in self.held
+
+    def wait(self, stream: int) -> None:
+        self.waited += 1
+        self.log.append(("wait", stream))
+
+    def wait_event(self, event: int) -> None:
+        self.log.append(("wait event", event))
+
+    def begin_capture(self, stream: int) -> None:
+        self.captured[stream] = []
+
+    def end_capture(self, stream: int):
+        return self.captured.pop(stream)
+
+    def instantiate(self, graph):
+        return [graph]
+
+    def update(self, executable, graph) -> bool:
+        if [type(n) for n in executable[0]] != [type(n) for n in graph]:
+            return False
+        executable[0] = graph
+        return True
+
+    def replay(self, executable, stream) -> int:
+        self.log.append(("replay", stream.value or 0))
+        return self.statuses.pop(0) if self.statuses else 0
+
+    def close_graph(self, graph) -> None:
+        self.log.append(("close graph",))
+
+    def close_executable(self, executable) -> None:
+        self.log.append(("close executable",))
+
+    # arrays
+
+    def device_array(self, array: np.ndarray, device: int = 0) -> "FakeArray":
+        with self.inside(device):
+            address = self.allocate(array.nbytes, 0)
+        self.upload(address, array, 0)
+        return FakeArray(address, array)
+
+
+class FakeArray:
+    """An array of another library, in the fake device's memory."""
+
+    def __init__(self, address: int, like: np.ndarray) -> None:
+        self.address, self.like = address, like
+        self.__cuda_array_interface__ = {
+            "data": (address, False),
+            "typestr": like.dtype.str,
+            "shape": like.shape,
+            "strides": None,
+        }
+
+    def get(self) -> np.ndarray:
+        out = np.empty_like(self.like)
+        ctypes.memmove(out.ctypes.data, self.address, out.nbytes)
+        return out

@@ -1,0 +1,204 @@
+"""`tessera.profile`: real launches on the CPU, the driver that runs PTX in this process, and, where there is one, a GPU."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import tessera
+from support.fake_cuda import FakeDriver
+from tessera import machine
+from tessera.core.mistakes import ArgumentCount, ExtentMismatch, NotAvailableYet
+from tessera.core.program.program import Program
+from tessera.core.settings import overridden
+from tessera.core.targets import Target
+from tessera.lowering.cache import Entry, entry_of
+from tessera.lowering.compile import compile_program
+from tessera.profile_result import Profile
+from tessera.profiling import Profiler
+from tessera.runtime import cuda, device_arrays, driver
+from tessera.runtime.grid import Grid
+from tessera.session import Session
+
+SOURCE = """
+@kernel
+def gemm(A: f32[m, k], B: f32[k, n], C: mut f32[m, n]):
+    for i, j, l in tile.mma(A, B, C, BM=32, BN=32, BK=32):
+        tile.mma_sync(i, j, l)
+
+@kernel
+def added(x: f32[n], y: mut f32[n], a: f32 = 2.0):
+    for t in tile.range(n, step=64):
+        y[t:t+64] = y[t:t+64] + x[t:t+64] * a
+
+@kernel(tile=(32,))
+def doubled(x: f32[n], y: mut f32[n]):
+    i = tile.group_id(0) * 32 + tile.linear_id()
+    if i < n:
+        y[i] = 2.0 * x[i]
+
+@kernel
+def rows(x: f32[n, m], y: mut f32[n, m]):
+    y[:, :] = tile.softmax(x[:, :], axis=-1)
+
+@kernel.autotune(space=dict(STEP=[32, 64]))
+def tuned(x: f32[n], y: mut f32[n]):
+    for t in tile.range(n, step=STEP):
+        y[t:t+STEP] = y[t:t+STEP] + x[t:t+STEP]
+"""
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    with overridden(cache_dir=tmp_path_factory.mktemp("cache")):
+        yield tessera.compile_source(SOURCE)
+
+
+def arrays(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+
+
+def check(profile: Profile, groups: int) -> None:
+    tiles = profile.tiles
+    assert len(tiles) == profile.work.groups == groups
+    assert min(tile.start for tile in tiles) == 0.0
+    assert all(0 <= tile.start < tile.end <= profile.span for tile in tiles)
+    assert len(profile.plain) == len(profile.instrumented) >= 3
+    assert json.loads(profile.to_json())["groups"] == groups
+    assert len(profile.to_dict()["tiles"]["start"]) == groups
+    assert "tiles" not in profile.to_dict(tiles=False)
+
+
+def test_the_call_is_made_once(module):
+    x, y = arrays(1000)
+    profile = tessera.profile(module.added)(x, y, a=3.0)
+    np.testing.assert_array_equal(y, 1 + 3 * x)
+    check(profile, 16)
+    assert profile.target.startswith("cpu:")
+    assert sum(tile.read for tile in profile.tiles) == 8000
+    assert profile.tiles[15].read == 8 * 40
+    assert profile.tiles[-1].written == 4 * 40
+    assert profile.tiles[2:4] == [profile.tiles[2], profile.tiles[3]]
+    assert profile.work.least_bytes == 12000
+    assert profile.work.total_flops == 2048
+
+
+def test_products_and_their_roofline(module):
+    a, b = (np.random.default_rng(0).standard_normal((128, 96)).astype(np.float32) for _ in range(2))
+    c = np.zeros((128, 128), np.float32)
+    profile = tessera.profile(module.gemm)(a, b.T.copy(), c)
+    np.testing.assert_allclose(c, a @ b.T, rtol=1e-4, atol=1e-4)
+    check(profile, 16)
+    assert profile.work.by_kind == {"dot f32": 2 * 128 * 128 * 96}
+    assert profile.roofline.intensity == pytest.approx(2 * 128 * 128 * 96 / (4 * (2 * 128 * 96 + 128 * 128)))
+    assert profile.flops == pytest.approx(profile.work.total_flops / profile.wall)
+    assert profile.attained == pytest.approx(profile.roofline.floor / profile.wall)
+    assert all(0 < busy <= profile.span for busy in profile.busy.values())
+
+
+def test_a_grid_of_the_users(module):
+    x, y = arrays(100)
+    for profiler in (tessera.profile(module.doubled, grid=2), tessera.profile(module.doubled)[2, 32]):
+        y[:] = 0
+        check(profiler(x, y), 2)
+        np.testing.assert_array_equal(y, np.where(x < 64, 2 * x, 0.0))
+    assert tessera.profile(module.doubled, grid=((2,), (32,))) == Profiler(module.doubled, Grid((2,), (32,)))
+
+
+def test_rows_that_the_compiler_spreads(module):
+    x = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
+    y = np.zeros_like(x)
+    profile = tessera.profile(module.rows)(x, y)
+    np.testing.assert_allclose(y.sum(1), 1.0, rtol=1e-5)
+    assert profile.work.least_bytes == 2 * x.nbytes
+    assert sum(tile.read for tile in profile.tiles) == pytest.approx(x.nbytes)
+
+
+def test_a_tuned_kernel(module):
+    x, y = arrays(300)
+    profile = tessera.profile(module.tuned)(x, y)
+    np.testing.assert_array_equal(y, 1 + x)
+    check(profile, -(-300 // dict(module.tuned.last.program.options)["STEP"]))
+
+
+def test_strided_and_repeated_arguments(module):
+    x, y = np.zeros(400, np.float32)[::2], np.ones(400, np.float32)
+    tessera.profile(module.added)(x, y[::2], 1.0)
+    np.testing.assert_array_equal(y, np.ones(400))
+    z = np.ones(100, np.float32)
+    tessera.profile(module.added)(z, z, 2.0)
+    np.testing.assert_array_equal(z, np.full(100, 3.0))
+
+
+def test_mistakes_write_nothing(module):
+    x, y = arrays(100)
+    with pytest.raises(ArgumentCount):
+        tessera.profile(module.added)(x)
+    with pytest.raises(ExtentMismatch):
+        tessera.profile(module.added)(x[:50], y, 2.0)
+    with overridden(target="interpret"), pytest.raises(NotAvailableYet, match="has no profile"):
+        tessera.profile(module.added)(x, y, 2.0)
+    np.testing.assert_array_equal(y, np.ones(100))
+
+
+def test_ordinary_kernels_write_no_records(module):
+    x, y = arrays(100)
+    tessera.profile(module.added)(x, y, 2.0)
+    module.added(x, y, 2.0)
+    assert all(slot.kind != "profile" for slot in module.added.last.artifact.slots)
+
+
+# -- CUDA ------------------------------------------------------------------------------------------------------------
+
+
+def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:  # noqa: ARG001
+    """Compile in this process and without ptxas: the fake driver runs PTX."""
+    with mock.patch("tessera.lowering.target.cuda.generate.find_tool", return_value=None):
+        return entry_of(compile_program(program, target, observe=False)), "compiler"
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeDriver]:
+    made = FakeDriver()
+    for place in (driver, cuda):
+        monkeypatch.setattr(place, "driver", lambda: made)
+    monkeypatch.setattr(Session, "_fetch", fetch)
+    machine._gpu.cache_clear()
+    with overridden(cache_dir=tmp_path, target="cuda:sm_90a"):
+        yield made
+    machine._gpu.cache_clear()
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_on_cuda(fake: FakeDriver, on_device: bool):
+    x, y = arrays(700)
+    kernel = tessera.compile_source(SOURCE).doubled
+    values = [fake.device_array(array) for array in (x, y)] if on_device else [x, y]
+    kept = len(fake.memory)
+    profile = tessera.profile(kernel)(*values)
+    np.testing.assert_array_equal(values[1].get() if on_device else y, 2 * x)
+    check(profile, 22)
+    assert {tile.unit for tile in profile.tiles} == {0, 1}
+    assert profile.target == "cuda:sm_90a"
+    assert profile.wall == 0.5
+    assert profile.machine.units == 132
+    assert len(fake.memory) == kept
+    assert not fake.events
+    assert device_arrays.is_on_device(values[0]) is on_device
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(module):
+    cp = pytest.importorskip("cupy")
+    x = cp.arange(1 << 24, dtype=cp.float32)
+    y = cp.ones_like(x)
+    with overridden(target="cuda"):
+        profile = tessera.profile(module.added)(x, y, 2.0)
+    cp.testing.assert_array_equal(y, 2 * x + 1)
+    check(profile, (1 << 24) // 64)
+    assert len(profile.busy) <= profile.machine.units
+    assert profile.overhead < 0.05 + profile.noise
+    assert profile.span < 2e9 * min(profile.instrumented)
