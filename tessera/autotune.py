@@ -1,15 +1,19 @@
-"""Search a space of tuning parameters for the fastest kernel, by running each configuration.
+"""Search a space of tuning parameters for the fastest kernel, by running each configuration that has a chance.
 
-The best is kept on disk for this kernel text, class of shapes and device, and used again; a search that was
-interrupted goes on where it stopped.
+Configurations that cannot be compiled or held by the machine, and those a cost model gives no chance, never run.  The
+rest are compiled several at once and timed in turns, on copies of the arguments that together exceed the cache.
+What is found is kept on disk for this kernel text, class of shapes and device, and used again; every trial is written
+down as soon as it is measured, so a search that was interrupted, or died, goes on where it stopped.
 """
 
 import ast
-import itertools
+import contextlib
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -17,30 +21,50 @@ import numpy as np
 
 from tessera.arguments import Described
 from tessera.compiled import Compiled
+from tessera.copies import Ring
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import BadKernelOption, NotAvailableYet, TuningFailed
+from tessera.core.mistakes import BadKernelOption, TuningFailed
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
 from tessera.kernel_class import Kernel
 from tessera.kernel_options import Space, with_space
 from tessera.lowering.key import toolchain
-from tessera.runtime.arrays import AnyArray, as_array, is_array
+from tessera.machine import Machine, this_machine
+from tessera.runtime.arrays import AnyArray
 from tessera.runtime.grid import Grid
+from tessera.timing import Timer, timer_for
 from tessera.tuning import (
+    BEGIN,
     DUPLICATE,
+    END,
     ILLEGAL,
     MEASURED,
+    PRUNED,
     SKIPPED,
+    TRIAL,
     Config,
     Trial,
     Tuning,
+    append,
     config_key,
     load,
+    log_path,
     record_key,
     show,
     store,
 )
+from tessera.tuning_space import (
+    Proposal,
+    beyond,
+    configurations,
+    headline,
+    propose,
+    prune,
+    suggested_space,
+)
+
+Listener = Callable[[Trial], object]
 
 _ROUNDS: Final = 9
 _FIRST_ROUNDS: Final = 3
@@ -49,113 +73,200 @@ BUDGET: Final = 60.0
 
 
 def search(
-    *, kernel: Kernel, params: Space, objective: str = "runtime", args: Sequence[object] | None = None,
-    budget: float = BUDGET, grid: Grid | None = None, again: bool = False,
+    *, kernel: Kernel, params: Space | None = None, objective: str = "runtime", args: Sequence[object] | None = None,
+    budget: float = BUDGET, grid: Grid | None = None, again: bool = False, on_trial: Listener | None = None,
 ) -> Tuning:  # fmt: skip
     """Return the outcome of trying every combination of `params`, which as a mapping is the best configuration.
 
     kernel: what to tune
-    params: values to try for each parameter, e.g. `{"BM": [64, 128], "BN": [64, 128]}`
+    params: values to try for each parameter, e.g. `{"BM": [64, 128], "BN": [64, 128]}`, and for schedule options, e.g.
+            `{"stages": [2, 3]}` (see `tessera.core.schedule`); left out, what the kernel suggests
     objective: "runtime": the median of several launches
     args: arguments to run on; left out, random arrays of the types and shapes of the kernel's last call.  They are
-          never written: every trial has copies of the outputs
+          never written: every trial has copies
     budget: seconds after which no further configuration is begun
     again: measure everything anew instead of using what is recorded
+    on_trial: called with every trial when it is settled, and again when more was measured of it
 
     Raises TuningFailed when no configuration runs.  KeyboardInterrupt ends the search and keeps what it found: the
     outcome is returned when anything was measured.
     """
     if objective != "runtime":
         raise BadKernelOption(f"there is no objective {objective!r}", hint='write objective="runtime"')
-    space = with_space(kernel.options, params, {}).space or {}
+    return follow(kernel=kernel, params=params, args=args, budget=budget, grid=grid, again=again).run(on_trial)
+
+
+def follow(
+    *, kernel: Kernel, params: Space | None = None, args: Sequence[object] | None = None, budget: float = BUDGET,
+    grid: Grid | None = None, again: bool = False,
+) -> "Search":  # fmt: skip
+    """Return a search that goes on while it is iterated over, a trial at a time; after that, it has an `outcome`.
+
+    The parameters are those of `search`.
+    """
     values = tuple(args) if args is not None else _synthesised(kernel)
-    return _Search(kernel, space, values, grid, budget, again).run()
+    if params is None:
+        params = suggested_space(kernel.source, kernel.program(values), kernel.target_name)
+    return Search(kernel, with_space(kernel.options, params, {}).space or {}, values, grid, budget, again)
 
 
 def tuned_constants(kernel: Kernel, values: Sequence[object], grid: Grid | None) -> Config:
     """Return the best configuration of a kernel that has a space, searching when none is recorded."""
-    return _Search(kernel, kernel.options.space or {}, tuple(values), grid, BUDGET, again=False).run().config
+    return Search(kernel, kernel.options.space or {}, tuple(values), grid, BUDGET, again=False).run().config
 
 
 @dataclass
 class _Candidate:
-    """A configuration that compiled, with its own copies of the outputs."""
+    """A configuration that compiled."""
 
-    config: Config
-    kernel: Kernel
+    proposal: Proposal
     code: str
+    mutable: tuple[bool, ...] | None
     seconds: list[float] = field(default_factory=list[float])
 
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+        return self.proposal.config
 
-class _Search:
-    """One search."""
+    def trial(self) -> Trial:
+        """What is known of it so far."""
+        return Trial(self.config, MEASURED, tuple(self.seconds), self.code, predicted=self.proposal.predicted)
+
+
+class Search:
+    """One search: iterating over it makes it go on, and gives every trial when it is settled.
+
+    log: path of the log that other processes can read meanwhile, None where nothing is kept on disk
+    """
 
     def __init__(
         self, kernel: Kernel, space: Mapping[str, tuple[Attribute, ...]], values: tuple[object, ...],
         grid: Grid | None, budget: float, again: bool,
     ) -> None:  # fmt: skip
-        if kernel.device.startswith("cuda"):
-            raise NotAvailableYet("kernels are not tuned on GPUs yet", hint='tune with target="cpu"')
-        self._kernel = kernel
-        self._values = values
-        self._grid = grid
-        self._deadline = time.monotonic() + budget
-        self._configs = [dict(zip(space, chosen, strict=True)) for chosen in itertools.product(*space.values())]
-        self._device = kernel.device
+        self._kernel, self._values, self._grid = kernel, values, grid
+        self._budget, self._deadline = budget, math.inf
+        self._configs = configurations(space)
+        on_gpu = kernel.target_name.startswith("cuda")
+        self._device = f"{kernel.device} on {this_machine('cuda').label}" if on_gpu else kernel.device
         self._path = self._record_path(kernel.described(values))
-        self._known = {} if again else load(self._path)
+        self._again = again
+        self._known = {} if again or not current().cache else load(self._path)
         self._trials: dict[str, Trial] = {}
+        self.log = log_path(self._path) if current().cache else None
 
-    def run(self) -> Tuning:
-        """Try what is not recorded yet and return everything."""
-        for config in self._configs:
-            known = self._known.get(config_key(config))
-            if known is not None:
-                self._trials[config_key(config)] = known
-        missing = [config for config in self._configs if config_key(config) not in self._trials]
+    @cached_property
+    def _machine(self) -> Machine | None:
+        """What the kernel runs on; None for interpreted kernels.  A CPU is measured, so only when it is needed."""
+        return this_machine(self._kernel.target_name) if self._kernel.compiles else None
+
+    def __iter__(self) -> Generator[Trial]:
+        """Try what is not recorded yet; the outcome is saved however this ends."""
+        self._deadline = time.monotonic() + self._budget
+        missing = self._recall()
+        yield from self._trials.values()
+        if not missing:
+            return
+        self._note(BEGIN, kernel=self._kernel.source.name, device=self._device, configurations=len(self._configs),
+                   again=self._again)  # fmt: skip
         try:
-            if missing:
-                self._measure(self._compile(missing))
+            yield from self._try(missing)
+        finally:
+            self._save()
+
+    def run(self, on_trial: Listener | None = None) -> Tuning:
+        """Search to the end, and return the outcome; see `search`."""
+        try:
+            with contextlib.closing(iter(self)) as trials:
+                for trial in trials:
+                    if on_trial is not None:
+                        on_trial(trial)
         except KeyboardInterrupt:
             if not self._measured():
                 raise
-        finally:
-            self._save()
-        tuning = self._outcome()
+        return self.outcome
+
+    @property
+    def outcome(self) -> Tuning:
+        """Everything found so far.  Raises TuningFailed when nothing was measured."""
+        trials = tuple(self._trials.get(config_key(c), Trial(c, SKIPPED)) for c in self._configs)
+        complete = all(trial.status != SKIPPED for trial in trials)
+        tuning = Tuning(self._kernel.source.name, self._device, trials, complete, str(self.log or ""))
         if not self._measured():
             raise self._failure(tuning)
         return tuning
 
-    def _compile(self, configs: Sequence[Config]) -> list[_Candidate]:
-        """Compile all of `configs`, several at once; illegal ones and duplicates are recorded right away."""
-        first: dict[str, Config] = {t.code: t.config for t in self._trials.values() if t.status == MEASURED}
-        candidates: list[_Candidate] = []
-        for config, variant, outcome in self._compiled(configs):
-            if isinstance(outcome, TesseraError):
-                self._record(Trial(config, ILLEGAL, error=_headline(outcome)))
-                continue
-            code = outcome.code_identity if outcome is not None else config_key(config)
-            if code in first:
-                self._record(Trial(config, DUPLICATE, code=code, same_as=first[code]))
-                continue
-            first[code] = config
-            candidates.append(_Candidate(config, variant, code))
-        return candidates
+    # -- what is known, and what is worth a try -------------------------------------------------------------------
 
-    def _compiled(self, configs: Sequence[Config]) -> Iterator[tuple[Config, Kernel, Compiled | TesseraError | None]]:
-        """Each configuration with its kernel and compilation; None instead of one for interpreted kernels."""
-        variants = [self._kernel.variant(**config) for config in configs]
+    def _recall(self) -> list[Config]:
+        """Use what is recorded; give what is not.
+
+        What was left out for want of a chance is looked at again when the best prediction is not among these any more.
+        """
+        known = {config_key(c): self._known.get(config_key(c)) for c in self._configs}
+        measured = any(trial is not None and trial.status == MEASURED for trial in known.values())
+        missing: list[Config] = []
+        for config in self._configs:
+            trial = known[config_key(config)]
+            if trial is None or (trial.status == PRUNED and not measured):
+                missing.append(config)
+            else:
+                self._trials[config_key(config)] = trial
+        return missing
+
+    def _try(self, missing: Sequence[Config]) -> Iterator[Trial]:
+        proposals, refused = propose(self._kernel, missing, self._values, self._grid, self._machine)
+        expected = [t.predicted for t in self._trials.values() if t.predicted is not None and t.status == MEASURED]
+        kept, pruned = prune(proposals, expected)
+        for trial in (*refused, *pruned):
+            yield self._record(trial)
+        candidates: list[_Candidate] = []
+        first: dict[str, Config] = {t.code: t.config for t in self._trials.values() if t.status == MEASURED}
+        # What should be twice as fast goes first, so that an early end has something; the rest keeps its order.
+        best = min((p.predicted for p in kept if p.predicted is not None), default=1.0)
+        ordered = sorted(kept, key=lambda proposal: int(math.log2((proposal.predicted or best) / best)))
+        for proposal, outcome in self._compiled(ordered):
+            made = self._candidate(proposal, outcome, first)
+            if isinstance(made, Trial):
+                yield self._record(made)
+            else:
+                candidates.append(made)
+        yield from self._measure(candidates)
+
+    def _candidate(
+        self, proposal: Proposal, outcome: Compiled | TesseraError | None, first: dict[str, Config]
+    ) -> _Candidate | Trial:
+        """A compiled configuration, or why it is none; `first` has the configuration that had some code first."""
+        config, predicted = proposal.config, proposal.predicted
+        if isinstance(outcome, TesseraError):
+            return Trial(config, ILLEGAL, error=headline(outcome), predicted=predicted)
+        if outcome is None:
+            return _Candidate(proposal, config_key(config), None)
+        reason = beyond(outcome.artifact, self._machine) if self._machine is not None else ""
+        if reason:
+            return Trial(config, ILLEGAL, error=reason, predicted=predicted)
+        code = outcome.code_identity
+        if code in first:
+            return Trial(config, DUPLICATE, code=code, same_as=first[code], predicted=predicted)
+        first[code] = config
+        return _Candidate(proposal, code, tuple(binding.mutable for binding in outcome.artifact.bindings))
+
+    def _compiled(self, proposals: Sequence[Proposal]) -> Iterator[tuple[Proposal, Compiled | TesseraError | None]]:
+        """Each configuration with its compilation, several compiled at once; None for interpreted kernels."""
         if not self._kernel.compiles:
-            yield from ((config, variant, None) for config, variant in zip(configs, variants, strict=True))
+            yield from ((proposal, None) for proposal in proposals)
             return
         pool = ThreadPoolExecutor(current().workers, thread_name_prefix="tessera-tune")
-        futures: list[Future[Compiled]] = [pool.submit(v.compile, *self._values) for v in variants]
+        target = _exact_target(self._kernel)
+        futures: list[Future[Compiled]] = [
+            pool.submit(p.kernel.compile, *self._values, target=target) for p in proposals
+        ]
         try:
-            for config, variant, future in zip(configs, variants, futures, strict=True):
+            for proposal, future in zip(proposals, futures, strict=True):
                 try:
-                    yield config, variant, future.result()
+                    yield proposal, future.result()
                 except TesseraError as error:
-                    yield config, variant, error
+                    yield proposal, error
         except BaseException:
             for future in futures:
                 future.cancel()
@@ -164,66 +275,90 @@ class _Search:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _measure(self, candidates: list[_Candidate]) -> None:
+    # -- measuring ------------------------------------------------------------------------------------------------
+
+    def _measure(self, candidates: Sequence[_Candidate]) -> Iterator[Trial]:
         """Time each candidate a little, then the hopeful ones in turns: a slow spell of the machine meets all."""
-        running: list[_Candidate] = []
+        if not candidates:
+            return
+        machine = self._machine
+        timer = timer_for(self._kernel.target_name, self._values)
+        mutable = candidates[0].mutable or (True,) * len(self._values)
         try:
-            for candidate in candidates:
-                if self._late() and (running or self._measured()):
-                    break
-                if self._begin(candidate):
-                    running.append(candidate)
-            hopeful = _hopeful(running)
+            with timer.inside():
+                cache = machine.cache_bytes if machine is not None else 0
+                on_device = machine is not None and machine.kind == "cuda"
+                ring = Ring(self._values, mutable, on_device=on_device, cache_bytes=cache)
+                try:
+                    yield from self._rounds(candidates, timer, ring)
+                finally:
+                    ring.close()
+        finally:
+            timer.close()
+
+    def _rounds(self, candidates: Sequence[_Candidate], timer: Timer, ring: Ring) -> Iterator[Trial]:
+        running: list[_Candidate] = []
+        for candidate in candidates:
+            if self._late() and self._measured():
+                break
+            trial = self._begin(candidate, timer, ring)
+            if trial.status == MEASURED:
+                running.append(candidate)
+            yield self._record(trial)
+        hopeful = _hopeful(running)
+        try:
             for _ in range(_ROUNDS - _FIRST_ROUNDS):
                 for candidate in hopeful:
                     if self._late():
                         return
-                    self._launch(candidate)
+                    self._launch(candidate, timer, ring)
         finally:
-            for candidate in candidates:
-                if candidate.seconds:
-                    seconds = tuple(candidate.seconds)
-                    self._record(Trial(candidate.config, MEASURED, seconds, candidate.code))
+            for candidate in hopeful:
+                if len(candidate.seconds) > _FIRST_ROUNDS:
+                    self._record(candidate.trial())
+        for candidate in hopeful:
+            yield self._trials[config_key(candidate.config)]
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def _begin(self, candidate: _Candidate) -> bool:
-        """Run once without counting it (pages, caches and threads get ready), then a few times; False if it cannot."""
+    def _begin(self, candidate: _Candidate, timer: Timer, ring: Ring) -> Trial:
+        """Run once without counting it (pages, caches and threads get ready), then a few times."""
         try:
-            self._launch(candidate)
+            self._launch(candidate, timer, ring)
         except TesseraError as error:
-            self._record(Trial(candidate.config, ILLEGAL, code=candidate.code, error=_headline(error)))
-            return False
-        finally:
-            candidate.seconds.clear()
+            predicted = candidate.proposal.predicted
+            return Trial(candidate.config, ILLEGAL, code=candidate.code, error=headline(error), predicted=predicted)
+        candidate.seconds.clear()
         for _ in range(_FIRST_ROUNDS):
-            self._launch(candidate)
-        return True
+            self._launch(candidate, timer, ring)
+        return candidate.trial()
 
-    def _launch(self, candidate: _Candidate) -> None:
-        values = self._copies()
-        start = time.perf_counter()
-        candidate.kernel.launch(values, grid=self._grid)
-        candidate.seconds.append(time.perf_counter() - start)
+    def _launch(self, candidate: _Candidate, timer: Timer, ring: Ring) -> None:
+        arguments = ring.take()
+        kernel = candidate.proposal.kernel
+        candidate.seconds.append(timer.time(lambda: kernel.launch(arguments.values, grid=self._grid)))
+        arguments.restore()
 
-    def _copies(self) -> tuple[object, ...]:
-        """The arguments with every array copied: a trial must not see what another one wrote."""
-        return tuple(as_array(value, "").copy() if is_array(value) else value for value in self._values)
+    # -- records --------------------------------------------------------------------------------------------------
 
-    def _record(self, trial: Trial) -> None:
+    def _record(self, trial: Trial) -> Trial:
         self._trials[config_key(trial.config)] = trial
+        self._note(TRIAL, trial=trial.to_dict())
+        return trial
+
+    def _note(self, event: str, **facts: object) -> None:
+        if self.log is not None:
+            append(self.log, event, **facts)
 
     def _measured(self) -> bool:
         return any(trial.status == MEASURED for trial in self._trials.values())
 
-    def _outcome(self) -> Tuning:
-        trials = tuple(self._trials.get(config_key(c), Trial(c, SKIPPED)) for c in self._configs)
-        complete = all(trial.status != SKIPPED for trial in trials)
-        return Tuning(self._kernel.source.name, self._device, trials, complete)
-
     def _save(self) -> None:
-        if self._trials != self._known and current().cache:
+        complete = all(config_key(config) in self._trials for config in self._configs)
+        best = self.outcome.config if self._measured() else None
+        self._note(END, best=best, complete=complete)
+        if self._trials != self._known and self.log is not None:
             store(self._path, {**self._known, **self._trials}.values())
 
     def _record_path(self, described: Described) -> Path:
@@ -242,13 +377,18 @@ class _Search:
         return TuningFailed(f"none of the {count} configurations of {self._kernel.source.name} runs{reason}")
 
 
-def _hopeful(candidates: list[_Candidate]) -> list[_Candidate]:
+def _exact_target(kernel: Kernel) -> str | None:
+    """The target with the architecture of the current GPU, where the kernel names none; None: the kernel's own."""
+    if (kernel.options.target or current().target) != "cuda":
+        return None
+    from tessera.runtime.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
+
+    return f"cuda:{device_architecture()}"
+
+
+def _hopeful(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     bar = _HOPELESS * min((min(candidate.seconds) for candidate in candidates), default=0.0)
     return [candidate for candidate in candidates if min(candidate.seconds) <= bar]
-
-
-def _headline(error: TesseraError) -> str:
-    return f"{error.code} {error.title}: {error.message}"
 
 
 def _kind(argument: Argument) -> tuple[object, ...]:

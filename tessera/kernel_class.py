@@ -6,67 +6,40 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, overload
+from typing import Any, Final, cast, overload
 
-from tessera.arguments import Described, describe_arguments, plain, shape_class
+from tessera.arguments import Described, describe_arguments, plain
 from tessera.compiled import Compiled, IrText
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
     ArgumentCount,
-    NotAvailableYet,
+    BadGrid,
     UnknownLevel,
 )
-from tessera.core.program.arguments import ArrayArgument
 from tessera.core.program.program import Attribute, Program
-from tessera.core.program.types import Array
-from tessera.core.settings import Settings, current
+from tessera.core.settings import current
 from tessera.core.source import Span
 from tessera.core.targets import Target
 from tessera.examples import example_arguments, require_symbolic, span_of
-from tessera.free_names import Capture, FreeNames, unchanged
+from tessera.free_names import FreeNames
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
 from tessera.kernel_options import Options, Space, read_options, with_space
+from tessera.plans import ON_GPU, AnyLauncher, Family, Plan
+from tessera.runtime.device_arrays import is_on_device
+from tessera.runtime.dispatch import Shared, drain
 from tessera.runtime.grid import Grid, read_grid
+from tessera.runtime.interpreted import Interpreter
 from tessera.runtime.launch import Launcher
+from tessera.runtime.recording import Recorder, recording, suspended
+from tessera.runtime.streams import Stream, as_stream
 from tessera.session import Session, Specification, resolve_target, session
-
-if TYPE_CHECKING:
-    from tessera.runtime.cuda import CudaLauncher
-    from tessera.runtime.interpreted import Interpreter
-
-    AnyLauncher = Launcher | Interpreter | CudaLauncher
 
 Function = Callable[..., Any]
 _MANY: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A kernel made ready for one kind of arguments.
-
-    settings: those in force when it was made; captured: what its free names stood for
-    """
-
-    program: Program
-    compiled: Compiled | None
-    launcher: "AnyLauncher"
-    settings: Settings
-    captured: tuple[Capture, ...]
-    arguments: Described
-    tuned: bool
-
-    def run(self, values: tuple[Any, ...]) -> bool:
-        """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
-        if self.settings is not current() or not unchanged(self.captured):
-            return False
-        if self.tuned and shape_class(values) != self.arguments.shape_class:
-            return False
-        return isinstance(self.launcher, Launcher) and self.launcher.run(values)
-
-    def valid(self) -> bool:
-        """Would the kernel be compiled the same way now?"""
-        return self.settings is current() and unchanged(self.captured)
+_HOW: Final = "write kernel[grid, block](...)"
+_CONFIGURED: Final = 64
+"""Grids a kernel keeps ready."""
 
 
 class Kernel:
@@ -83,7 +56,8 @@ class Kernel:
         self._signature = inspect.signature(function)
         self._names = tuple(self._signature.parameters)
         self._latest: Plan | None = None
-        self._families: dict[tuple[object, ...], _Family] = {}
+        self._configured: dict[object, Configured] = {}
+        self._families: dict[tuple[object, ...], Family] = {}
         functools.update_wrapper(self, function)
         Latest.kernel = self
         if _interactive():
@@ -92,25 +66,63 @@ class Kernel:
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         """Run the kernel on a grid derived from the arguments."""
         plan = self._latest
-        if keywords or plan is None or not plan.run(arguments):
+        if keywords or plan is None or Recorder.count or Shared.dispatcher.busy or not plan.run(arguments):
             self.launch(arguments, keywords)
 
     def __getitem__(self, key: object) -> "Configured":
-        """`k[grid, block]`: the kernel with an explicit launch grid; each of the two an int or a tuple."""
+        """`k[grid, block]`: the kernel with an explicit launch grid; each of the two an int or a tuple.
+
+        A third entry is a stream, as `k[grid, block, stream=s]` is in Tessera syntax.
+        """
+        try:
+            found = self._configured.get(key)
+        except TypeError:  # lists
+            return self._configure(key)
+        if found is None:
+            found = self._configure(key)
+            if len(self._configured) < _CONFIGURED:
+                self._configured[key] = found
+        return found
+
+    def _configure(self, key: object) -> "Configured":
         given = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
-        if len(given) >= _MANY:
-            raise NotAvailableYet("streams are not available yet", hint="write kernel[grid, block](...)")
-        return Configured(self, read_grid(*given))
+        if len(given) > _MANY:
+            raise BadGrid(f"a launch has a grid, a block and a stream, got {len(given)} entries", hint=_HOW)
+        configured = Configured(self, read_grid(*given[:2]))
+        return configured.on(given[2]) if len(given) == _MANY else configured
 
     def launch(
-        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None, grid: Grid | None = None
-    ) -> None:
-        """Run the kernel with everything spelled out; raises the TesseraError of whatever is wrong."""
+        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None, grid: Grid | None = None,
+        stream: Stream | None = None,
+    ) -> None:  # fmt: skip
+        """Run the kernel with everything spelled out; raises the TesseraError of whatever is wrong.
+
+        In a stream the launch happens when what the stream holds is done; while a graph is captured it is noted.
+        """
         Latest.kernel = self
         values = self._ordered(arguments, keywords or {})
         plan = self._plan(values, grid)
         self._latest = plan
-        plan.launcher(*values, grid=grid)
+        noted = recording()
+        if noted is None and stream is None:
+            drain()
+            plan.launcher(*values, grid=grid)
+            return
+        from tessera.runtime.launching import launch_on, record_launch  # noqa: PLC0415 - most programs have one stream
+
+        if noted is not None:
+            record_launch(noted, stream, plan.launcher, values, grid)
+        elif stream is not None:
+            launch_on(stream, plan.launcher, values, grid)
+
+    def run_configured(
+        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], grid: Grid | None, stream: Stream | None
+    ) -> None:
+        """Run on a grid and a stream: the quick way where there is one, else `launch`."""
+        plan = self._latest
+        special = keywords or Recorder.count or (stream is None and Shared.dispatcher.busy)
+        if special or plan is None or not plan.run_on(arguments, grid, stream):
+            self.launch(arguments, keywords, grid, stream)
 
     def compile(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
         """Compile for arguments like these without running; without arguments, for those of the last call.
@@ -118,7 +130,7 @@ class Kernel:
         Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
         """
         Latest.kernel = self
-        wanted = resolve_target(target) if target is not None else self._target()
+        wanted = resolve_target(target) if target is not None else self._target((*arguments, *keywords.values()))
         if wanted.name == "interpret":
             wanted = resolve_target("cpu")
         if not arguments and not keywords:
@@ -149,15 +161,16 @@ class Kernel:
         options = dataclasses.replace(self.options, constants={**self.options.constants, **constants}, space=None)
         return Kernel(self.function, options, self._session)
 
-    def on(self, stream: object) -> NoReturn:
-        """Launch on a stream: not available yet."""
-        raise NotAvailableYet(f"streams are not available yet, got {stream!r}", hint="launch without .on(...)")
+    def on(self, stream: object) -> "Configured":
+        """`k.on(s)(...)`: the kernel, launched in the order of a stream, ours or another library's."""
+        return Configured(self, None, as_stream(stream))
 
     def described(self, values: tuple[Any, ...], target: Target | None = None) -> Described:
-        """Return the types and shapes of `values`, one a parameter, as `target` (None: the kernel's own) tells them
-        apart.  Raises NotAnArray and the like.
+        """Return the types and shapes of `values`, one a parameter, as `target` tells them apart (None: the own one).
+
+        Raises NotAnArray and the like.
         """
-        aligned = (target or self._target()).name == "cuda"
+        aligned = (target or self._target(values)).name in ON_GPU
         try:
             return describe_arguments(values, self._names, self._spans(), aligned=aligned)
         except TesseraError as error:
@@ -213,37 +226,41 @@ class Kernel:
         return tuple(plain(bound.arguments[name]) for name in self._names)
 
     def _plan(self, values: tuple[Any, ...], grid: Grid | None) -> Plan:
-        described = self.described(values)
+        target = self._target(values)
+        described = self.described(values, target)
         tuned = described.shape_class if self.options.space is not None else ()
-        family = self._families.setdefault((described.key, tuned, current().target), _Family())
+        family = self._families.setdefault((described.key, tuned, target), Family())
         plan = family.find(described)
         if plan is None or not plan.valid():
-            plan = self._make(described, values, grid)
+            plan = self._make(described, values, grid, target)
             family.add(plan)
         return plan
 
-    def _make(self, described: Described, values: tuple[Any, ...], grid: Grid | None) -> Plan:
+    def _make(self, described: Described, values: tuple[Any, ...], grid: Grid | None, target: Target) -> Plan:
         settings = current()
         tuned: Mapping[str, Attribute] = {}
         if self.options.space is not None:
             from tessera.autotune import tuned_constants  # noqa: PLC0415 - few kernels are tuned
 
-            tuned = tuned_constants(self, values, grid)
+            with suspended():
+                tuned = tuned_constants(self, values, grid)
         program, names = self._specialise(described, tuned)
-        compiled, launcher = self._launcher(program, described)
-        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned))
+        compiled, launcher = self._launcher(program, described, target, values)
+        quick = None if isinstance(launcher, Interpreter) else launcher.run
+        on_gpu = target.name in ON_GPU
+        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned), quick, on_gpu)
 
-    def _launcher(self, program: Program, described: Described) -> tuple[Compiled | None, "AnyLauncher"]:
-        target = self._target()
+    def _launcher(
+        self, program: Program, described: Described, target: Target, values: tuple[Any, ...]
+    ) -> tuple[Compiled | None, AnyLauncher]:
         if target.name == "interpret":
-            from tessera.runtime.interpreted import Interpreter  # noqa: PLC0415 - compiled kernels do not need it
-
             return None, Interpreter(program, described.types, sanitize=self.options.sanitize)
-        if target.name == "cuda":
-            from tessera.runtime.cuda import CudaLauncher, device_architecture  # noqa: PLC0415 - needs a GPU
+        if target.name in ON_GPU:
+            # Needs a GPU.
+            from tessera.runtime.cuda import CudaLauncher, device_architecture, device_of_arrays  # noqa: PLC0415
 
-            if (self.options.target or current().target) == "cuda":
-                target = Target("cuda", device_architecture())
+            if ":" not in (self.options.target or current().target):
+                target = Target(target.name, device_architecture(device_of_arrays(values), target.name))
             compiled = self._session.compile(program, target)
             return compiled, CudaLauncher(compiled.artifact, described.types)
         compiled = self._session.compile(program, target)
@@ -256,11 +273,20 @@ class Kernel:
         options = self.options
         constants = {**options.constants, **(tuned or {})}
         wanted = Specification(described.arguments, options.tile, options.shared, constants)
-        return self._session.specialise(self.source, names, wanted), names
+        program = self._session.specialise(self.source, names, wanted)
+        if options.fast:
+            program = dataclasses.replace(program, options={**program.options, "fast": True})
+        return program, names
 
-    def _target(self) -> Target:
+    def _target(self, values: tuple[Any, ...] = ()) -> Target:
+        """What to compile for: what the kernel says, else the setting; but arrays on a GPU need a GPU."""
         options = self.options
-        return resolve_target("interpret" if options.sanitize else options.target or current().target)
+        if options.sanitize:
+            return resolve_target("interpret")
+        name = options.target or current().target
+        if options.target is None and name == "cpu" and any(map(is_on_device, values)):
+            name = "cuda"
+        return resolve_target(name)
 
     def _known_program(self) -> Program:
         """The program of the last call, or the one that the annotations alone determine."""
@@ -280,54 +306,21 @@ class Kernel:
         return tuple(span_of(self.source, node) for node in (*args.posonlyargs, *args.args, *args.kwonlyargs))
 
 
-class _Family:
-    """The plans for arguments of one kind; which extents each was specialised on is found out by building it."""
-
-    def __init__(self) -> None:
-        self._plans: dict[tuple[tuple[int, int], ...], dict[tuple[int, ...], Plan]] = {}
-
-    def find(self, described: Described) -> Plan | None:
-        """The plan whose fixed extents are those of `described`."""
-        for places, plans in self._plans.items():
-            plan = plans.get(_extents(described, places))
-            if plan is not None:
-                return plan
-        return None
-
-    def add(self, plan: Plan) -> None:
-        """Keep `plan` for its fixed extents."""
-        places = tuple(
-            (index, axis)
-            for index, parameter in enumerate(plan.program.parameters)
-            if isinstance(parameter.value.type, Array)
-            for axis, extent in enumerate(parameter.value.type.shape)
-            if isinstance(extent, int)
-        )
-        self._plans.setdefault(places, {})[_extents(plan.arguments, places)] = plan
-
-
-def _extents(described: Described, places: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
-    found: list[int] = []
-    for index, axis in places:
-        argument = described.arguments[index]
-        found.append(argument.shape[axis] if isinstance(argument, ArrayArgument) else -1)
-    return tuple(found)
-
-
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A kernel with a launch grid, to be called."""
+    """A kernel with a launch grid, a stream, or both, to be called."""
 
     kernel: Kernel
-    grid: Grid
+    grid: Grid | None
+    stream: Stream | None = None
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
-        """Run the kernel on this grid."""
-        self.kernel.launch(arguments, keywords, self.grid)
+        """Run the kernel on this grid, in this stream."""
+        self.kernel.run_configured(arguments, keywords, self.grid, self.stream)
 
-    def on(self, stream: object) -> NoReturn:
-        """Launch on a stream: not available yet."""
-        self.kernel.on(stream)
+    def on(self, stream: object) -> "Configured":
+        """The same in the order of a stream, ours or another library's.  Raises BadStream."""
+        return Configured(self.kernel, self.grid, as_stream(stream))
 
 
 def _interactive() -> bool:

@@ -21,6 +21,8 @@ class Options:
     tile: lanes a group along each axis (`tile[(128,)]`); shared: bytes of shared memory a group may use
     target: "cpu", "interpret" or "cuda"; None: the setting of that name
     sanitize: run interpreted and look for races and other mistakes
+    fast: GPUs may use their approximations of functions and fuse multiplications with additions: other bits than
+    elsewhere, errors as stated in docs/language.md
     constants: tuning parameters: they go before free names and the keywords of tile iterators
     space: values to try for each tuning parameter; None: nothing is tuned
     """
@@ -29,6 +31,7 @@ class Options:
     shared: int | None = None
     target: str | None = None
     sanitize: bool = False
+    fast: bool = False
     constants: Mapping[str, Attribute] = dataclasses.field(default_factory=dict[str, Attribute])
     space: Mapping[str, tuple[Attribute, ...]] | None = None
 
@@ -45,6 +48,8 @@ def read_options(given: Mapping[str, Any]) -> Options:
     shared = options.get("shared")
     if shared is not None and (isinstance(shared, bool) or not isinstance(shared, int)):
         raise BadKernelOption(f"shared is a number of bytes, got {shared!r}", hint="write shared=8 * KiB")
+    if not isinstance(options.get("fast", False), bool):
+        raise BadKernelOption(f"fast is True or False, got {options['fast']!r}", hint="write fast=True")
     if options.get("target") is not None:
         _check_target(options["target"])
     if options.get("space") is not None:

@@ -13,7 +13,8 @@ from tessera.runtime.grid import Grid, GridRule
 from tessera.work import spread_loops
 
 _MOST_RANGES: Final = 3
-_LANES: Final = {"cpu": 8192, "cuda": 256}
+_CPU_LANES: Final = 8192
+_GPU_LANES: Final = 256
 """Lanes of a piece of a launch without groups, where the kernel does not say."""
 _ROWS: Final = 64
 """Groups that a kernel is taken to have whose rows the compiler may spread over groups."""
@@ -66,8 +67,9 @@ def _likely_rule(program: Program, target: Target) -> LaunchRule:
         return LaunchRule("groups", extents=domain.extents, group=program.group)
     if domain.kind == "lanes":
         lanes = program.options.get("lanes")
-        wanted = lanes if isinstance(lanes, int) and target.name == "cuda" else _LANES[target.name]
-        return LaunchRule("lanes", extents=domain.extents, lanes_per_group=wanted)
+        if target.name == "cpu" or not isinstance(lanes, int):
+            lanes = _CPU_LANES if target.name == "cpu" else _GPU_LANES
+        return LaunchRule("lanes", extents=domain.extents, lanes_per_group=lanes)
     return LaunchRule("ranges", ranges=((_ROWS, 1),))
 
 

@@ -76,7 +76,7 @@ _EIGHT: Final = ("dot f8e4m3", "dot f8e5m2", "dot i8")
 _GPU_CACHE: Final = 2.5
 _CPU_CACHE: Final = 4.0
 """How many times faster than memory the shared cache is taken to be: only the cost model asks."""
-_COPY_BYTES: Final = 256 << 20
+_COPY_BYTES: Final = 512 << 20
 _COPIES: Final = 5
 _MATRIX: Final = 768
 
@@ -87,7 +87,7 @@ def this_machine(kind: str) -> Machine:
     Raises:
         CudaFailure: there is no GPU.
     """
-    if kind == "cuda":
+    if kind.startswith("cuda"):
         api = door.driver()
         api.enter()
         return _gpu(api.device())

@@ -35,7 +35,7 @@ class TileRecord:
     unit: the multiprocessor (GPU) or core it ran on, -1 where that is not known
     start, end: ns since the first tile of the launch began
     read, written: bytes asked of memory, counted on the kernel's text
-    phases: ns in "load", "compute" and "store", where the kernel is pipelined; phases of different roles overlap
+    phases: ns in "load" (waiting for it), "compute" and "store", where the kernel is pipelined
     """
 
     index: int
@@ -97,6 +97,12 @@ def read_records(records: Numbers, work: Work, kind: str) -> Tiles:
             cycles = kept[:, FIRST_PHASE + number].astype(np.int64)
             if cycles.any():
                 phases[name] = cycles * cycle
+        if phases and "compute" not in phases:
+            # What a tile did while it neither waited for loads nor stored.
+            rest = np.maximum(0.0, end - start - sum(phases.values(), np.zeros(len(kept))))
+            phases = {
+                name: rest if name == "compute" else phases[name] for name in PHASES if name in {*phases, "compute"}
+            }
     else:
         unit = np.where(unit < 0, np.unique(kept[:, WORKER], return_inverse=True)[1], unit)
         start, end = _since_first(kept[:, START], kept), _since_first(kept[:, END], kept)

@@ -34,6 +34,7 @@ from tessera.session import session
 from tessera.timing import Timer, timer_for
 from tessera.work import count_work
 
+_TARGETS: Final = ("cpu", "cuda")
 _ROUNDS: Final = 11
 _PATIENCE: Final = 2.0
 """Seconds after which no further round of launches is begun, once there were three."""
@@ -51,13 +52,13 @@ class Profiler:
     def __call__(self, *arguments: Any, **keywords: Any) -> Profile:
         """Call the kernel and return where its time went.
 
-        Raises NotAvailableYet for interpreted kernels, and what the call itself raises.
+        Raises NotAvailableYet for targets whose kernels write no records (interpreted ones, cuda_tile), and what the call itself raises.
         """
-        kernel = self.kernel
-        if not kernel.compiles:
-            raise NotAvailableYet("an interpreted kernel has no profile", hint='compile it: target="cpu" or "cuda"')
+        kernel, kind = self.kernel, self.kernel.target_name
+        if kind not in _TARGETS:
+            hint = f"choose a target of {', '.join(_TARGETS)}"
+            raise NotAvailableYet(f"a kernel for the target {kind} has no profile", hint=hint)
         values = self._ordered(arguments, keywords)
-        kind = kernel.target_name
         timer = timer_for(kind, values)
         try:
             with timer.inside():

@@ -17,12 +17,12 @@ from tessera.core.mistakes import (
     BadGrid,
     BadKernelOption,
     BadSetting,
+    BadStream,
     CudaFailure,
     ExtentMismatch,
     LossyStore,
     NoImplementation,
     NotAnArray,
-    NotAvailableYet,
     ReadOnlyArray,
     UnknownLevel,
 )
@@ -369,12 +369,14 @@ def test_the_sanitizer_finds_a_race():
         racy(np.ones(64, np.float32), np.zeros(64, np.float32))
 
 
-def test_streams_are_refused():
-    with pytest.raises(NotAvailableYet):
-        scale[1, 2, 3]
-    with pytest.raises(NotAvailableYet):
+def test_what_is_no_stream_is_refused():
+    with pytest.raises(BadStream):
+        scale[1, 2, "fast"]
+    with pytest.raises(BadGrid):
+        scale[1, 2, 3, 4]
+    with pytest.raises(BadStream):
         scale[1, 2].on(None)
-    with pytest.raises(NotAvailableYet):
+    with pytest.raises(BadStream):
         scale.on(None)
 
 

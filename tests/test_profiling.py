@@ -139,7 +139,7 @@ def test_mistakes_write_nothing(module):
         tessera.profile(module.added)(x)
     with pytest.raises(ExtentMismatch):
         tessera.profile(module.added)(x[:50], y, 2.0)
-    with overridden(target="interpret"), pytest.raises(NotAvailableYet, match="has no profile"):
+    with overridden(target="interpret"), pytest.raises(NotAvailableYet, match="interpret has no profile"):
         tessera.profile(module.added)(x, y, 2.0)
     np.testing.assert_array_equal(y, np.ones(100))
 

@@ -227,20 +227,47 @@ def blocked(shape: tuple[int, ...], vector: int, warps: int) -> Layout:
     return spread(shape, order, warps)
 
 
-def accumulator(shape: tuple[int, int], warps: int) -> Layout:
+def accumulator(shape: tuple[int, int], warps: int, columns: int = 0) -> Layout:
     """The result of `wgmma` and `mma.sync`: 16 rows a warp, 8 columns at a time (PTX ISA, 9.7.14.5 and 9.7.15.5).
 
-    Lane l holds columns 2 (l % 4) and the next one of rows l / 4 and l / 4 + 8; warps are stacked along the rows.
-    Tiles with fewer rows than the warps cover are held several times.
+    Lane l holds columns 2 (l % 4) and the next one of rows l / 4 and l / 4 + 8; warps are stacked along the rows, but
+    the highest `columns` bits of their numbers are the highest bits of columns.  Tiles with fewer rows than the warps
+    cover are held several times.
     """
-    rows, columns = (axis_bits(shape, axis) for axis in (0, 1))
-    registers = [columns[0], rows[3], *columns[3:]]
-    lanes = (*columns[1:3], *rows[:3])
-    stacked = [*rows[4:6]]
-    left = rows[6:]
-    stacked += left[: max(0, warps - len(stacked))]
-    registers += left[max(0, warps - 2) :]
-    return Layout(shape, tuple(registers), lanes, tuple(stacked + [0] * (warps - len(stacked))))
+    rows, along = (axis_bits(shape, axis) for axis in (0, 1))
+    inner = len(along) - columns
+    stacked = rows[4 : 4 + warps - columns]
+    registers = (along[0], rows[3], *along[3:inner], *rows[4 + len(stacked) :])
+    repeated = (0,) * (warps - columns - len(stacked))
+    return Layout(shape, registers, (*along[1:3], *rows[:3]), (*stacked, *repeated, *along[inner:]))
+
+
+def register_blocks(shape: tuple[int, int], warps: int, columns: int, neighbours: tuple[bool, bool]) -> Layout:
+    """The result of a product that lanes compute by themselves: about as many rows as columns in each lane.
+
+    neighbours: whether a lane holds 4 neighbouring rows (columns), or the lanes beside it have the next ones
+    columns: how many bits of warp numbers are columns; the others are rows
+
+    Lanes that differ in bit 0 share columns, and those that differ in bit 1 share rows: a half warp's reads of 16
+    bytes then are served together, from 4 places (two lanes side by side read the same).
+    """
+    rows, along = (axis_bits(shape, axis) for axis in (0, 1))
+    order: list[tuple[str, int]] = []
+    for bits, together in ((along, neighbours[1]), (rows, neighbours[0])):
+        if together:
+            order += [("registers", bit) for bit in bits[:2]]
+            del bits[:2]
+    wanted = (rows, along, along, rows, along)
+    for bits in wanted:
+        source = bits or rows or along
+        if source:
+            order.append(("lanes", source.pop(0)))
+    stacked: list[int] = []
+    for count, bits in ((warps - columns, rows), (columns, along)):
+        stacked += [(bits or rows or along).pop() for _ in range(min(count, len(rows) + len(along)))]
+    order += [("warps", bit) for bit in sorted(stacked)]
+    order += [("registers", bit) for bit in (*along, *rows)]
+    return spread(shape, order, warps)
 
 
 def bank_conflicts(addresses: Sequence[int], size: int) -> int:

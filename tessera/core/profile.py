@@ -10,7 +10,8 @@ Words of a record, each an unsigned 64-bit number:
     1  END     the same at its end
     2  WORKER  (CPU) which thread ran it; (GPU) the multiprocessor's cycle counter at the beginning
     3  PLACE   low 32 bits: the multiprocessor or core (NO_PLACE: not known); bits above: RAN, the group was run
-    4  LOAD    (GPU) cycles spent in the phase "load", summed over all its turns; likewise 5 COMPUTE and 6 STORE
+    4  LOAD    (GPU) cycles spent waiting for loads, summed over all turns; likewise 5 COMPUTE and 6 STORE.  Where only
+               COMPUTE is missing, it is the rest of the group's time.
     7  CYCLES  (GPU) the cycle counter at the end
 
 On a GPU one lane writes, the group's first: times are that lane's.  The cycle counter is finer than `%globaltimer`.

@@ -19,6 +19,7 @@ from tessera.runtime.pointers import address
 AnyArray = NDArray[Any]
 
 _HOST_DEVICES: Final = (1, 3)  # kDLCPU and kDLCUDAHost (pinned memory)
+_LONGEST: Final = (1 << 31) - 1  # the most that a GPU's bulk copies count along one axis
 _DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed cuda", 14: "oneapi"}
 _BFLOAT: Final = 4
 
@@ -145,6 +146,6 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 def rows_aligned(array: AnyArray) -> bool:
     """Whether every row begins and ends at a multiple of 16 bytes, see `tessera.core.program.types.Array`."""
     size, strides, shape = array.itemsize, array.strides, array.shape
-    if not shape or strides[-1] != size or address(array) % 16 or shape[-1] * size % 16:
+    if not shape or strides[-1] != size or address(array) % 16 or shape[-1] * size % 16 or max(shape) > _LONGEST:
         return False
     return all(stride % 16 == 0 for stride in strides[:-1])

@@ -23,7 +23,8 @@ from tessera.core.source import NOWHERE, Span
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.bind import Binder
 from tessera.runtime.device_arrays import device_view, is_on_device, standing_for
-from tessera.runtime.driver import Launched, driver, launch_config
+from tessera.runtime.driver import driver
+from tessera.runtime.driver_data import Launched, launch_config
 from tessera.runtime.grid import Grid, GridRule, Shape
 from tessera.runtime.parameters import ParameterBlock, ParameterLayout
 from tessera.runtime.pointers import address
@@ -49,21 +50,26 @@ _THREADS: Final = 64
 _ARCHITECTURES: Final = {
     (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_89", (9, 0): "sm_90a", (10, 0): "sm_100a",
 }  # fmt: skip
+_TILE_ARCHITECTURES: Final = {
+    (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_80", (9, 0): "sm_90", (10, 0): "sm_100",
+    (12, 0): "sm_120",
+}  # fmt: skip
 
 
-def device_architecture(device: int | None = None) -> str:
+def device_architecture(device: int | None = None, target: str = "cuda") -> str:
     """The architecture to compile for so that the code runs on a device (None: the current one): "sm_90a".
 
     Raises:
-        CudaFailure: no GPU, or one that none of our architectures fits.
+        CudaFailure: no GPU, or one that none of the target's architectures fits.
     """
     api = driver()
     api.enter()
     capability = api.capability(api.device() if device is None else device)
-    found = _ARCHITECTURES.get(capability)
+    known = _ARCHITECTURES if target == "cuda" else _TILE_ARCHITECTURES
+    found = known.get(capability)
     if found is None:
-        message = f"no code of ours runs on a GPU of compute capability {capability[0]}.{capability[1]}"
-        raise CudaFailure(message, hint=f"use one of {sorted(set(_ARCHITECTURES.values()))}")
+        message = f"no code of {target} runs on a GPU of compute capability {capability[0]}.{capability[1]}"
+        raise CudaFailure(message, hint=f"use one of {sorted(set(known.values()))}")
     return found
 
 

@@ -9,15 +9,14 @@ import ctypes
 import functools
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import ContextLost, CudaFailure
-from tessera.core.source import NOWHERE, Note, Source, Span
+from tessera.core.mistakes import CudaFailure
 from tessera.runtime.arrays import AnyArray
+from tessera.runtime.driver_data import Encoding, Launched, after_fault, fault
 
 Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
 """start(address of a LaunchConfig, function, address of the parameters' addresses, null): the driver's status."""
@@ -26,62 +25,10 @@ Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_vo
 FAULTS: Final = frozenset({214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 WRONG_CONTEXT: Final = frozenset({201, 400})
 _NOT_READY: Final = 600
-_CLUSTER_DIMENSION: Final = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 _SPIN: Final = 100e-6  # seconds of asking without a pause, then pauses that grow: a short wait stays short
 _PAUSES: Final = ((0.002, 20e-6), (0.05, 200e-6), (float("inf"), 2e-3))  # (waited up to, pause), seconds
 _REMEMBERED: Final = 64
 _TENSOR_MAP_BYTES: Final = 128
-
-
-class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig of cuda.h."""
-
-    _fields_ = (
-        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.c_void_p),
-        ("attribute_count", ctypes.c_uint),
-    )
-
-
-class ClusterAttribute(ctypes.Structure):
-    """CUlaunchAttribute of cuda.h, holding the extents of a thread block cluster."""
-
-    _fields_ = (
-        ("id", ctypes.c_int), ("padding", ctypes.c_int),
-        ("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint), ("rest", ctypes.c_uint * 13),
-    )  # fmt: skip
-
-
-def launch_config(blocks: int, lanes: int, shared: int, cluster: int = 1, stream: int = 0) -> LaunchConfig:
-    """A launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster."""
-    config = LaunchConfig(blocks, 1, 1, lanes, 1, 1, shared, stream or None, None, 0)
-    if cluster > 1:
-        attribute = ClusterAttribute(_CLUSTER_DIMENSION, 0, cluster, 1, 1)
-        config.attributes, config.attribute_count = ctypes.addressof(attribute), 1
-        config.keep = attribute  # pyright: ignore[reportAttributeAccessIssue] - it lives as long as the configuration
-    return config
-
-
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """Which kernel a launch was of, for the report of a fault."""
-
-    name: str
-    span: Span
-    source: Source
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """A tensor map's description, as cuTensorMapEncodeTiled takes it: innermost axis first, strides in bytes."""
-
-    element: str
-    address: int
-    extents: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: int
 
 
 class Driver:
@@ -126,12 +73,12 @@ class Driver:
             CudaFailure: anything else.
         """
         if self.lost is not None:
-            raise _again(self.lost)
+            raise after_fault(self.lost)
         code = self._api.CUresult(status)
         _, text = self._api.cuGetErrorString(code)
         words = text.decode() if isinstance(text, bytes) else str(text)
         if status in FAULTS:
-            self.lost = _fault(words, tuple(dict.fromkeys(kernel for kernel, _ in self.launched)))
+            self.lost = fault(words, tuple(dict.fromkeys(kernel for kernel, _ in self.launched)))
             raise self.lost
         message = f"{what}: {getattr(code, 'name', code)}: {words}"
         raise CudaFailure(message)
@@ -141,7 +88,7 @@ class Driver:
     def enter(self) -> None:
         """Make sure that a context is current in this thread."""
         if self.lost is not None:
-            raise _again(self.lost)
+            raise after_fault(self.lost)
         if not int(self._call("cuCtxGetCurrent")):
             self._call("cuCtxSetCurrent", self._primary_context(0))
 
@@ -209,7 +156,7 @@ class Driver:
         """The name of a device: "NVIDIA H200"."""
         return self._call("cuDeviceGetName", 256, self._call("cuDeviceGet", device)).decode().rstrip("\0 ")
 
-    def memory(self, device: int) -> int:
+    def memory_of(self, device: int) -> int:
         """Bytes of memory of a device."""
         return int(self._call("cuDeviceTotalMem", self._call("cuDeviceGet", device)))
 
@@ -413,33 +360,6 @@ def poll(done: Callable[[], bool]) -> None:
 
 def _swizzle(width: int) -> str:
     return f"{width}B" if width else "NONE"
-
-
-def _fault(words: str, kernels: Sequence[Launched]) -> ContextLost:
-    """The report of a fault: the driver does not say which of the kernels in flight it was."""
-    hint = "restart the process (in a notebook: the kernel); sanitize=True finds accesses out of bounds"
-    lost = "the process's CUDA context is lost, and what lay in it"
-    if not kernels:
-        return ContextLost(f"{words}; {lost}", hint=hint)
-    last = kernels[-1]
-    names = [kernel.name for kernel in kernels]
-    which = f"kernel {last.name}" if len(kernels) == 1 else f"one of the kernels {', '.join(names)}"
-    error = ContextLost(f"{which}: {words}; {lost}", last.span, hint, _notes(kernels[:-1]))
-    error.with_source(last.source)
-    return error
-
-
-def _notes(kernels: Iterable[Launched]) -> list[Note]:
-    return [
-        Note(f"kernel {kernel.name}, line {kernel.span.line} of {kernel.source.name}", NOWHERE) for kernel in kernels
-    ]
-
-
-def _again(lost: TesseraError) -> ContextLost:
-    error = ContextLost(f"an earlier fault cost this process its CUDA context ({lost.message})", lost.span, lost.hint)
-    if lost.source is not None:
-        error.with_source(lost.source)
-    return error
 
 
 @functools.cache

@@ -9,7 +9,8 @@ from typing import Any, Final
 from tessera.core.mistakes import BadCapture, CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.dispatch import drain
-from tessera.runtime.driver import WRONG_CONTEXT, Launched
+from tessera.runtime.driver import WRONG_CONTEXT
+from tessera.runtime.driver_data import Launched
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.recording import Await, DeviceCopy, HostWork, Mark, Recording, Step
 from tessera.runtime.streams import Event, Stream
@@ -31,9 +32,9 @@ class Graph:
 
     def complete(self, recording: Recording) -> None:
         """Make the graph of what was recorded.  Raises BadCapture for what no graph can hold."""
-        devices = {_device(step) for _, step in recording.steps} - {None}
+        devices = {device for _, step in recording.steps if (device := _device(step)) is not None}
         if len(devices) > 1:
-            names = " and ".join("the CPU" if device < 0 else f"cuda:{device}" for device in sorted(devices, key=str))
+            names = " and ".join("the CPU" if device < 0 else f"cuda:{device}" for device in sorted(devices))
             raise BadCapture(f"one graph runs on one device, this one was given work for {names}")
         self._steps, self._keep = tuple(recording.steps), recording.keep
         device = devices.pop() if devices else _HOST

@@ -10,7 +10,7 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from tessera.core.artifact import Binding
 from tessera.core.program.types import Array, Scalar
@@ -37,7 +37,7 @@ class NumberItem:
     """A number; types whose range `struct` does not check are never patched."""
 
     def __init__(self, value: Any, kind: Scalar, words: Words) -> None:
-        self._type = type(value)
+        self._type: type = type(value)
         self._value = value
         self._words = words
         name = kind.dtype.name
@@ -107,7 +107,8 @@ class TorchItem(ArrayItem):
 
     def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, words: Words) -> None:
         super().__init__(view, binding, device, words)
-        self._type, self._shape, self._strides, self._dtype = type(value), value.shape, value.stride(), value.dtype
+        self._type: type = type(value)
+        self._shape, self._strides, self._dtype = value.shape, value.stride(), value.dtype
 
     def take(self, value: Any) -> bool:
         """See `Item`."""
@@ -130,7 +131,8 @@ class CupyItem(ArrayItem):
 
     def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, words: Words) -> None:
         super().__init__(view, binding, device, words)
-        self._type, self._shape, self._strides, self._dtype = type(value), value.shape, value.strides, value.dtype
+        self._type: type = type(value)
+        self._shape, self._strides, self._dtype = value.shape, value.strides, value.dtype
 
     def take(self, value: Any) -> bool:
         """See `Item`."""
@@ -174,9 +176,9 @@ class FrozenItem(ArrayItem):
 
 def array_item(value: Any, view: AnyArray, binding: Binding, device: int, words: Words) -> ArrayItem | None:
     """The item of an array that `view` stands for; None for arrays of a kind that has no quick way."""
-    kind = type(value)
     if isinstance(value, DeviceArray):
         return OwnItem(value, view, binding, device, words)
+    kind = type(cast("object", value))
     library = kind.__module__.partition(".")[0]
     if library == "torch" and kind in _torch_types():
         return TorchItem(value, view, binding, device, words)

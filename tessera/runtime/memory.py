@@ -107,7 +107,7 @@ def pinned(shape: int | tuple[int, ...], dtype: Any = np.float32) -> AnyArray:
     start = api.pinned(max(1, size))
     memory = (ctypes.c_char * max(1, size)).from_address(start)
     weakref.finalize(memory, _unpin, api, start).atexit = False
-    return np.frombuffer(memory, np.uint8, count=size).view(kind).reshape(extents)
+    return np.ndarray(extents, kind, memory)  # pyright: ignore[reportArgumentType] - it has the buffer protocol
 
 
 def _unpin(api: door.Driver, address: int) -> None:

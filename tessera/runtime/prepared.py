@@ -13,7 +13,8 @@ from typing import Any, Final
 from tessera.core.artifact import Artifact
 from tessera.core.mistakes import ContextLost, CudaFailure
 from tessera.core.program.types import Scalar
-from tessera.runtime.driver import WRONG_CONTEXT, Driver, Encoding, LaunchConfig, Launched
+from tessera.runtime.driver import WRONG_CONTEXT, Driver
+from tessera.runtime.driver_data import Encoding, LaunchConfig, Launched
 from tessera.runtime.grid import Grid
 from tessera.runtime.items import WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Words, array_item
 from tessera.runtime.parameters import ParameterBlock

@@ -1,10 +1,10 @@
 """What is launched while a graph is captured: noted in order, with its stream, and not done."""
 
 import threading
-from dataclasses import dataclass, field
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tessera.core.mistakes import BadCapture
 
@@ -46,14 +46,18 @@ class Await:
     event: "Event"
 
 
-Step = "HostWork | PreparedLaunch | DeviceCopy | Mark | Await"
+Step: TypeAlias = "HostWork | PreparedLaunch | DeviceCopy | Mark | Await"
+
+
+def _none() -> "list[tuple[Stream | None, Step]]":
+    return []
 
 
 @dataclass(slots=True, eq=False)
 class Recording:
     """The steps of a graph, each with its stream (None: the default one); `keep` holds their arrays."""
 
-    steps: "list[tuple[Stream | None, Step]]" = field(default_factory=list)  # pyright: ignore[reportUnknownVariableType]
+    steps: "list[tuple[Stream | None, Step]]" = field(default_factory=_none)
     keep: list[Any] = field(default_factory=list[Any])
 
     def add(self, stream: "Stream | None", step: "Step", keep: object = None) -> None:

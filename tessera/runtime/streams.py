@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from tessera.core.mistakes import BadStream
 from tessera.runtime import driver as door
@@ -71,7 +71,7 @@ class Stream:
 
     external: bool = False
 
-    def __init__(self, weight: float = 1.0) -> None:
+    def __init__(self, weight: Any = 1.0) -> None:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
             raise BadStream(
                 f"a stream's weight is a positive number, got {weight!r}", hint="write stream.new(weight=2)"
@@ -212,19 +212,23 @@ def as_stream(value: Any) -> Stream:
     """
     if isinstance(value, Stream):
         return value
-    handle: object = None
-    if isinstance(value, int) and not isinstance(value, bool):
-        handle = value
-    elif hasattr(value, "__cuda_stream__"):
-        answer = value.__cuda_stream__
-        handle = (answer() if callable(answer) else answer)[1]
-    elif hasattr(value, "cuda_stream"):  # torch
-        handle = value.cuda_stream
-    elif hasattr(value, "ptr"):  # cupy before it knew the protocol
-        handle = value.ptr
-    if not isinstance(handle, int) or handle < 0:
+    handle = _address(value)
+    if handle is None or handle < 0:
         raise BadStream(f"{value!r} is no stream", hint=_HOW)
     return ExternalStream(handle)
+
+
+def _address(value: Any) -> int | None:
+    """Where a CUDA stream is, by the ways in which libraries tell."""
+    protocol: Any = getattr(value, "__cuda_stream__", None)
+    found: Any
+    if callable(protocol):
+        found = cast("Any", protocol())[1]
+    elif protocol is not None:
+        found = protocol[1]
+    else:  # torch, cupy before it knew the protocol, or the address itself
+        found = getattr(value, "cuda_stream", getattr(value, "ptr", value))
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 class _Known:

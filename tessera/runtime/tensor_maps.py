@@ -10,7 +10,8 @@ from tessera.core.artifact import Artifact, Binding, Slot, TensorMap
 from tessera.core.mistakes import UnfitForBulkCopy
 from tessera.core.program.types import Array
 from tessera.runtime.arrays import AnyArray
-from tessera.runtime.driver import Driver, Encoding
+from tessera.runtime.driver import Driver
+from tessera.runtime.driver_data import Encoding
 from tessera.runtime.pointers import address
 
 MAP_BYTES: Final = 128

@@ -91,6 +91,8 @@ def _remarks(kernel: Kernel) -> list[str]:
         found.append("interpreted, with the sanitizer")
     elif options.target is not None:
         found.append(f"for target {options.target}")
+    if options.fast:
+        found.append("fast: approximate functions and fused arithmetic on GPUs")
     if options.constants:
         found.append("with " + ", ".join(f"{name} = {value}" for name, value in options.constants.items()))
     if options.space is not None:

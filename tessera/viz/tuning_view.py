@@ -62,6 +62,8 @@ def _row(trial: Trial, best: float | None) -> TuningRow:
         return TuningRow(config, 0.0, " ".join(filter(None, (trial.status, trial.error))))
     ratio = trial.median / best
     runs = f"median of {len(trial.seconds)} runs"
+    if trial.predicted is not None:
+        runs += f", predicted {trial.predicted * 1e6:,.1f} µs"
     return TuningRow(config, ratio, f"{trial.median * 1e6:,.1f} µs, {ratio:.2f} times the best ({runs})")
 
 

@@ -37,7 +37,7 @@ def check(arrays: tuple, causal: bool, scale: float | None = None, tolerance: fl
 
 @given(st.integers(1, 2), st.integers(1, 2), st.integers(1, 3), LENGTHS, LENGTHS, st.booleans(),
        st.sampled_from([None, 1.0, 0.05]))  # fmt: skip
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_interpreted(batch: int, heads: int, share: int, queries: int, more: int, causal: bool, scale: float | None):
     with overridden(target="interpret"):
         check(operands(batch, heads, share, queries, queries + more if causal else more), causal, scale)

@@ -13,7 +13,13 @@ from tessera.kernels import transpose
 EXTENTS = st.integers(1, 90)
 
 
-@given(st.integers(1, 3), EXTENTS, EXTENTS, st.sampled_from([np.float32, np.int8, bf16]), st.sampled_from(["interpret", "cpu"]))
+@given(
+    st.integers(1, 3),
+    EXTENTS,
+    EXTENTS,
+    st.sampled_from([np.float32, np.int8, bf16]),
+    st.sampled_from(["interpret", "cpu"]),
+)
 @settings(max_examples=30)
 def test_any_shape(count: int, m: int, n: int, dtype: type, target: str):
     x = (normal(count, m, n) * 100).astype(dtype)

@@ -11,7 +11,9 @@ import numpy as np
 
 from support import ptx_machine
 from tessera.core.mistakes import CudaFailure
-from tessera.runtime.driver import ClusterAttribute, Encoding, LaunchConfig
+from tessera.runtime import cuda
+from tessera.runtime import driver as door
+from tessera.runtime.driver_data import ClusterAttribute, Encoding, LaunchConfig
 
 
 class FakeDriver:
@@ -84,8 +86,15 @@ class FakeDriver:
     def name(self, device: int) -> str:
         return f"Fake {device}"
 
+    def memory_of(self, device: int) -> int:
+        return 1 << 30
+
+    def capability(self, device: int) -> tuple[int, int]:
+        return 9, 0
+
     def attribute(self, name: str, device: int) -> int:
-        return {"MULTIPROCESSOR_COUNT": 132, "CLOCK_RATE": 1980000}.get(name, 9)
+        known = {"MULTIPROCESSOR_COUNT": 132, "GLOBAL_MEMORY_BUS_WIDTH": 6016, "MEMORY_CLOCK_RATE": 3201000}
+        return known.get(name, 9)
 
     def handle(self) -> int:
         self.handles += 1
@@ -266,3 +275,11 @@ class FakeArray:
         out = np.empty_like(self.like)
         ctypes.memmove(out.ctypes.data, self.address, out.nbytes)
         return out
+
+
+def install(monkeypatch, fake: FakeDriver) -> FakeDriver:
+    """Let the runtime use `fake` as its driver."""
+    monkeypatch.setattr(cuda, "driver", lambda: fake)
+    monkeypatch.setattr(door, "driver", lambda: fake)
+    monkeypatch.setattr(door, "loaded", lambda: fake)
+    return fake

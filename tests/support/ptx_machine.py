@@ -23,6 +23,9 @@ _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.[a-z](\d+)\s+([\w$]+)(?:\[
 _DEPOT = re.compile(r"\.local\s+\.align\s+\d+\s+\.b8\s+(\w+)\[(\d+)\]")
 _FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 _POISON = 0xA5
+_INLINE = re.compile(r"// begin inline asm\n(.*?)// end inline asm", re.DOTALL)
+_DECLARED = re.compile(r"\.reg\s+\.(\w+)\s+([^;]+);")
+_PREFIXES = {"pred": "%p_", "b16": "%rs_", "b32": "%r_", "f32": "%f_", "b64": "%rd_"}
 
 
 class PtxFault(Exception):
@@ -57,7 +60,7 @@ def parse(text: str) -> Kernel:
     )
     shared, code, labels, depot = {}, [], {}, 0
     lanes = int(re.search(r"\.reqntid\s+(\d+)", text)[1])
-    for raw in text.splitlines():
+    for raw in _INLINE.sub(lambda match: _unfold(match[1]), text).splitlines():
         line = raw.split("//")[0].strip()
         if match := _SHARED.search(line):
             align = int(match[1])
@@ -84,6 +87,17 @@ def parse(text: str) -> Kernel:
         parts = match[3].split(".")
         code.append(Instruction(match[2], match[1] == "!", parts[0], parts[1:], operands, line))
     return Kernel(parameters, code, labels, shared, depot, lanes)
+
+
+def _unfold(text: str) -> str:
+    """Inline assembly, an instruction a line, with the names that it declares made those of registers."""
+    for kind, names in _DECLARED.findall(text):
+        for name in names.split(","):
+            text = re.sub(rf"(?<![\w%]){name.strip()}(?!\w)", _PREFIXES[kind] + name.strip(), text)
+    text = _DECLARED.sub("", text).strip()
+    if text.startswith("{"):
+        text = text[1 : text.rindex("}")]
+    return "\n".join(f"{part.strip()};" for part in text.split(";") if part.strip()) + "\n"
 
 
 @dataclass
@@ -132,10 +146,11 @@ class _Block:
         self.origin = np.zeros(n, np.int64)
         self.gathered = np.full(n, -1)
         self.masks = np.zeros(n, np.uint32)
+        self.objects: dict[int, list[int]] = {}
         size = max([shared_bytes, *(s + c for s, c in kernel.shared.values() if s < LOCAL_BASE)])
         self.shared = np.full(size, _POISON, np.uint8)
         self.local = np.full((n, kernel.depot), _POISON, np.uint8)
-        self.copies: list[list] = [[] for _ in range(n)]
+        self.copies: list[list[list]] = [[[]] for _ in range(n)]
         self.tid = np.arange(n)
 
     # -- scheduling ----------------------------------------------------------------------------------------------
@@ -332,6 +347,25 @@ class _Block:
     def _rcp(self, op, lanes, _):
         self._unary(op, lanes, lambda a: a.dtype.type(1) / a)
 
+    def _ex2(self, op, lanes, _):
+        """The approximations of the hardware, without their errors."""
+        self._unary(op, lanes, np.exp2)
+
+    def _lg2(self, op, lanes, _):
+        self._unary(op, lanes, np.log2)
+
+    def _rsqrt(self, op, lanes, _):
+        self._unary(op, lanes, lambda a: 1 / np.sqrt(a))
+
+    def _tanh(self, op, lanes, _):
+        self._unary(op, lanes, np.tanh)
+
+    def _sin(self, op, lanes, _):
+        self._unary(op, lanes, np.sin)
+
+    def _cos(self, op, lanes, _):
+        self._unary(op, lanes, np.cos)
+
     def _copysign(self, op, lanes, _):
         dtype = self.kind(op.parts)
         sign, size = (self.raw(o, lanes, dtype) for o in op.operands[1:3])
@@ -445,6 +479,11 @@ class _Block:
         self.put(op.operands[0], lanes, np.where(self.registers[op.operands[3]][lanes], a, b))
 
     def _cvt(self, op, lanes, _):
+        if op.parts[-2].endswith("x2"):  # two f32, the first operand in the upper half
+            half = _dtype(op.parts[-2].removesuffix("x2"))
+            upper, lower = (self.raw(o, lanes, np.float32).astype(half).view(np.uint16) for o in op.operands[1:3])
+            self.put(op.operands[0], lanes, upper.astype(np.uint32) << np.uint32(16) | lower)
+            return
         target, source = [_dtype(p) for p in op.parts if _is_type(p)]
         a = self.raw(op.operands[1], lanes, source)
         rounding = next((p for p in op.parts if p in ("rni", "rzi", "rmi", "rpi")), None)
@@ -561,12 +600,17 @@ class _Block:
 
     def _cp(self, op, lanes, _):
         if "commit_group" in op.parts:
+            for lane in lanes:
+                self.copies[lane].append([])
             return
         if "wait_group" in op.parts or "wait_all" in op.parts:
+            left = int(op.operands[0]) if "wait_group" in op.parts else -1
             for lane in lanes:
-                for target, data, text in self.copies[lane]:
+                # The last list holds what is not committed yet, which only `wait_all` waits for.
+                count = len(self.copies[lane]) - 1 - left
+                for target, data, text in (copy for group in self.copies[lane][: max(0, count)] for copy in group):
                     self.window("shared", int(lane), target, len(data), text)[:] = data
-                self.copies[lane].clear()
+                self.copies[lane] = self.copies[lane][max(0, count) :] or [[]]
             return
         size = int(op.operands[2])
         amounts = self.raw(op.operands[3], lanes, np.uint32) if len(op.operands) > 3 else np.full(len(lanes), size)
@@ -577,7 +621,7 @@ class _Block:
                 raise PtxFault(f"{op.text}: source {int(source):#x} is not aligned")
             if amount:
                 data[:amount] = self.memory.find(int(source), int(amount), op.text)
-            self.copies[lane].append((int(target), data, op.text))
+            self.copies[lane][-1].append((int(target), data, op.text))
 
     # -- control and exchange ------------------------------------------------------------------------------------
 
@@ -600,6 +644,26 @@ class _Block:
         self.release()
 
     _barrier = _bar
+
+    def _mbarrier(self, op, lanes, _):
+        """Barriers in shared memory: a phase ends with the last arrival; the state of an arrival is its phase."""
+        if op.parts[0] == "init":
+            places, counts = self.addresses(op.operands[0], lanes), self.raw(op.operands[1], lanes, np.uint32)
+            for place, count in zip(places, counts, strict=True):
+                self.objects[int(place)] = [int(count), 0, 0]
+            return
+        states = np.zeros(len(lanes), np.uint64)
+        for row, place in enumerate(self.addresses(op.operands[1], lanes)):
+            found = self.objects[int(place)]
+            states[row] = found[2]
+            if op.parts[0] == "arrive":
+                found[1] += 1
+                if found[1] == found[0]:
+                    found[1:] = [0, found[2] + 1]
+        if op.parts[0] == "test_wait":
+            self.put(op.operands[0], lanes, states > self.raw(op.operands[2], lanes, np.uint64))
+        else:
+            self.put(op.operands[0], lanes, states)
 
     def release(self) -> None:
         """Let the lanes of every barrier that is complete go on."""

@@ -146,6 +146,12 @@ class Machine:
         unsigned = op.attributes["signedness"] == "unsigned"
         return np.trunc(a).astype(f"u{dtype.itemsize}" if unsigned else dtype).astype(dtype)
 
+    def op_assume(self, op: Instruction, value: Any) -> Any:
+        low, high = op.attributes.get("bounded", (None, None))
+        assert value % op.attributes.get("div_by", 1) == 0
+        assert (low is None or low <= value) and (high is None or value <= high)
+        return value
+
     # -- shapes ------------------------------------------------------------------------------------------------
 
     def op_iota(self, op: Instruction) -> Any:

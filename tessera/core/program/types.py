@@ -35,8 +35,9 @@ class Array:
     """An array in global memory: a kernel's parameter.
 
     `contiguous` means C order without gaps; otherwise strides (in elements) are passed at launch.
-    `aligned` means that every row begins and ends at a multiple of 16 bytes: the address, all strides but the innermost,
-    which is 1, and the innermost extent.  Only targets that make use of it ask for it.
+    `aligned` means that every row begins and ends at a multiple of 16 bytes: the address, all strides but the
+    innermost, which is 1, and the innermost extent; and that no extent is above 2**31 - 1.  Only targets that make use
+    of it ask for it.
     """
 
     dtype: DType

@@ -25,7 +25,12 @@ Loop = Callable[[Any, list[Any]], Sequence[Any]]
 
 
 class Build(Emitter):
-    """Emits `arith`, `scf` and `llvm` operations at the current insertion point."""
+    """Emits `arith`, `scf` and `llvm` operations at the current insertion point.
+
+    fast: arithmetic may be approximate (see `fast`), as the kernel's author said
+    """
+
+    fast: bool = False
 
     # -- numbers -----------------------------------------------------------------------------------------------
 

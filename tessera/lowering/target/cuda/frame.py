@@ -77,6 +77,7 @@ class Frame:
     def begin(self) -> None:
         """Declare parameters and emit what every kernel starts with."""
         build = self.build
+        build.fast = bool(self.program.options.get("fast"))
         if self.block_lanes > self.chip.lanes:
             message = f"a group of {self.block_lanes} lanes; a GPU block holds {self.chip.lanes}"
             raise NotOnCuda(message, self.program.span, hint="give fewer lanes in `tile[...]`")

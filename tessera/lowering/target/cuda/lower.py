@@ -22,6 +22,7 @@ from tessera.lowering.target.cuda.coarsening import Coarsening
 from tessera.lowering.target.cuda.control import Control
 from tessera.lowering.target.cuda.copies import copy_window
 from tessera.lowering.target.cuda.elements import Elements
+from tessera.lowering.target.cuda.flight import Flight
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.hazards import GROUP, LANE, LEADER, Hazards
 from tessera.lowering.target.cuda.instrument import begin_group, end_group
@@ -55,6 +56,7 @@ class Lowering:
         self.body = function.regions[0].blocks[0]
         names = {op.name for op in walk(self.body)}
         self.copies = "tessera.copy" in names
+        self.flight = Flight(self.build, facts)
         self.sync.needed = not names.isdisjoint(("tessera.shuffle", "tessera.group_sync"))
         self.lifetimes.read(self.body)
         self._operations = list(frame.program.body.walk())
@@ -95,6 +97,7 @@ class Lowering:
     def run(self) -> None:
         """Emit the function's code."""
         frame, build = self.frame, self.build
+        self.sync.prepare({_size(op) for op in walk(self.body) if op.name == "tessera.group_sync"})
         if self.plan.elements > 1:
             begin_group(build, frame)
             Elements(self, self.plan).run()
@@ -274,22 +277,21 @@ class Lowering:
         with self.team_of(op):
             self.tiles.access(self.memory_classes(source), self.memory_classes(destination))
             copy_window(self, op, self.memory(destination), self.memory(source), [self.scalar(v) for v in starts])
+        self.flight.started(op)
 
     def barrier(self, op: Any) -> None:
-        """`tessera.barrier`: wait for the copies, then for all lanes."""
+        """`tessera.barrier`: wait for the copies that may be looked at next, then for all lanes."""
         if self.frame.whole_launch:
             message = "a barrier in a kernel whose one group is the whole launch"
             raise NotOnCuda(message, hint="give the group's size: `@kernel tile[(128,)]`")
         if self.copies:
-            self.build.create("nvvm.cp.async.commit.group")
-            self.build.create("nvvm.cp.async.wait.group", attributes={"n": "0 : i32"})
+            self.flight.land(op)
         self.sync.barrier(divergent=self.facts.is_divergent(op))
         self.hazards.clear()
 
     def group_sync(self, op: Any) -> None:
         """`tessera.group_sync`."""
-        size = int(ir.IntegerAttr(op.attributes["size"]).value)
-        self.sync.group_sync(size, divergent=self.facts.is_divergent(op))
+        self.sync.group_sync(_size(op), divergent=self.facts.is_divergent(op))
 
     def shuffle(self, op: Any) -> None:
         """`tessera.shuffle`."""
@@ -306,6 +308,11 @@ def lower(frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | Non
         NeedsSpillError: shared memory is full; try again with `frame.spill`.
     """
     Lowering(frame, facts, function, plan).run()
+
+
+def _size(op: Any) -> int:
+    """Lanes of a cooperative group."""
+    return int(ir.IntegerAttr(op.attributes["size"]).value)
 
 
 def _proven(op: Any) -> Sequence[bool]:

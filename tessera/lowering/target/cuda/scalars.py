@@ -1,7 +1,8 @@
 """One `arith` or `math` operation on scalars, as the GPU computes it: rounded once, nothing contracted.
 
 16-bit floats compute in f32 and round back.  Mathematical functions are those of the CPU target (`vector_math`), made
-of the same operations in the same order, so both targets give the same bits.
+of the same operations in the same order, so both targets give the same bits.  A kernel with `fast=True` has others
+(`fast`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from tessera.core.mistakes import NotOnCuda
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.fast import fast_operation
 from tessera.lowering.target.vector_math import NAMES, emit_math
 
 _HALVES: Final = ("f16", "bf16")
@@ -22,9 +24,11 @@ _PLAIN_MATH: Final = frozenset(
 
 
 def scalar_operation(
-    build: Build, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any]
+    build: Build, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any], narrow: bool = False
 ) -> Any:
     """The value of operation `name` (`arith.addf`) on scalar values; `result` is the text of its type.
+
+    narrow: the result is rounded to 16 bits next
 
     Raises:
         NotOnCuda: a function the GPU has no code for.
@@ -34,6 +38,10 @@ def scalar_operation(
         return _narrow_double(build, operands[0], result)
     if floats and name not in _MOVES:
         return _wide(build, name, operands, result, attributes)
+    if build.fast:
+        quick = fast_operation(build, name, operands, result, attributes, narrow)
+        if quick is not None:
+            return quick
     if name == "arith.remf":
         return _remainder(build, operands)
     if name in ("arith.shli", "arith.shrui") and result == "i64" and build.known(operands[1]) is None:
@@ -53,7 +61,7 @@ def _wide(build: Build, name: str, operands: Sequence[Any], result: str, attribu
     """The operation on f32 copies of its 16-bit operands."""
     values = [build.value("arith.extf", [v], "f32") if str(v.type) in _HALVES else v for v in operands]
     narrow = result in _HALVES
-    value = scalar_operation(build, name, values, "f32" if narrow else result, attributes)
+    value = scalar_operation(build, name, values, "f32" if narrow else result, attributes, narrow)
     return build.value("arith.truncf", [value], result) if narrow else value
 
 

@@ -1,18 +1,23 @@
 """Lanes waiting for each other and exchanging values: barriers, cooperative groups, shuffles."""
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.mistakes import NotOnCuda
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.frame import WARP, Frame
+from tessera.lowering.target.cuda.tiles.assembly import assembly
 
 _FULL: Final = -1
 _LAST: Final = WARP - 1
 _NAMED_BARRIERS: Final = 15
 """Barriers 1 to 15 of a block are free for cooperative groups; 0 is the group's own."""
+_OBJECT_BYTES: Final = 8
+_OBJECT_INIT: Final = "mbarrier.init.shared.b64 [$0], $1;"
+_OBJECT_ARRIVE: Final = "mbarrier.arrive.shared.b64 $0, [$1];"
+_OBJECT_TEST: Final = "{\n.reg .pred done;\nmbarrier.test_wait.shared.b64 done, [$1], $2;\nselp.b32 $0, 1, 0, done;\n}"
 
 
 @dataclass
@@ -22,6 +27,8 @@ class Sync:
     active: the i32 mask of the lanes of this warp that run the current code; None: all that exist
     uncertain: the code is inside a loop that lanes leave at different times: ask the hardware who is there
     needed: the kernel has statements that need to know
+    _objects: by the size of cooperative groups too many for the hardware's barriers, where their barriers lie: one
+    object in shared memory a group (`mbarrier`; sm_80 on), on which a lane arrives and then looks until all have
     """
 
     frame: Frame
@@ -29,6 +36,7 @@ class Sync:
     active: Any = None
     uncertain: bool = False
     needed: bool = True
+    _objects: dict[int, Any] = field(default_factory=dict[int, Any])
 
     # -- who is here -------------------------------------------------------------------------------------------
 
@@ -66,6 +74,29 @@ class Sync:
         attributes = {"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "false" if divergent else "true"}
         self.build.create("nvvm.barrier", attributes=attributes)
 
+    def prepare(self, sizes: Collection[int]) -> None:
+        """Before any lane runs the kernel, make the barriers of cooperative groups of these sizes, if they need any.
+
+        Raises:
+            NotOnCuda: shared memory is full.
+        """
+        build, frame = self.build, self.frame
+        for size in sorted(sizes):
+            groups = -(-frame.block_lanes // size)
+            if size <= WARP or size >= frame.block_lanes or groups <= _NAMED_BARRIERS:
+                continue
+            piece = frame.shared.take(groups * _OBJECT_BYTES, _OBJECT_BYTES)
+            if piece is None:
+                message = f"no shared memory is left for the barriers of {groups} cooperative groups"
+                raise NotOnCuda(message, hint="use larger cooperative groups, or smaller buffers")
+            number = build.divide(frame.tid, size)
+            place = build.offset(frame.shared_base, build.add(build.mul(number, _OBJECT_BYTES), piece.start), "i8")
+            self._objects[size] = build.value("llvm.ptrtoint", [place], "i32")
+            with build.when(build.compare("eq", build.bits(frame.tid, size - 1), 0)):
+                assembly(build, _OBJECT_INIT, "r,r", [self._objects[size], self._lanes_of(number, size)])
+        if self._objects:
+            self.barrier()
+
     def group_sync(self, size: int, *, divergent: bool) -> None:
         """Wait for the lanes of this lane's cooperative group: `size` lanes (a power of two), aligned."""
         build, lanes = self.build, self.frame.block_lanes
@@ -76,28 +107,51 @@ class Sync:
             if self.frame.whole_launch and self.active is not None:
                 mask = build.value("arith.andi", [mask, self.active], "i32")
             build.create("nvvm.bar.warp.sync", [mask])
+        elif size in self._objects:
+            self._meet(self._objects[size])
         else:
-            groups = -(-lanes // size)
-            if groups > _NAMED_BARRIERS:
-                message = f"{groups} cooperative groups of {size} lanes; a GPU block can name {_NAMED_BARRIERS}"
-                raise NotOnCuda(message, hint="use larger cooperative groups, or fewer lanes in `tile[...]`")
             number = build.divide(self.frame.tid, size)
             operands = [build.to_word(build.add(number, 1)), self._arrivals(number, size)]
             some = divergent or self.frame.whole_launch
             attributes = {"operandSegmentSizes": "array<i32: 1, 1>", "aligned": "false" if some else "true"}
             build.create("nvvm.barrier", operands, attributes=attributes)
 
+    def _meet(self, place: Any) -> None:
+        """Arrive at the barrier object at `place` (an i32 address of shared memory) and wait for the others."""
+        build = self.build
+        (state,) = assembly(build, _OBJECT_ARRIVE, "=l,r", [place], ["i64"])
+        op = build.create("scf.while", regions=2)
+        with build.at(op.regions[0].blocks.append()):
+            (done,) = assembly(build, _OBJECT_TEST, "=r,r,l", [place, state], ["i32"])
+            build.create("scf.condition", [build.compare("eq", done, build.word(0))])
+        with build.at(op.regions[1].blocks.append()):
+            build.create("scf.yield")
+
     def _arrivals(self, number: Any, size: int) -> Any:
         """An i32: how many lanes arrive at the barrier of cooperative group `number`, counted in whole warps."""
-        build, lanes = self.build, self.frame.block_lanes
-        if lanes % size == 0 and not self.frame.whole_launch:
+        build = self.build
+        if self._all_there(size):
             return build.word(size)
-        present: Any = lanes
-        if self.frame.whole_launch:  # the last block may be short
-            rest = build.sub(self.frame.lanes_in_launch, build.mul(self.frame.block, lanes))
-            present = build.minimum(rest, lanes)
-        whole = build.mul(build.divide(build.add(present, WARP - 1), WARP), WARP)
+        whole = build.mul(build.divide(build.add(self._present(), WARP - 1), WARP), WARP)
         return build.to_word(build.minimum(build.sub(whole, build.mul(number, size)), size))
+
+    def _lanes_of(self, number: Any, size: int) -> Any:
+        """An i32: how many lanes cooperative group `number` has."""
+        build = self.build
+        if self._all_there(size):
+            return build.word(size)
+        return build.to_word(build.minimum(build.sub(self._present(), build.mul(number, size)), size))
+
+    def _all_there(self, size: int) -> bool:
+        return self.frame.block_lanes % size == 0 and not self.frame.whole_launch
+
+    def _present(self) -> Any:
+        """Lanes of this block that run the kernel, as an index: the last block of a launch may be short."""
+        build, lanes = self.build, self.frame.block_lanes
+        if not self.frame.whole_launch:
+            return lanes
+        rest = build.sub(self.frame.lanes_in_launch, build.mul(self.frame.block, lanes))
+        return build.minimum(rest, lanes)
 
     # -- masks -------------------------------------------------------------------------------------------------
 

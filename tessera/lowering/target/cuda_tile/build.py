@@ -29,6 +29,7 @@ class Build:
         self.location = location
         self._constants: list[dict[tuple[str, str, tuple[int, ...]], Value]] = [{}]
         self._numbers: dict[Value, float] = {}
+        self._outermost, self._beginning = block, 0
 
     # -- the basics --------------------------------------------------------------------------------------------
 
@@ -65,6 +66,19 @@ class Build:
         finally:
             self._constants.pop()
             self.block = before
+
+    def end_of_beginning(self) -> None:
+        """Say that what has been emitted so far is seen by the whole kernel."""
+        self._outermost, self._beginning = self.block, len(self.block.instructions)
+
+    @contextmanager
+    def at_beginning(self) -> Generator[None]:
+        """Emit behind what the whole kernel sees, inside the `with`; no constants, which others may have made later."""
+        block = Block()
+        with self.at(block):
+            yield
+        self._outermost.instructions[self._beginning : self._beginning] = block.instructions
+        self._beginning += len(block.instructions)
 
     # -- constants ---------------------------------------------------------------------------------------------
 
@@ -165,6 +179,15 @@ class Build:
     def bits(self, value: Value, element: str) -> Value:
         """The same bits as another type of the same width."""
         return self.value("bitcast", (value,), value.type.of(element))
+
+    def assume(self, value: Value, *, multiple_of: int = 1, most: int | None = None) -> Value:
+        """`value`, of which the compiler may take for granted what it is a multiple of.
+
+        An integer is not negative either, and at most `most`.
+        """
+        if not value.element.startswith("ptr<"):
+            value = self.value("assume", (value,), value.type, bounded=(0, most))
+        return value if multiple_of == 1 else self.value("assume", (value,), value.type, div_by=multiple_of)
 
     # -- shapes ------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ _NAMES: Final = {
     "minf": "MinF", "mini": "MinI", "mmaf": "MmaF", "mmai": "MmaI", "mulf": "MulF", "muli": "MulI", "negf": "NegF",
     "offset": "Offset", "ori": "OrI", "permute": "Permute", "remf": "RemF", "remi": "RemI", "reshape": "Reshape",
     "select": "Select", "shli": "ShLI", "shri": "ShRI", "sqrt": "Sqrt", "subf": "SubF", "subi": "SubI",
-    "trunci": "TruncI", "xori": "XOrI", "assume": "Assume",
+    "trunci": "TruncI", "xori": "XOrI",
 }  # fmt: skip
 # attribute -> the enumeration it belongs to
 _ENUMERATIONS: Final = {
@@ -83,8 +83,10 @@ def library() -> Any:
     return module
 
 
-def encode(entry: Entry, source: Source, span: Span) -> bytes:
+def encode(entry: Entry, source: Source, span: Span, warps: int | None = None) -> bytes:
     """The bytecode of a kernel; `span` is where the user wrote it, in `source`.
+
+    warps: how many warps of a group compute, 4 or 8; None leaves it to `tileiras`
 
     Raises:
         ToolMissing: see `library`.
@@ -95,7 +97,8 @@ def encode(entry: Entry, source: Source, span: Span) -> bytes:
         places = _Places(writer.debug_attr_table, entry.name, source, span)
         types = _Types(bc, writer.type_table)
         parameters = [types.of(v.type) for v in entry.body.arguments]
-        with writer.function(entry.name, parameters, [], True, {}, places.of(entry.location)) as (code, values):
+        hints = {} if warps is None else {"default": bc.EntryHints(num_worker_warps_per_cta=warps)}
+        with writer.function(entry.name, parameters, [], True, hints, places.of(entry.location)) as (code, values):
             encoder = _Encoder(bc, types, places, code)
             encoder.values.update(zip(entry.body.arguments, values, strict=True))
             encoder.block(entry.body)
@@ -195,6 +198,11 @@ class _Encoder:
         kind = op.results[0].type
         data = _constant_bytes(self.bc, op.attributes["number"], kind.element)
         return self.bc.encode_ConstantOp(self.code, self.types.of(kind), data)
+
+    def assume(self, op: Instruction) -> Any:
+        divisor = op.attributes.get("div_by")
+        predicate = self.bc.Bounded(*op.attributes["bounded"]) if divisor is None else self.bc.DivBy(divisor)
+        return self.bc.encode_AssumeOp(self.code, self.types.of(op.results[0].type), *self.operands(op), predicate)
 
     def block_id(self, op: Instruction) -> Any:
         return self.bc.encode_GetTileBlockIdOp(self.code, *[self.types.of(v.type) for v in op.results])
@@ -299,6 +307,7 @@ def _identity(bc: Any, types: _Types, number: float, element: str) -> Any:
 
 _SPECIAL: Final[dict[str, Callable[[_Encoder, Instruction], Any]]] = {
     "constant": _Encoder.constant,
+    "assume": _Encoder.assume,
     "get_tile_block_id": _Encoder.block_id,
     "extract": _Encoder.extract,
     "join_tokens": _Encoder.join,

@@ -72,25 +72,28 @@ class Positions:
     def least(self, op: Any, value: Any) -> int | None:
         """The least that `value` can be where `op` runs, or None."""
         bounds = self._knowledge(op).bounds(value)
+        if bounds is None and self._range_start(value) is not None:
+            return 0
         return None if bounds is None else bounds.low
 
     def begins_inside(self, op: Any, start: Any, extent: int | str) -> bool:
         """Whether 0 <= start < extent is certain where `op` runs."""
+        found = self._range_start(start)
+        if found is not None and found[0] == extent:
+            return True
         bounds = self._knowledge(op).bounds(start)
-        if bounds is None or bounds.low < 0:
-            return False
-        return bounds.below(extent) or self._begins_a_range(start, extent)
+        return bounds is not None and bounds.low >= 0 and bounds.below(extent)
 
     def _knowledge(self, op: Any) -> Knowledge:
         return self._known.setdefault(op.block, knowledge(op, self.group))
 
-    def _begins_a_range(self, start: Any, extent: int | str) -> bool:
-        """Whether `start` is `number * step` of one of the ranges that the groups were made from."""
+    def _range_start(self, start: Any) -> tuple[int | str, int] | None:
+        """The range that `start` is `number * step` of: one of those the groups were made from."""
         op = defining(start)
         factor = constant(op.operands[1]) if op is not None and op.name == "arith.muli" else None
         number, step = (start, 1) if op is None or factor is None else (op.operands[0], factor)
         place = self._range_of(number)
-        return place is not None and self._ranges[place] == (extent, step)
+        return self._ranges[place] if place is not None and self._ranges[place][1] == step else None
 
     def _range_of(self, number: Any) -> int | None:
         """Which range `number` counts: the last by `group % count`, those before it after a division each."""

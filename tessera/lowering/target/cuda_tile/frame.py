@@ -13,12 +13,13 @@ from tessera.core.program.types import Array, Scalar
 from tessera.lowering.target.cuda_tile.build import INDEX, Build
 from tessera.lowering.target.cuda_tile.instructions import Block, TileType, Value
 
-_LANES: Final = {
-    "lane": "the index of a lane",
-    "thread": "the index of a lane in the launch",
-    "lane_in_warp": "the index of a lane in its warp",
-    "warp": "the index of a warp",
+LANE_IDS: Final = {
+    "lane": "the index of a lane: those of a CUDA Tile kernel are its compiler's own",
+    "thread": "the index of a lane: those of a CUDA Tile kernel are its compiler's own",
+    "lane_in_warp": "the index of a lane in its warp: the lanes of a CUDA Tile kernel are its compiler's own",
+    "warp": "the index of a warp: those of a CUDA Tile kernel are its compiler's own",
 }
+"""Ids that no CUDA Tile kernel has, and what to say of them."""
 LANE_HINT: Final = 'a `cuda_tile` kernel works on whole tiles (`x[i:i+128]`); compile this one for "cuda"'
 _BLOCK_ID: Final = "i32"
 
@@ -46,7 +47,7 @@ class Frame:
     def begin(self) -> None:
         """Declare the parameters and read the group's number."""
         if self.rule.kind == "lanes":
-            message = "this kernel is written for single lanes"
+            message = "a kernel for as many lanes as there are elements"
             raise NotOnCudaTile(message, self.program.span, hint=LANE_HINT)
         for number, parameter in enumerate(self.program.parameters):
             kind = parameter.value.type
@@ -83,14 +84,7 @@ class Frame:
     # -- ids ---------------------------------------------------------------------------------------------------
 
     def identify(self, of: str, axis: int | None) -> Value:
-        """The value of `id`.
-
-        Raises:
-            NotOnCudaTile: it belongs to one lane.
-        """
-        if of in _LANES:
-            message = f"{_LANES[of]}: the lanes of a `cuda_tile` kernel are the compiler's own"
-            raise NotOnCudaTile(message, hint=LANE_HINT)
+        """The value of an `id` of the group."""
         if of == "group":
             return self._group_at(axis)
         if of == "grid_groups":

@@ -17,7 +17,7 @@ from tessera.core.tile.location import place
 from tessera.lowering.target.cuda.toolchain import find_tool
 from tessera.lowering.target.cuda_tile.architectures import architecture
 from tessera.lowering.target.cuda_tile.build import Build
-from tessera.lowering.target.cuda_tile.cubin import read_usage
+from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
 from tessera.lowering.target.cuda_tile.encode import encode
 from tessera.lowering.target.cuda_tile.frame import Frame
 from tessera.lowering.target.cuda_tile.instructions import Block, Entry
@@ -30,6 +30,7 @@ from tessera.lowering.target.result import TargetCode
 from tessera.lowering.tile.walk import kernel, operations
 
 _LOOPS = ("scf.for", "scf.while")
+_MANY_WARPS = 8
 _LANES = 1
 """What a launch gives as the size of a block: the driver knows how many lanes a tile block has."""
 
@@ -48,17 +49,33 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     chip = architecture(target.arch)
     function = kernel(module)
     frame, entry = program_of(function, program)
-    bytecode = encode(entry, program.source, program.span)
-    code = assemble(bytecode, chip)
+    code, usage = _machine_code(entry, program, chip)
     listings: list[Listing] = []
     if observe:
         listings.append(target_listing(entry, program))
         if find_tool("nvdisasm") is not None:
             listings.append(sass_listing(disassemble(code), places_of(entry)))
-    usage = read_usage(code, entry.name)
-    resources = Resources(registers=usage.registers, spill_bytes=usage.stack_bytes)
+    resources = Resources(shared_bytes=usage.shared_bytes, registers=usage.registers, spill_bytes=usage.stack_bytes)
     bounded = not operations(function, *_LOOPS)
     return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
+
+
+def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usage]:
+    """The cubin, for as many warps as the kernel's option `warps` says; else for more where 4 have too few registers."""
+    wanted = program.options.get("warps")
+    choices: tuple[int | None, ...] = (wanted,) if isinstance(wanted, int) else (None, _MANY_WARPS)
+    best: tuple[bytes, Usage] | None = None
+    for warps in choices:
+        code = assemble(encode(entry, program.source, program.span, warps), chip)
+        usage = read_usage(code, entry.name)
+        if best is None or usage.stack_bytes < best[1].stack_bytes:
+            best = code, usage
+        if not usage.stack_bytes:
+            break
+    if best is None:
+        message = "no machine code was made"
+        raise CompilerCrash(message, program.span)
+    return best
 
 
 def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
@@ -74,6 +91,5 @@ def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
     location, body = place(program.span), Block()
     rule = replace(launch_rule(function, program, _LANES), lanes_per_group=_LANES)
     frame = Frame(program, rule, Build(body, location), body)
-    frame.begin()
     lower(frame, function)
     return frame, Entry(name, body, location)

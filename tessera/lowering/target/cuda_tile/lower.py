@@ -16,18 +16,22 @@ from tessera.core.source import NOWHERE
 from tessera.core.tile.location import name_of, spans
 from tessera.lowering.target.cuda_tile import combine
 from tessera.lowering.target.cuda_tile.arithmetic import operation
-from tessera.lowering.target.cuda_tile.build import BOOL, INDEX, Build
+from tessera.lowering.target.cuda_tile.build import INDEX, Build
 from tessera.lowering.target.cuda_tile.facts import Positions
-from tessera.lowering.target.cuda_tile.frame import LANE_HINT, Frame
+from tessera.lowering.target.cuda_tile.frame import LANE_HINT, LANE_IDS, Frame
 from tessera.lowering.target.cuda_tile.instructions import Block, TileType, Value, padded
 from tessera.lowering.target.cuda_tile.memory import Access, Memory
 from tessera.lowering.target.cuda_tile.order import Order
 from tessera.lowering.target.cuda_tile.shapes import keeps_places
+from tessera.lowering.tile.walk import operations
 
+_ALIGNMENT: Final = 16
+"""Bytes at whose multiples the rows of an `aligned` array begin and end (see `Array`)."""
+_LONGEST: Final = (1 << 31) - 1
+"""No axis of an `aligned` array is longer: the machine's bulk copies count in 32 bits."""
 _REFUSED: Final = {
     "tessera.alloc": "shared memory: where tiles lie is CUDA Tile's own decision",
     "tessera.copy": "a copy into shared memory: where tiles lie is CUDA Tile's own decision",
-    "tessera.barrier": "a barrier: a CUDA Tile kernel has no lanes that could wait for each other",
     "tessera.group_sync": "a barrier: a CUDA Tile kernel has no lanes that could wait for each other",
     "tessera.shuffle": "a shuffle: a CUDA Tile kernel has no lanes that could exchange values",
 }
@@ -47,17 +51,32 @@ class Lowering:
         for number, (argument, parameter) in enumerate(zip(self.body.arguments, frame.program.parameters, strict=True)):
             kind = parameter.value.type
             self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else frame.arguments[number]
+        self.build.end_of_beginning()
 
     def _array(self, number: int, kind: Array) -> Memory:
-        build = self.build
-        extents = tuple(self._extent(number, axis, extent) for axis, extent in enumerate(kind.shape))
-        strides: Sequence[int | Value] = self.frame.strides[number]
+        build, bytes_of_element = self.build, max(1, kind.dtype.bits // 8)
+        unit = max(1, _ALIGNMENT // bytes_of_element) if kind.aligned else 1
+        extents = [self._extent(number, axis, extent) for axis, extent in enumerate(kind.shape)]
+        for axis, extent in enumerate(extents):
+            if isinstance(extent, Value):
+                last = axis == len(extents) - 1
+                extents[axis] = build.assume(extent, multiple_of=unit if last else 1,
+                                             most=_LONGEST if kind.aligned else None)  # fmt: skip
+        strides: list[int | Value] = list(self.frame.strides[number])
         if not strides:
-            made: list[int | Value] = [1]
+            strides = [1]
             for extent in reversed(extents[1:]):
-                made.append(self._product(made[-1], extent))
-            strides = made[::-1]
-        return Memory(self.frame.arguments[number], extents, tuple(strides)[: len(extents)], kind.shape)
+                strides.append(self._product(strides[-1], extent))
+            strides = strides[::-1]
+        elif kind.aligned:
+            last = len(strides) - 1
+            strides = [1 if n == last else self._assumed(stride, unit) for n, stride in enumerate(strides)]
+        pointer = self.frame.arguments[number]
+        pointer = build.assume(pointer, multiple_of=_ALIGNMENT) if kind.aligned else pointer
+        return Memory(pointer, tuple(extents), tuple(strides)[: len(extents)], kind.shape)
+
+    def _assumed(self, stride: int | Value, unit: int) -> int | Value:
+        return stride if isinstance(stride, int) else self.build.value("assume", (stride,), stride.type, div_by=unit)
 
     def _product(self, a: int | Value, b: int | Value) -> int | Value:
         if isinstance(a, int) and isinstance(b, int):
@@ -107,8 +126,6 @@ class Lowering:
 
     def _operation(self, op: Any) -> None:
         name = str(op.name)
-        if name in _REFUSED:
-            raise NotOnCudaTile(_REFUSED[name], hint=LANE_HINT)
         special = _OPERATIONS.get(name)
         if special is not None:
             special(self, op)
@@ -132,8 +149,6 @@ class Lowering:
         kind = value.type
         if isinstance(kind, ir.RankedTensorType):
             return TileType(str(kind.element_type), padded(list(kind.shape)))
-        if isinstance(kind, ir.MemRefType):
-            raise NotOnCudaTile(_REFUSED["tessera.alloc"], hint=LANE_HINT)
         return TileType(str(kind))
 
     def values(self, values: Any) -> list[Value]:
@@ -205,6 +220,9 @@ class Lowering:
             str(op.results[0].type.element_type), exact=bool(ir.BoolAttr(op.attributes["exact"]).value),
             unsigned="tessera.unsigned" in op.attributes,
         )  # fmt: skip
+
+    def barrier(self, op: Any) -> None:
+        """`tessera.barrier`: without lanes and without shared memory there is nothing to wait for."""
 
     def read(self, op: Any) -> None:
         """`tessera.read`."""
@@ -313,7 +331,19 @@ def lower(frame: Frame, function: Any) -> None:
     Raises:
         NotOnCudaTile: the kernel needs something CUDA Tile IR cannot say.
     """
+    refuse_lanes(function)
+    frame.begin()
     Lowering(frame, function).run()
+
+
+def refuse_lanes(function: Any) -> None:
+    """Raise NotOnCudaTile at the first operation that belongs to lanes, if there is any."""
+    for op in operations(function, *_REFUSED, "tessera.id"):
+        what = _REFUSED.get(str(op.name))
+        if op.name == "tessera.id":
+            what = LANE_IDS.get(str(ir.StringAttr(op.attributes["of"]).value))
+        if what is not None:
+            raise NotOnCudaTile(what, next(iter(spans(op.location)), NOWHERE), hint=LANE_HINT)
 
 
 _OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
@@ -327,6 +357,7 @@ _OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
     "tessera.transpose": Lowering.transpose,
     "tessera.reduce": Lowering.reduce,
     "tessera.dot": Lowering.dot,
+    "tessera.barrier": Lowering.barrier,
     "tessera.read": Lowering.read,
     "tessera.write": Lowering.write,
     "tessera.load": Lowering.load,

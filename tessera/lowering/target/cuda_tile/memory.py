@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.core.mistakes import NotOnCudaTile
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda_tile.build import BOOL, INDEX, SHORT, Build
 from tessera.lowering.target.cuda_tile.facts import Positions, multiple_of
-from tessera.lowering.target.cuda_tile.frame import LANE_HINT
 from tessera.lowering.target.cuda_tile.instructions import Value, padded
 from tessera.lowering.target.cuda_tile.order import Order
 
@@ -57,6 +55,7 @@ class Access:
         self.build = build
         self.order = order
         self.positions = positions
+        self._partitions: dict[tuple[Value, tuple[int, ...]], Value] = {}
 
     # -- tiles -------------------------------------------------------------------------------------------------
 
@@ -117,9 +116,14 @@ class Access:
         return numbers
 
     def _partition(self, window: Window) -> Value:
-        memory = window.memory
-        view = self.build.view(memory.pointer, memory.extents, memory.strides)
-        return self.build.partition(view, window.extents)
+        """The array cut into such windows: made once, where the kernel begins, so that it can become a descriptor."""
+        key = (window.memory.pointer, window.extents)
+        if key not in self._partitions:
+            memory = window.memory
+            with self.build.at_beginning():
+                view = self.build.view(memory.pointer, memory.extents, memory.strides)
+                self._partitions[key] = self.build.partition(view, window.extents)
+        return self._partitions[key]
 
     # -- windows anywhere --------------------------------------------------------------------------------------
 
@@ -230,8 +234,3 @@ class Access:
 def inside_flags(op: Any) -> list[bool]:
     """For each axis of an access, whether it is proven to stay inside the array."""
     return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
-
-
-def refuse_shared(what: str) -> NotOnCudaTile:
-    """The mistake of using the group's shared memory."""
-    return NotOnCudaTile(f"{what}: where tiles lie is CUDA Tile's own decision", hint=LANE_HINT)

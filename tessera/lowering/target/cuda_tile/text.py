@@ -119,6 +119,8 @@ class _Printer:
                 continue
             if value is True:
                 words.append(name)
+            elif name == "bounded":
+                words.append(f"bounded={value[0]}..{'' if value[1] is None else value[1]}")
             elif value is not False:
                 words.append(str(value) if name in _BARE else f"{name}={list(value) if isinstance(value, tuple) else value}")
         return "".join(f" {word}" for word in words)

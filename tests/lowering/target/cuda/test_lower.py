@@ -230,12 +230,29 @@ def test_cooperative_groups(size: int):
     agree(lanes(b, 160), [np.arange(160, dtype=np.int32), np.zeros(160, np.int32)])
 
 
-def test_more_cooperative_groups_than_a_block_can_name():
+@pytest.mark.parametrize("lanes_of_group", [1024, 1000])
+def test_more_cooperative_groups_than_the_hardware_has_barriers(lanes_of_group: int):
+    """Sixteen groups of 64 lanes, and one more barrier for all: their barriers are objects in shared memory."""
+    count = lanes_of_group
     b = Writer("many")
-    b.array("x", f32, "n")
-    b.op("group_sync", size=64)
-    with pytest.raises(NotOnCuda, match="16 cooperative groups of 64 lanes"):
-        compile_ptx(lanes(b, 1024))
+    x, out = b.array("x", i32, "n"), b.array("out", i32, "n", mutable=True)
+    buffer = b.alloc(i32, count)
+    lane = b.id("lane")
+    rank = b.value("mod", lane, b.const(64))
+    first = b.value("sub", lane, rank)
+    size = b.value("min", b.const(64), b.value("sub", b.const(count), first))
+    value = b.read(x, lane)
+    for step in (1, 5):
+        b.write(buffer, value, lane)
+        b.op("group_sync", size=64)
+        other = b.value("add", first, b.value("mod", b.value("add", rank, b.const(step)), size))
+        value = b.value("add", value, b.read(buffer, other))
+        b.op("group_sync", size=64)
+    b.barrier()
+    b.write(out, b.value("add", value, b.read(buffer, b.const(count - 1))), lane)
+    artifact, _ = agree(lanes(b, count), [np.arange(count, dtype=np.int32), np.zeros(count, np.int32)])
+    assert ptx_of(artifact).count("mbarrier.arrive") == 4
+    assert artifact.resources.shared_bytes >= 4 * count + 16 * 8
 
 
 def test_more_lanes_than_a_block_holds():

@@ -18,6 +18,8 @@ from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.memory import Memory, read, row_major, write
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tiles.access import Window, multiple_of
+from tessera.lowering.target.cuda.tiles.overlap import Kept, Overlap, Pending
+from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import Room
@@ -25,7 +27,7 @@ from tessera.lowering.target.cuda.tiles.stages import Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.tile_operations import tile_operation
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert, permuted
-from tessera.lowering.target.cuda.uniformity import is_tile
+from tessera.lowering.target.cuda.uniformity import is_tile, walk
 
 
 class Engine:
@@ -43,6 +45,7 @@ class Engine:
         self._operations = list(frame.program.body.walk())
         self.group: Any = frame.group
         self.later_round: Any = None
+        self.overlap: Overlap | None = None
 
     # -- roles -------------------------------------------------------------------------------------------------
 
@@ -103,6 +106,7 @@ class Engine:
             op = view.operation
             with self.build.located(op.location):
                 try:
+                    self._settle(op)
                     self.stages.before(self, op)
                     self._operation(op)
                     self.stages.after(self, op)
@@ -110,6 +114,18 @@ class Engine:
                     if error.span == NOWHERE:
                         error.span = next(iter(spans(op.location)), NOWHERE)
                     raise
+
+    def _settle(self, op: Any) -> None:
+        """Wait for what still runs and is used somewhere inside `op`: a wait inside would be for one branch only."""
+        pending = [value for value, meaning in self.env.items() if isinstance(meaning, Pending)]
+        if pending and len(op.regions):
+            used = {operand for inner in walk(op.regions[0].blocks[0]) for operand in inner.operands}
+            for region in list(op.regions)[1:]:
+                for block in region.blocks:
+                    used |= {operand for inner in walk(block) for operand in inner.operands}
+            for value in pending:
+                if value in used:
+                    self.tile(value)
 
     def _operation(self, op: Any) -> None:
         name = str(op.name)
@@ -188,6 +204,8 @@ class Engine:
     def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
         """A tile in a layout, its own if none is given."""
         found: RegisterTile = self.env[value]
+        if isinstance(found, Pending):
+            found = self.env[value] = found.settle()
         layout = layout or self.layout(value)
         if found.layout == layout:
             return found
@@ -222,6 +240,9 @@ class Engine:
 
     def loop(self, op: Any) -> None:
         """`scf.for`: scalars, the values of tiles, and the rounds of rings are carried."""
+        if op in self.plan.overlaps and not self.copies:
+            self._overlapped(op, self.plan.overlaps[op])
+            return
         lower, upper, step, *initial = op.operands
         inner = op.regions[0].blocks[0]
         carried = list(inner.arguments)[1:]
@@ -245,6 +266,67 @@ class Engine:
         ends = self.build.loop(*bounds, start, body, ROLLED)
         rest = self._take(list(op.results), ends)
         self._take_rounds(rings, rest)
+
+    def _overlapped(self, op: Any, plan: OverlapPlan) -> None:
+        """A loop whose last product is issued in the next round: see `overlap`."""
+        build = self.build
+        lower, upper, step, *initial = op.operands
+        inner = op.regions[0].blocks[0]
+        carried = list(inner.arguments)[1:]
+        last = list(list(inner.operations)[-1].operation.operands)
+        rings = self.stages.inside(op)
+        others = [pair for number, pair in enumerate(zip(last, carried, strict=True)) if number != plan.number]
+        overlap = Overlap(self, plan)
+        bounds = [build.index(self.env[v]) for v in (lower, upper, step)]
+
+        def one(index: Any) -> list[Any]:
+            self.env[inner.arguments[0]] = index
+            before, self.overlap = self.overlap, overlap
+            self.block(inner)
+            self.overlap = before
+            kept = overlap.kept
+            if kept is None:
+                message = "the loop kept no product"
+                raise AssertionError(message)
+            rest = [v for pair in others for v in self._values(*pair)]
+            return [*rest, *(v for ring in rings for v in self.rounds[ring].values()), *kept.values()]
+
+        def take(values: Sequence[Any]) -> Kept:
+            rest = self._take([argument for _, argument in others], list(values))
+            self._take_rounds(rings, rest)
+            kept = overlap.kept
+            if kept is None:
+                message = "the loop kept no product"
+                raise AssertionError(message)
+            return kept.like(rest[2 * len(rings) :])
+
+        def body(index: Any, values: list[Any]) -> Sequence[Any]:
+            overlap.waiting = take(values)
+            # Its layout is asked for before its values are there.
+            self.env[carried[plan.number]] = RegisterTile(self.layout(carried[plan.number]), "f32", ())
+            return one(index)
+
+        def whole() -> list[Any]:
+            self._take(carried, [v for pair in zip(initial, carried, strict=True) for v in self._values(*pair)])
+            first = one(bounds[0])
+            ends = build.loop(build.add(bounds[0], bounds[2]), bounds[1], bounds[2], first, body, ROLLED)
+            waiting = take(ends)
+            self.env[carried[plan.number]] = overlap.finish(waiting, self.layout(carried[plan.number]))
+            results = [v for value in carried for v in self._values(value, value)]
+            return results + [v for ring in rings for v in self.rounds[ring].values()]
+
+        def nothing() -> list[Any]:
+            results = [v for pair in zip(initial, carried, strict=True) for v in self._values(*pair)]
+            return results + [v for ring in rings for v in self.rounds[ring].values()]
+
+        before = dict(self.rounds)
+        kinds = [kind for value in op.results for kind in self._kinds(value)] + ["i32", "i32"] * len(rings)
+        new = build.create("scf.if", [build.compare("slt", bounds[0], bounds[1])], kinds, regions=2)
+        for region, branch in zip(new.regions, (whole, nothing), strict=True):
+            self.rounds = dict(before)
+            with build.at(region.blocks.append()):
+                build.create("scf.yield", branch())
+        self._take_rounds(rings, self._take(list(op.results), list(new.results)))
 
     def branch(self, op: Any) -> None:
         """`scf.if`."""

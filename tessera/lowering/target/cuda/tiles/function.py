@@ -7,6 +7,7 @@ from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.engine import Engine
+from tessera.lowering.target.cuda.tiles.overlap import begin_turns
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError, Room
@@ -55,6 +56,8 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: int) -> None:
     with build.at(op.regions[1].blocks.append()):
         if many:
             assembly.set_registers(build, _MANY_REGISTERS, more=True)
+        if plan.overlaps:
+            begin_turns(build, team)
         _groups(frame, plan, stages, Engine(frame, plan, stages, room, team), function)
         with build.when(team.first()):
             assembly.bulk_wait(build, 0)

@@ -24,6 +24,57 @@ class RingPlan:
     running: Any = None
 
 
+@dataclass(frozen=True, eq=False)
+class OverlapPlan:
+    """A loop whose product `second` is issued beside the next round's `first`.
+
+    load: the right factor of `second`; number: which of the carried values its sum is
+    """
+
+    loop: Any
+    first: Any
+    second: Any
+    load: Any
+    number: int
+
+
+def find_overlaps(dots: list[Any], rings: list[RingPlan]) -> dict[Any, OverlapPlan]:
+    """The loops that hold two products like those of attention, by loop."""
+    found: dict[Any, OverlapPlan] = {}
+    for second in dots:
+        plan = _overlap(second, dots, rings)
+        if plan is not None:
+            found[plan.loop] = plan
+    return found
+
+
+def _overlap(second: Any, dots: list[Any], rings: list[RingPlan]) -> OverlapPlan | None:
+    block = second.block
+    loop = block.owner.operation
+    mine = [dot for dot in dots if dot.block == block]
+    if loop.name != "scf.for" or len(mine) != 2 or mine[1] != second or len(second.operands) < 3:  # noqa: PLR2004
+        return None
+    first, load = mine[0], source_load(second.operands[1])
+    ring = next((r for r in rings if r.loads == [load]), None)
+    number = _only_carried(second.results[0])
+    copied = [source_load(v) for v in first.operands]
+    if ring is None or ring.block != block or ring.last != second or number is None or len(first.operands) != 2:  # noqa: PLR2004
+        return None
+    if source_load(second.operands[0]) is not None or any(not _in_a_ring(one, rings) for one in copied):
+        return None
+    return OverlapPlan(loop, first, second, load, number)
+
+
+def _in_a_ring(load: Any, rings: list[RingPlan]) -> bool:
+    return load is not None and any(load in ring.loads for ring in rings)
+
+
+def _only_carried(value: Any) -> int | None:
+    """Which carried value of its loop `value` becomes, if it has no other use."""
+    uses = [(use.owner.operation.name, use.operand_number) for use in value.uses]
+    return uses[0][1] if len(uses) == 1 and uses[0][0] == "scf.yield" else None
+
+
 def find_rings(block: Any, dots: list[Any], possible: Callable[[Any], bool]) -> list[RingPlan]:
     """A ring for each set of loads that a product of `dots` is the first to read."""
     del block

@@ -16,7 +16,7 @@ from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.infer import infer
-from tessera.lowering.target.cuda.tiles.pipeline import RingPlan, find_rings
+from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan, RingPlan, find_overlaps, find_rings
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
 
 _OPERATIONS: Final = frozenset(
@@ -39,6 +39,7 @@ class Plan:
     layouts: of every tile that has one of its own; extents are padded to powers of two
     rings: of buffers that a warp of its own fills, by load
     tensor_cores: the products that run on them
+    overlaps: loops with a product that runs beside the next round's first one, by loop
     written: parameters (numbers) that the kernel writes
     """
 
@@ -48,6 +49,7 @@ class Plan:
     tensor_cores: set[Any] = field(default_factory=set[Any])
     written: set[int] = field(default_factory=set[int])
     loaded: set[int] = field(default_factory=set[int])
+    overlaps: dict[Any, OverlapPlan] = field(default_factory=dict[Any, OverlapPlan])
 
     @property
     def specialised(self) -> bool:
@@ -85,6 +87,8 @@ def make_plan(function: Any, program: Program, chip: Architecture) -> Plan | Non
             plan.loaded |= _parameters(block, op.operands[0])
     if dots:
         plan.rings = find_rings(block, dots, lambda load: _copied_ahead(block, program, plan, load))
+        if program.options.get("overlap", True):
+            plan.overlaps = find_overlaps(dots, plan.rings)
     return plan
 
 

@@ -154,7 +154,7 @@ class Stages:
                 if host.copies:
                     self._rings[number].wait_empty(now)
                     self._rings[number].expect(now)
-            if op == ring.first and not host.copies:
+            if op == ring.first and not host.copies and not self._is_overlapped(ring):
                 self._rings[number].wait_full(self._now[number])
 
     def after(self, host: Host, op: Any) -> None:
@@ -162,7 +162,7 @@ class Stages:
         if host.copies:
             return
         for number, ring in enumerate(self._plan.rings):
-            if op == ring.last and ring.running is None:
+            if op == ring.last and ring.running is None and not self._is_overlapped(ring):
                 self._release(host, number, self._now[number])
             if ring.running is not None and op == ring.block.owner.operation:
                 self._finish(host, number, op, ring)
@@ -228,6 +228,32 @@ class Stages:
         ring = self._rings[number]
         with host.build.when(host.later_round):
             self._release(host, number, ring.before(self._now[number]))
+
+    def now(self, load: Any) -> Round:
+        """The round of a load's ring that is current."""
+        return self._now[self._index(load)]
+
+    def wait(self, load: Any, now: Round) -> None:
+        """Wait for a round of a load's ring."""
+        self._rings[self._index(load)].wait_full(now)
+
+    def release(self, host: Host, load: Any, now: Round) -> None:
+        """Free a round of a load's ring."""
+        self._release(host, self._index(load), now)
+
+    def at(self, host: Host, load: Any, now: Round, *, transposed: bool) -> SharedTile:
+        """The buffer that a load's bytes are in, in a given round."""
+        build, ring = host.build, self._rings[self._index(load)]
+        base, offset = ring.data(now), self._offsets[load]
+        address = build.value("arith.addi", [base, build.word(offset)], "i32") if offset else base
+        return SharedTile(address, self.panels(load), str(load.results[0].type.element_type), transposed)
+
+    def _index(self, load: Any) -> int:
+        return next(n for n, ring in enumerate(self._plan.rings) if load in ring.loads)
+
+    def _is_overlapped(self, ring: RingPlan) -> bool:
+        """Whether an overlapped loop waits for and frees this ring itself."""
+        return any(plan.load in ring.loads for plan in self._plan.overlaps.values())
 
     def _finish(self, host: Host, number: int, loop: Any, ring: RingPlan) -> None:
         """Behind a loop: wait for its last product and free its buffers."""

@@ -7,7 +7,7 @@ from tessera.core.layouts import Layout, axis_bits, coordinates
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.tiles import assembly
-from tessera.lowering.target.cuda.tiles.products import write_panels
+from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.stages import Panels, Stages
 from tessera.lowering.target.cuda.tiles.team import Team

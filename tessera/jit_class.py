@@ -14,7 +14,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import Any, Final, cast, overload
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class Jit:
 
     def __init__(self, function: Function) -> None:
         self.function = function
+        self.name: str = getattr(function, "__name__", "a function")
         self.graphs: OrderedDict[tuple[Any, ...], _Captured] = OrderedDict()
         functools.update_wrapper(self, function)
 
@@ -70,7 +71,7 @@ class Jit:
         with capture() as graph:
             result = self.function(*arguments, **keywords)
         if not graph.kernels:
-            raise BadCapture(f"{self.__name__} launched nothing", hint="leave out capture_graph=True")
+            raise BadCapture(f"{self.name} launched nothing", hint="leave out capture_graph=True")
         made = _Captured(graph, result, (*arguments, *keywords.values()))
         if len(self.graphs) >= _KEPT:
             _, oldest = self.graphs.popitem(last=False)
@@ -79,7 +80,7 @@ class Jit:
         return made
 
     def __repr__(self) -> str:
-        return f"<jit {self.__name__}, {len(self.graphs)} graphs>"
+        return f"<jit {self.name}, {len(self.graphs)} graphs>"
 
 
 def _identity(value: Any) -> tuple[Any, ...]:
@@ -90,7 +91,7 @@ def _identity(value: Any) -> tuple[Any, ...]:
     if isinstance(value, float):
         return (float, value.hex())  # 0.0 and -0.0 are equal, and not the same
     if isinstance(value, np.generic):
-        return (value.dtype, value.tobytes())
+        return (type(cast("object", value)), value.tobytes())
     if isinstance(value, bool | int | str | bytes) or value is None:
         return (type(value), value)
     return ("object", id(value))

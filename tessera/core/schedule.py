@@ -1,0 +1,74 @@
+"""Schedule options: how a kernel is compiled, not what it computes.  One table; `Program.options` carries their values.
+
+A new option is one entry here and one reader in a target's lowering.  The user sets an option as a tuning parameter
+(`kernel.variant(stages=3)`), the tuner searches those whose candidates are listed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tessera.core.program.program import Attribute, Program
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOption:
+    """One option.
+
+    targets: those whose lowering reads it
+    legal: its values; candidates: those worth a try where nobody says which
+    applies: kernels that have a use for it: with "lanes" (one lane an element, no `tile[...]`), "tiles", or "products"
+    """
+
+    name: str
+    summary: str
+    targets: tuple[str, ...]
+    legal: tuple[int, ...]
+    candidates: tuple[int, ...]
+    applies: str
+
+
+_POWERS: Final = tuple(1 << power for power in range(11))
+SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
+    option.name: option
+    for option in (
+        ScheduleOption(
+            "lanes", "threads of a block", ("cuda",), tuple(range(32, 1025, 32)), (128, 256, 512), "lanes"
+        ),
+        ScheduleOption("elements", "elements a thread takes", ("cuda",), _POWERS[:6], (1, 2, 4, 8), "lanes"),
+        ScheduleOption("warps", "warps that share the work of a group", ("cuda",), _POWERS[:6], (4, 8), "tiles"),
+        ScheduleOption("stages", "steps of K loaded ahead", ("cuda",), tuple(range(1, 9)), (2, 3, 4), "products"),
+        ScheduleOption("rows", "rows of a group, where rows are spread over groups", ("cpu", "cuda"), _POWERS,
+                       (1, 2, 4, 8, 16, 32), "tiles"),
+    )
+}  # fmt: skip
+"""Every option, by name."""
+
+
+def illegal(name: str, value: Attribute, target: str) -> str:
+    """Why `value` cannot be that of the schedule option `name` on a target; "" when it can."""
+    option = SCHEDULE[name]
+    if target not in option.targets:
+        return f"{name} means nothing for the target {target}"
+    if isinstance(value, bool) or value not in option.legal:
+        return f"{name}={value} is not one of {_shortened(option.legal)}"
+    return ""
+
+
+def applicable(program: Program, target: str) -> tuple[ScheduleOption, ...]:
+    """The options that might make a difference to a program."""
+    operations = {op.opcode for op in program.body.walk()}
+    kinds = set[str]()
+    if program.domain.kind == "lanes" and program.group is None:
+        kinds.add("lanes")
+    if not operations.isdisjoint(("load", "store", "dot", "reduce", "softmax")):
+        kinds.add("tiles")
+    if "dot" in operations:
+        kinds.add("products")
+    return tuple(option for option in SCHEDULE.values() if target in option.targets and option.applies in kinds)
+
+
+def _shortened(values: tuple[int, ...]) -> str:
+    if len(values) <= 8:
+        return ", ".join(map(str, values))
+    return f"{values[0]}, {values[1]}, ..., {values[-1]}"

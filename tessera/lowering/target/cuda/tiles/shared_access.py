@@ -1,0 +1,46 @@
+"""Addresses inside a tile that lies in shared memory, as panels: a part for each lane, and a number for the rest."""
+
+from typing import Any, Final
+
+from tessera.core.layouts import swizzled
+from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
+
+_LINE: Final = 128
+_UNIT: Final = 16
+
+
+def lane_offset(build: Build, panels: Panels, row: Any, column: Any) -> Any:
+    """An i32: the byte offset of the element at (row, column), two indices, in its panels."""
+    panel = build.divide(column, panels.width)
+    rest = build.mul(build.remainder(column, panels.width), panels.size)
+    line = build.add(build.mul(row, panels.swizzle), rest)
+    units = panels.swizzle // _UNIT
+    spread = build.mul(build.bits(build.divide(line, _LINE), units - 1), _UNIT) if units > 1 else 0
+    return build.to_word(build.add(build.xor(line, spread), build.mul(panel, panels.panel_bytes)))
+
+
+class Cursor:
+    """Addresses for a lane whose own part of row and column is `row`, `column` (indices).
+
+    What is asked for with `at` must share no bit with the lane's part: the swizzle is linear, so both are computed
+    apart.  The part of an offset above a line of 128 bytes is left to the instruction.
+    """
+
+    def __init__(self, build: Build, tile: SharedTile, row: Any, column: Any) -> None:
+        self._build = build
+        self._panels = tile.panels
+        self._base = tile.address
+        self._lane = lane_offset(build, tile.panels, row, column)
+        self._known: dict[int, Any] = {}
+
+    def at(self, row: int, column: int) -> tuple[Any, int]:
+        """The address (an i32) of an element that many rows and columns on, and the bytes to add to it."""
+        panels, build = self._panels, self._build
+        panel, rest = divmod(column, panels.width)
+        offset = panel * panels.panel_bytes + swizzled(row * panels.swizzle + rest * panels.size, panels.swizzle)
+        low = offset % _LINE
+        if low not in self._known:
+            lane = build.value("arith.xori", [self._lane, build.word(low)], "i32") if low else self._lane
+            self._known[low] = build.value("arith.addi", [self._base, lane], "i32")
+        return self._known[low], offset - low

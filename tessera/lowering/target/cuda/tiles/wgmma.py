@@ -1,0 +1,120 @@
+"""Products of warp groups: how factors lie in shared memory, and the instructions that multiply them.
+
+Rows are shared among the warp groups, 64 at a time (PTX ISA, 9.7.15 "Asynchronous Warpgroup Level Matrix Multiply").
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles.stages import SharedTile
+from tessera.lowering.target.cuda.tiles.team import Team
+
+GROUP_LANES: Final = 128
+_ROWS: Final = 64
+_MOST_COLUMNS: Final = 256
+_STEP_BYTES: Final = 32
+_SWIZZLE_MODES: Final = {128: 1, 64: 2, 32: 3}
+_EIGHT_ROWS: Final = 8
+_UNIT: Final = 16
+_FIELD: Final = 0x3FFF
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor in shared memory; `outer_major`: its rows (of the left one) or columns are contiguous, not K."""
+
+    tile: SharedTile
+    outer_major: bool
+
+    def offset(self, outer: int, inner_bytes: int) -> int:
+        """Bytes from the start to row (or column) `outer`, a multiple of 8, at K step `inner_bytes` / 32."""
+        panels = self.tile.panels
+        if self.outer_major:
+            panel, rest = divmod(outer * panels.size, panels.swizzle)
+            step = inner_bytes // panels.size
+            return panel * panels.panel_bytes + rest + step * panels.swizzle
+        panel, rest = divmod(inner_bytes, panels.swizzle)
+        return panel * panels.panel_bytes + outer * panels.swizzle + rest
+
+    def descriptor(self, build: Build, first: Any | None) -> Any:
+        """An i64 matrix descriptor of the factor, `first` (i32; None: 0) bytes after its start."""
+        panels = self.tile.panels
+        leading = panels.panel_bytes if self.outer_major else _UNIT
+        stride = _EIGHT_ROWS * panels.swizzle
+        constant = (leading // _UNIT & _FIELD) << 16 | stride // _UNIT << 32 | _SWIZZLE_MODES[panels.swizzle] << 62
+        address = self.tile.address
+        if first is not None:
+            address = build.value("arith.addi", [address, first], "i32")
+        units = build.value("arith.shrui", [address, build.word(4)], "i32")
+        wide = build.value("arith.extui", [units], "i64")
+        signed = constant - (1 << 64) if constant >= 1 << 63 else constant
+        return build.value("arith.ori", [wide, build.constant(signed, "i64")], "i64")
+
+
+def _at(build: Build, descriptor: Any, offset: int) -> Any:
+    """The descriptor of what lies `offset` bytes further on: addresses are counted in units of 16 bytes."""
+    return build.add(descriptor, offset // _UNIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`a b` of m x k and k x n elements, all of the type `element`.
+
+    left: a in shared memory; or else `words`: a in registers, two elements in each, as `layouts.accumulator` has them
+    """
+
+    shape: tuple[int, int, int]
+    element: str
+    right: Factor
+    left: Factor | None = None
+    words: tuple[Any, ...] = ()
+
+
+def issue(build: Build, team: Team, product: Product, sums: Sequence[Any] | None) -> list[Any]:
+    """Start a product, added to `sums` if there are any; gives the new sums, which nothing may read before a wait."""
+    m, n, k = product.shape
+    left, right = product.left, product.right
+    columns = min(n, _MOST_COLUMNS)
+    groups = team.lanes // GROUP_LANES
+    block = columns // 2  # registers of one product of 64 rows
+    right_start = right.descriptor(build, None)
+    left_start = _left_start(build, team, left) if left is not None else None
+    step = _STEP_BYTES // (width(product.element) // 8)
+    flags = (left.outer_major if left is not None else False, right.outer_major)
+    assembly.wgmma_fence(build)
+    results: list[Any] = []
+    for number in range(m * n // (groups * GROUP_LANES * block)):
+        rows, first = divmod(number, n // columns)
+        steps: list[tuple[Sequence[Any], Any]] = []
+        for place in range(0, k, step):
+            inner = place * _STEP_BYTES // step
+            if left is not None:
+                a: Sequence[Any] = [_at(build, left_start, left.offset(rows * groups * _ROWS, inner))]
+            else:
+                a = product.words[(rows * k + place) // 4 :][:4]
+            steps.append((a, _at(build, right_start, right.offset(first * columns, inner))))
+        mine = sums[number * block : (number + 1) * block] if sums is not None else [None] * block
+        results += assembly.wgmma(
+            build, (_ROWS, columns, step), product.element, mine, steps,
+            accumulate=sums is not None, transposed=flags,
+        )  # fmt: skip
+    assembly.wgmma_commit(build)
+    return results
+
+
+def group_number(build: Build, team: Team) -> Any:
+    """An i32: the warp group of this lane, known to be the same throughout a warp."""
+    number = build.to_word(build.divide(team.thread, GROUP_LANES))
+    operands = [build.word(-1), number, build.word(0), build.word(31)]
+    return build.value("nvvm.shfl.sync", operands, "i32", {"kind": "#nvvm<shfl_kind idx>"})
+
+
+def _left_start(build: Build, team: Team, left: Factor) -> Any:
+    """The descriptor of this warp group's first 64 rows."""
+    if team.lanes <= GROUP_LANES:
+        return left.descriptor(build, None)
+    mine = build.value("arith.muli", [group_number(build, team), build.word(left.offset(_ROWS, 0))], "i32")
+    return left.descriptor(build, mine)

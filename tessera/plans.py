@@ -1,0 +1,98 @@
+"""A kernel made ready for one kind of arguments, and the table of those that were."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tessera.arguments import Described, shape_class
+from tessera.compiled import Compiled
+from tessera.core.program.arguments import ArrayArgument
+from tessera.core.program.program import Program
+from tessera.core.program.types import Array
+from tessera.core.settings import Settings, current
+from tessera.free_names import Capture, unchanged
+from tessera.runtime.grid import Grid
+from tessera.runtime.interpreted import Interpreter
+from tessera.runtime.launch import Launcher
+from tessera.runtime.streams import Stream
+
+if TYPE_CHECKING:
+    from tessera.runtime.cuda import CudaLauncher
+
+AnyLauncher: TypeAlias = "Launcher | Interpreter | CudaLauncher"
+ON_GPU: Final = ("cuda", "cuda_tile")
+"""Targets that run on a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A kernel made ready for one kind of arguments.
+
+    settings: those in force when it was made; captured: what its free names stood for
+    quick: launches on arguments like earlier ones, or answers False; None: there is no quick way
+    """
+
+    program: Program
+    compiled: Compiled | None
+    launcher: "AnyLauncher"
+    settings: Settings
+    captured: tuple[Capture, ...]
+    arguments: Described
+    tuned: bool
+    quick: Callable[..., bool] | None
+    on_gpu: bool
+
+    def run(self, values: tuple[Any, ...]) -> bool:
+        """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
+        if self.settings is not current() or not unchanged(self.captured):
+            return False
+        # On a GPU `quick` takes nothing but extents it has seen with this plan.
+        if self.tuned and not self.on_gpu and shape_class(values) != self.arguments.shape_class:
+            return False
+        return self.quick is not None and self.quick(values)
+
+    def run_on(self, values: tuple[Any, ...], grid: Grid | None, stream: Stream | None) -> bool:
+        """The same on a grid and a stream; only GPUs have a quick way for a stream."""
+        if self.settings is not current() or not unchanged(self.captured) or self.quick is None:
+            return False
+        if stream is None:
+            return not self.tuned and self.quick(values, grid)
+        return self.on_gpu and not stream.queued and self.quick(values, grid, stream)
+
+    def valid(self) -> bool:
+        """Would the kernel be compiled the same way now?"""
+        return self.settings is current() and unchanged(self.captured)
+
+
+class Family:
+    """The plans for arguments of one kind; which extents each was specialised on is found out by building it."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[tuple[int, int], ...], dict[tuple[int, ...], Plan]] = {}
+
+    def find(self, described: Described) -> Plan | None:
+        """The plan whose fixed extents are those of `described`."""
+        for places, plans in self._plans.items():
+            plan = plans.get(_extents(described, places))
+            if plan is not None:
+                return plan
+        return None
+
+    def add(self, plan: Plan) -> None:
+        """Keep `plan` for its fixed extents."""
+        places = tuple(
+            (index, axis)
+            for index, parameter in enumerate(plan.program.parameters)
+            if isinstance(parameter.value.type, Array)
+            for axis, extent in enumerate(parameter.value.type.shape)
+            if isinstance(extent, int)
+        )
+        self._plans.setdefault(places, {})[_extents(plan.arguments, places)] = plan
+
+
+def _extents(described: Described, places: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    found: list[int] = []
+    for index, axis in places:
+        argument = described.arguments[index]
+        found.append(argument.shape[axis] if isinstance(argument, ArrayArgument) else -1)
+    return tuple(found)

@@ -1,0 +1,91 @@
+"""What the CUDA driver is given, as data: a launch's size, a tensor map's description, a kernel's name for reports."""
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import ContextLost
+from tessera.core.source import NOWHERE, Note, Source, Span
+
+_CLUSTER_DIMENSION: Final = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig of cuda.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+class ClusterAttribute(ctypes.Structure):
+    """CUlaunchAttribute of cuda.h, holding the extents of a thread block cluster."""
+
+    _fields_ = (
+        ("id", ctypes.c_int), ("padding", ctypes.c_int),
+        ("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint), ("rest", ctypes.c_uint * 13),
+    )  # fmt: skip
+
+
+def launch_config(blocks: int, lanes: int, shared: int, cluster: int = 1, stream: int = 0) -> LaunchConfig:
+    """A launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster."""
+    config = LaunchConfig(blocks, 1, 1, lanes, 1, 1, shared, stream or None, None, 0)
+    if cluster > 1:
+        attribute = ClusterAttribute(_CLUSTER_DIMENSION, 0, cluster, 1, 1)
+        config.attributes, config.attribute_count = ctypes.addressof(attribute), 1
+        config.keep = attribute  # pyright: ignore[reportAttributeAccessIssue] - it lives as long as the configuration
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """Which kernel a launch was of, for the report of a fault."""
+
+    name: str
+    span: Span
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A tensor map's description, as cuTensorMapEncodeTiled takes it: innermost axis first, strides in bytes."""
+
+    element: str
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+def fault(words: str, kernels: Sequence[Launched]) -> ContextLost:
+    """The report of a fault: the driver does not say which of the kernels in flight it was."""
+    hint = "restart the process (in a notebook: the kernel); sanitize=True finds accesses out of bounds"
+    lost = "the process's CUDA context is lost, and what lay in it"
+    if not kernels:
+        return ContextLost(f"{words}; {lost}", hint=hint)
+    last = kernels[-1]
+    names = [kernel.name for kernel in kernels]
+    which = f"kernel {last.name}" if len(kernels) == 1 else f"one of the kernels {', '.join(names)}"
+    error = ContextLost(f"{which}: {words}; {lost}", last.span, hint, _notes(kernels[:-1]))
+    error.with_source(last.source)
+    return error
+
+
+def _notes(kernels: Iterable[Launched]) -> list[Note]:
+    return [
+        Note(f"kernel {kernel.name}, line {kernel.span.line} of {kernel.source.name}", NOWHERE) for kernel in kernels
+    ]
+
+
+def after_fault(lost: TesseraError) -> ContextLost:
+    """The report of everything that comes after a fault."""
+    error = ContextLost(f"an earlier fault cost this process its CUDA context ({lost.message})", lost.span, lost.hint)
+    if lost.source is not None:
+        error.with_source(lost.source)
+    return error

@@ -1,0 +1,297 @@
+"""Streams and events: on the CPU, on a driver that only notes, and, where there is one, on a GPU."""
+
+import gc
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from support import fake_cuda, programs
+from support.fake_cuda import FakeDriver
+from support.simulate import compile_ptx
+from tessera.core.mistakes import BadStream, CudaFailure
+from tessera.core.targets import Target
+from tessera.lowering.compile import compile_program
+from tessera.runtime import cuda
+from tessera.runtime import driver as door
+from tessera.runtime.dispatch import dispatcher
+from tessera.runtime.launching import launch_on
+from tessera.runtime.memory import to_device
+from tessera.runtime.streams import ExternalStream, Stream, as_stream, synchronize
+
+
+@pytest.fixture(scope="module")
+def saxpy():
+    return compile_ptx(programs.saxpy())
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch):
+    gc.collect()  # streams of earlier tests, of other weights
+    yield fake_cuda.install(monkeypatch, FakeDriver(run=False))
+    dispatcher().wait()
+    gc.collect()
+
+
+def vectors(fake: FakeDriver, n: int = 64):
+    return fake.device_array(np.zeros(n, np.float32)), fake.device_array(np.zeros(n, np.float32))
+
+
+# -- on the CPU -------------------------------------------------------------------------------------------------------
+
+
+def test_work_of_a_stream_runs_in_order_and_is_waited_for():
+    s, seen = Stream(), []
+    for number in range(20):
+        s.submit(lambda n=number: seen.append(n), ("compute", "copy")[number % 2])
+    s.synchronize()
+    assert seen == list(range(20))
+    assert s.query()
+
+
+def test_a_failure_is_raised_once_where_the_stream_is_waited_for():
+    s = Stream()
+    s.submit(lambda: 1 // 0, "compute")
+    with pytest.raises(ZeroDivisionError):
+        s.synchronize()
+    s.synchronize()
+
+
+def test_synchronize_waits_for_all_streams_and_raises_what_any_of_them_raised():
+    first, second, seen = Stream(), Stream(), []
+    first.submit(lambda: 1 // 0, "compute")
+    second.submit(lambda: seen.append(1), "compute")
+    with pytest.raises(ZeroDivisionError):
+        synchronize()
+    assert seen == [1]
+
+
+def test_an_event_is_reached_after_what_came_before_it():
+    s, gate = Stream(), threading.Event()
+    s.submit(gate.wait, "compute")
+    event = s.record()
+    assert not event.query()
+    gate.set()
+    event.wait()
+    assert event.query()
+
+
+def test_a_stream_waits_for_another_ones_event():
+    first, second, gate, seen = Stream(), Stream(), threading.Event(), []
+    first.submit(gate.wait, "compute")
+    first.submit(lambda: seen.append("first"), "compute")
+    second.wait(first.record())
+    second.submit(lambda: seen.append("second"), "copy")
+    gate.set()
+    second.synchronize()
+    assert seen == ["first", "second"]
+
+
+def test_time_between_events():
+    s = Stream()
+    begin = s.record()
+    s.submit(lambda: time.sleep(0.01), "compute")
+    end = s.record()
+    assert 0.01 <= begin.elapsed(end) < 10
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, float("inf"), float("nan"), True, "2"])
+def test_a_weight_is_a_positive_number(weight):
+    with pytest.raises(BadStream, match="weight is a positive number"):
+        Stream(weight)
+
+
+def test_streams_of_other_libraries():
+    def protocol() -> tuple[int, int]:
+        return (0, 0x20)
+
+    given = [0x10, SimpleNamespace(__cuda_stream__=protocol), SimpleNamespace(__cuda_stream__=(0, 0x30)),
+             SimpleNamespace(cuda_stream=0x40), SimpleNamespace(ptr=0x50)]  # fmt: skip
+    assert [as_stream(value).handle(0) for value in given] == [0x10, 0x20, 0x30, 0x40, 0x50]
+    ours = Stream()
+    assert as_stream(ours) is ours
+
+
+@pytest.mark.parametrize("value", [None, "fast", True, -1, 1.5, SimpleNamespace(ptr=None)])
+def test_what_is_no_stream(value):
+    with pytest.raises(BadStream, match="is no stream"):
+        as_stream(value)
+
+
+def test_a_cuda_stream_does_not_order_work_of_the_cpu():
+    with pytest.raises(BadStream, match="cannot order kernels that run on the CPU"):
+        ExternalStream(0x10).submit(lambda: None, "compute")
+
+
+# -- on a driver that only notes ---------------------------------------------------------------------------------------
+
+
+def test_launches_go_straight_to_the_streams_own_cuda_stream(fake: FakeDriver, saxpy):
+    launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
+    first, second = Stream(), Stream()
+    for s in (first, second, first):
+        launch_on(s, launcher, (x, y, 1.0), None)
+    assert fake.streams == [first.handle(0), second.handle(0), first.handle(0)]
+    assert len({*fake.streams, 0}) == 3
+    first.synchronize()
+    assert fake.log[-1] == ("wait", first.handle(0))
+
+
+def test_a_stream_has_one_cuda_stream_a_device(monkeypatch: pytest.MonkeyPatch, saxpy):
+    fake = fake_cuda.install(monkeypatch, FakeDriver(2, run=False))
+    launcher, s = cuda.CudaLauncher(saxpy), Stream()
+    for device in (0, 1):
+        arrays = [fake.device_array(np.zeros(8, np.float32), device) for _ in range(2)]
+        launch_on(s, launcher, (*arrays, 1.0), None)
+    assert fake.loads == [0, 1]
+    assert fake.streams == [s.handles[0], s.handles[1]]
+    assert s.handles[0] != s.handles[1]
+
+
+def test_events_of_cuda_streams(fake: FakeDriver, saxpy):
+    launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
+    first, second = Stream(), Stream()
+    launch_on(first, launcher, (x, y, 1.0), None)
+    fake.held.add(first.handle(0))
+    event = first.record()
+    assert not event.query()
+    second.wait(event)
+    launch_on(second, launcher, (x, y, 1.0), None)  # its CUDA stream is made now, and follows
+    follows = [entry for entry in fake.log if entry[0] == "follow"]
+    assert follows == [("follow", second.handle(0), event.marks[0])]
+    fake.events[event.marks[0]] = True
+    assert event.query()
+    assert event.elapsed(event) == 0.5
+
+
+def test_streams_of_different_weights_get_launches_in_proportion(fake: FakeDriver, saxpy):
+    launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
+    heavy, light, other = Stream(3.0), Stream(1.0), Stream(1.0)
+    gate = threading.Event()
+    other.submit(gate.wait, "gpu")  # holds the engine, so that both have work
+    for _ in range(40):
+        launch_on(heavy, launcher, (x, y, 1.0), None)
+        launch_on(light, launcher, (x, y, 2.0), None)
+    assert fake.streams == []
+    gate.set()
+    heavy.synchronize()
+    light.synchronize()
+    assert len(fake.streams) == 80
+    assert [fake.streams[:n].count(heavy.handle(0)) for n in (8, 20, 40)] == [6, 15, 30]
+    # Never more than four are on the GPU: the fifth waits for the first one's end.
+    begins = [i for i, entry in enumerate(fake.log) if entry[0] == "launch"]
+    waits = [i for i, entry in enumerate(fake.log) if entry[0] == "wait event"]
+    assert all(sum(w < b for w in waits) >= n - 3 for n, b in enumerate(begins))
+
+
+def test_equal_weights_never_wait_for_a_turn(fake: FakeDriver, saxpy):
+    first, second = Stream(2.0), Stream(2.0)
+    assert not first.queued
+    assert not second.queued
+    third = Stream(1.0)
+    assert first.queued
+    del third
+    gc.collect()
+    assert not first.queued
+
+
+def test_what_the_driver_refuses_names_the_kernel(fake: FakeDriver, saxpy):
+    launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
+    heavy, light = Stream(3.0), Stream(1.0)
+    fake.statuses = [701]
+    launch_on(heavy, launcher, (x, y, 1.0), None)
+    with pytest.raises(CudaFailure, match="kernel saxpy: cuLaunchKernelEx: 701") as caught:
+        heavy.synchronize()
+    assert caught.value.span == saxpy.span
+    assert light.query()
+
+
+def test_another_context_is_current_in_this_thread(fake: FakeDriver, saxpy):
+    launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
+    launcher(x, y, 1.0)
+    fake.statuses = [400]
+    launcher(x, y, 1.0)
+    assert len(fake.sizes) == 2
+
+
+# -- on a GPU -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spin():
+    """A kernel that keeps one multiprocessor busy for a number of cycles, from cupy."""
+    cp = pytest.importorskip("cupy")
+    code = 'extern "C" __global__ void spin(long long n) { long long t = clock64(); while (clock64() - t < n) {} }'
+    return cp.RawKernel(code, "spin")
+
+
+@pytest.mark.gpu
+def test_copies_and_kernels_overlap(spin):
+    """Timestamps of events show that a copy begins before a kernel launched before it ends, and the other way round."""
+    from tessera import stream  # noqa: PLC0415
+
+    cp = pytest.importorskip("cupy")
+    host = stream.pinned((64 << 20,), np.uint8)
+    host[:] = 7
+    device = cp.empty(host.shape, cp.uint8)
+    copying, computing = stream.new(), stream.new()
+    compute_begin = computing.record()
+    for s in (copying, computing):
+        s.handle(0)
+    compute_begin = computing.record()
+    with cp.cuda.ExternalStream(computing.handle(0)):
+        spin((1,), (32,), (20_000_000,))  # 10 ms
+    compute_end = computing.record()
+    copy_begin = copying.record()
+    stream.memcpy_async(dst=device, src=host, stream=copying)  # 1.2 ms
+    copy_end = copying.record()
+    stream.synchronize()
+    assert (device[-1000:] == 7).all()
+    assert compute_begin.elapsed(copy_end) < compute_begin.elapsed(compute_end)
+    assert copy_begin.elapsed(copy_end) > 0
+
+
+@pytest.mark.gpu
+def test_weights_on_a_gpu(spin):
+    """Of launches that each take 0.1 ms, a stream of weight 3 gets three for each of weight 1."""
+    cp = pytest.importorskip("cupy")
+    target = Target("cuda", cuda.device_architecture())
+    launcher = cuda.CudaLauncher(compile_program(programs.saxpy(), target, observe=False).artifact)
+    heavy, light = Stream(3.0), Stream(1.0)
+    n = 1 << 26
+    x, y, z = (cp.ones(n, cp.float32) for _ in range(3))
+    cp.cuda.Device().synchronize()
+    marks = []
+    for _ in range(40):
+        launch_on(heavy, launcher, (x, y, 1.0), None)
+        launch_on(light, launcher, (x, z, 1.0), None)
+    begin = heavy.record()
+    marks = [heavy.record(), light.record()]
+    heavy.synchronize()
+    light.synchronize()
+    assert begin.query()
+    assert all(mark.query() for mark in marks)
+    assert float(y[0]) == 41.0
+    assert float(z[-1]) == 41.0
+    # The heavy stream's 40 launches end when about 40 + 13 of the 80 are done.
+    assert marks[0].time < marks[1].time
+
+
+@pytest.mark.gpu
+def test_order_of_events_on_a_gpu(spin):
+    cp = pytest.importorskip("cupy")
+    first, second = Stream(), Stream()
+    a = to_device(np.zeros(1 << 20, np.float32))
+    with cp.cuda.ExternalStream(first.handle(0)):
+        spin((1,), (32,), (20_000_000,))
+        cp.asarray(a)[:] = 5
+    event = first.record()
+    assert not event.query()
+    second.wait(event)
+    with cp.cuda.ExternalStream(second.handle(0)):
+        cp.asarray(a)[:] += 1
+    second.synchronize()
+    assert (a.get() == 6).all()
+    assert door.driver().lost is None
