@@ -118,7 +118,7 @@ def _quickest(call: Any, configs: list[Any]) -> tuple[Any, Any]:
         except Exception as error:  # noqa: BLE001 - a configuration that does not fit is no result
             failure = error
     if not trials:
-        raise RuntimeError("no configuration runs") from failure
+        raise RuntimeError(f"no configuration runs: {type(failure).__name__}: {failure}") from failure
     best = min(trials, key=lambda trial: trial[0])
     return best[2], configs[best[1]]
 

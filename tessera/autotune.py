@@ -146,7 +146,7 @@ class Search:
     ) -> None:  # fmt: skip
         self._kernel, self._values, self._grid = kernel, values, grid
         self._budget, self._deadline = budget, math.inf
-        self._configs = configurations(space)
+        self._configs = configurations(kernel, space)
         on_gpu = kernel.target_name.startswith("cuda")
         self._device = f"{kernel.device} on {this_machine('cuda').label}" if on_gpu else kernel.device
         self._path = self._record_path(kernel.described(values))

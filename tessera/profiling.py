@@ -52,7 +52,7 @@ class Profiler:
     def __call__(self, *arguments: Any, **keywords: Any) -> Profile:
         """Call the kernel and return where its time went.
 
-        Raises NotAvailableYet for targets whose kernels write no records (interpreted ones, cuda_tile), and what the call itself raises.
+        Raises NotAvailableYet for targets whose kernels write no records (interpret, cuda_tile), and what the call raises.
         """
         kernel, kind = self.kernel, self.kernel.target_name
         if kind not in _TARGETS:

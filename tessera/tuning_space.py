@@ -35,9 +35,11 @@ class Proposal:
     predicted: float | None = None
 
 
-def configurations(space: Mapping[str, Sequence[Attribute]]) -> list[dict[str, Attribute]]:
-    """Every combination of the values of a space."""
-    return [dict(zip(space, chosen, strict=True)) for chosen in itertools.product(*space.values())]
+def configurations(kernel: Kernel, space: Mapping[str, Sequence[Attribute]]) -> list[dict[str, Attribute]]:
+    """Every combination of the values of a space; schedule options of other targets than the kernel's are left out."""
+    own, target = _own_names(kernel.source.function), kernel.target_name
+    kept = [n for n in space if n in own or n not in SCHEDULE or target in SCHEDULE[n].targets]
+    return [dict(zip(kept, chosen, strict=True)) for chosen in itertools.product(*(space[name] for name in kept))]
 
 
 def suggested_space(source: KernelSource, program: Program, target: str) -> dict[str, tuple[Attribute, ...]]:

@@ -5,16 +5,27 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import tessera
-from tessera import autotune
+from support.fake_cuda import FakeDriver
+from tessera import autotune, machine, tuning_space
 from tessera.core.mistakes import BadKernelOption, TuningFailed
+from tessera.core.program.program import Program
 from tessera.core.settings import overridden
+from tessera.core.targets import Target
+from tessera.core.work import Work
+from tessera.cost_model import Prediction
 from tessera.kernel_class import Kernel
-from tessera.session import session
+from tessera.lowering.cache import Entry, entry_of
+from tessera.lowering.compile import compile_program
+from tessera.machine import Machine
+from tessera.runtime import cuda, driver
+from tessera.session import Session, session
+from tessera.tuning import Trial, read_log
 
 SOURCE = """
 @kernel
@@ -26,6 +37,16 @@ def gemm(A: f32[m, k], B: f32[k, n], C: mut f32[m, n]):
 def doubled(x: f32[n], y: mut f32[n]):
     for t in tile.range(n, step=STEP):
         y[t:t+STEP] = 2.0 * x[t:t+STEP]
+
+@kernel
+def softmax(x: f32[n, m], y: mut f32[n, m]):
+    y[:, :] = tile.softmax(x[:, :], axis=-1)
+
+@kernel
+def lanes(x: f32[n], y: mut f32[n]):
+    i = tile.linear_id()
+    if i < n:
+        y[i] = 2.0 * x[i]
 
 @kernel.autotune(space=dict(STEP=[32, 64], unused=[1, 2]))
 def tuned(x: f32[n], y: mut f32[n]):
@@ -202,3 +223,152 @@ def test_an_interrupt_while_compiling_ends_the_workers(module):
     thread.join()
     module.doubled.variant(STEP=16)(x, y)
     np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_a_search_can_be_followed(module, tmp_path: Path):
+    x, y = arrays()
+    following = autotune.follow(kernel=module.doubled, params={"STEP": [0, 32, 64]}, args=(x, y))
+    steps = iter(following)
+    first = next(steps)
+    assert (first.config, first.status) == ({"STEP": 0}, "illegal")
+    second = next(steps)
+    assert (second.status, len(second.seconds)) == ("measured", 3)
+    assert second.predicted > 0
+    assert following.outcome.config == second.config
+    assert not following.outcome.complete
+    events = read_log(following.log)  # as another process would
+    assert [event["event"] for event in events] == ["begin", "trial", "trial"]
+    assert events[0]["configurations"] == 3
+    steps.close()
+    assert read_log(following.log)[-1] | {"time": 0} == {
+        "event": "end", "format": 2, "time": 0, "best": second.config, "complete": False,
+    }  # fmt: skip
+    rest = autotune.search(kernel=module.doubled, params={"STEP": [0, 32, 64]}, args=(x, y))
+    assert rest.complete
+    assert rest.trials[:2] == (first, second)
+    assert rest.log == str(following.log)
+
+
+def test_every_trial_is_reported(module):
+    x, y = arrays()
+    seen: list[Trial] = []
+    found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y), on_trial=seen.append)
+    assert {trial.config["STEP"] for trial in seen} == {32, 64}
+    assert seen[-1] in found.trials
+    seen.clear()
+    autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y), on_trial=seen.append)
+    assert tuple(seen) == found.trials  # what was recorded is reported too
+
+
+def test_a_search_that_died_goes_on(module, tmp_path: Path):
+    x, y = arrays()
+    steps = iter(autotune.follow(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y)))
+    done = next(steps)
+    (log,) = (tmp_path / "tuning").glob("*.jsonl")
+    kept = log.read_text()
+    steps.close()
+    for path in (tmp_path / "tuning").iterdir():
+        path.unlink()
+    log.write_text(kept)  # as if the process had been killed after the first trial
+    found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
+    assert done in found.trials
+    assert found.complete
+
+
+def test_without_the_cache_nothing_is_kept(module, tmp_path: Path):
+    x, y = arrays()
+    with overridden(cache=False):
+        found = autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=(x, y))
+    assert found.log == ""
+    assert not (tmp_path / "tuning").exists()
+
+
+def test_what_has_no_chance_is_not_run(module, monkeypatch: pytest.MonkeyPatch):
+    times = {16: 1e-3, 32: 3.5e-3, 64: 2.9e-3}
+
+    def guess(work: Work, machine: Machine, lanes: int = 0) -> Prediction:
+        return Prediction(times[512 // work.groups], {})
+
+    monkeypatch.setattr(tuning_space, "predict", guess)
+    x, y = arrays(512)
+    found = autotune.search(kernel=module.doubled, params={"STEP": [16, 32, 64]}, args=(x, y))
+    status = {trial.config["STEP"]: trial.status for trial in found.trials}
+    assert status == {16: "measured", 32: "pruned", 64: "measured"}
+    assert found.trials[1].error == "predicted 3,500.0 us, 3.5 times the best prediction"
+    assert found.complete
+    alone = autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=(x, y))
+    assert alone.trials[0].status == "measured"  # among these it is the best
+
+
+def test_schedule_options_of_other_targets_are_left_out(module):
+    x, y = arrays()
+    found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64], "stages": [2, 3]}, args=(x, y))
+    assert [trial.config for trial in found.trials] == [{"STEP": 32}, {"STEP": 64}]
+
+
+def test_schedule_options_of_the_target(module):
+    x = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
+    y = np.zeros_like(x)
+    found = autotune.search(kernel=module.softmax, params={"rows": [4, 16, 3]}, args=(x, y))
+    assert [trial.status for trial in found.trials] == ["measured", "measured", "illegal"]
+    assert found.trials[2].error.startswith("rows=3 is not one of")
+    module.softmax.variant(**found)(x, y)
+    np.testing.assert_allclose(y.sum(1), 1, rtol=1e-5)
+
+
+def test_the_kernel_suggests_a_space(module):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((96, 96)).astype(np.float32) for _ in range(2))
+    seen = autotune.follow(kernel=module.gemm, args=(a, b, np.zeros((96, 96), np.float32)))
+    space = {name: {config[name] for config in seen._configs} for name in seen._configs[0]}
+    assert space == {"BM": {32, 64, 128}, "BN": {32, 64, 128}, "BK": {16, 32, 64}, "rows": {1, 2, 4, 8, 16, 32}}
+
+
+# -- CUDA ------------------------------------------------------------------------------------------------------------
+
+
+def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:
+    """Compile in this process and without ptxas: the fake driver runs PTX."""
+    with compiling, mock.patch("tessera.lowering.target.cuda.generate.find_tool", return_value=None):
+        return entry_of(compile_program(program, target, observe=False)), "compiler"
+
+
+compiling = threading.Lock()
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool):
+    fake = FakeDriver()
+    for place in (driver, cuda):
+        monkeypatch.setattr(place, "driver", lambda: fake)
+    monkeypatch.setattr(Session, "_fetch", fetch)
+    machine._gpu.cache_clear()
+    x, y = arrays(64)
+    values = [fake.device_array(array) for array in (x, y)] if on_device else [x, y]
+    kept = len(fake.memory)
+    space = {"lanes": [32, 64, 33], "elements": [2]}
+    with overridden(target="cuda:sm_90a"):
+        found = autotune.search(kernel=module.lanes, params=space, args=values)
+    machine._gpu.cache_clear()
+    assert found.device == "cuda:sm_90a on Fake 0 x1"
+    assert [trial.status for trial in found.trials] == ["measured", "measured", "illegal"]
+    assert all(set(trial.seconds) == {0.5} for trial in found.trials[:2])
+    assert {size[1] for size in fake.sizes} == {32, 64}
+    assert len(fake.memory) == kept
+    np.testing.assert_array_equal(values[1].get() if on_device else y, np.zeros(64))
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(module):
+    cp = pytest.importorskip("cupy")
+    a, b = (cp.random.standard_normal((1000, 1000), dtype=cp.float32) for _ in range(2))
+    c = cp.zeros((1000, 1000), cp.float32)
+    with overridden(target="cuda"):
+        found = autotune.search(
+            kernel=module.gemm, params={"BM": [16, 64], "BN": [64, 128], "BK": [32]}, args=(a, b, c)
+        )
+        assert not c.any()
+        module.gemm.variant(**found)(a, b, c)
+    cp.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-2)
+    assert found.best.median is not None
+    assert found.best.median < 0.1

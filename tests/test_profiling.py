@@ -154,7 +154,7 @@ def test_ordinary_kernels_write_no_records(module):
 # -- CUDA ------------------------------------------------------------------------------------------------------------
 
 
-def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:  # noqa: ARG001
+def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:
     """Compile in this process and without ptxas: the fake driver runs PTX."""
     with mock.patch("tessera.lowering.target.cuda.generate.find_tool", return_value=None):
         return entry_of(compile_program(program, target, observe=False)), "compiler"

@@ -6,14 +6,21 @@ from pathlib import Path
 import pytest
 
 from tessera.tuning import (
+    BEGIN,
     DUPLICATE,
+    END,
     ILLEGAL,
     MEASURED,
+    PRUNED,
     SKIPPED,
+    TRIAL,
     Trial,
     Tuning,
+    append,
     config_key,
     load,
+    log_path,
+    read_log,
     record_key,
     store,
 )
@@ -74,3 +81,48 @@ def test_keys():
     assert config_key({"a": 1, "b": 2}) == config_key({"b": 2, "a": 1})
     assert config_key({"a": 1}) != config_key({"a": 2})
     assert record_key(("a", (1,))) != record_key(("a", (2,)))
+
+
+def test_predictions_show():
+    found = Tuning("k", "cpu", (Trial({"B": 1}, MEASURED, (2e-6,), "a", predicted=1e-6), HOPELESS), complete=True)
+    assert repr(found) == "<tuning of k on cpu: best B=1; 1 measured, 1 pruned>"
+    assert found.table().splitlines()[0].endswith("2.0 us  (1 runs, predicted 1.0)")
+    assert found.table().splitlines()[1].endswith("pruned predicted 9.0 us")
+    document = json.loads(json.dumps(found.to_dict()))
+    assert document["best"] == {"B": 1}
+    assert document["trials"][0]["median"] == 2e-6
+
+
+HOPELESS = Trial({"B": 2}, PRUNED, error="predicted 9.0 us", predicted=9e-6)
+
+
+def test_a_log_is_read_while_it_is_written(tmp_path: Path):
+    log = tmp_path / "deep" / "k.jsonl"
+    assert read_log(log) == []
+    append(log, BEGIN, kernel="k", device="cpu", configurations=2, again=False)
+    append(log, TRIAL, trial=FAST.to_dict())
+    with log.open("a") as file:
+        file.write('{"event": "trial", "form')  # another process is just writing
+    events = read_log(str(log))
+    assert [event["event"] for event in events] == [BEGIN, TRIAL]
+    assert events[1]["trial"]["config"] == {"BM": 64, "fast": True}
+    assert events[0]["time"] > 0
+
+
+def test_a_search_that_died_is_continued_from_its_log(tmp_path: Path):
+    record = tmp_path / "k.json"
+    store(record, [SLOW])
+    append(log_path(record), BEGIN, kernel="k", device="cpu", configurations=3, again=False)
+    for trial in (FAST, HOPELESS, LATE):
+        append(log_path(record), TRIAL, trial=trial.to_dict())
+    assert load(record) == {config_key(t.config): t for t in (SLOW, FAST, HOPELESS)}
+    append(log_path(record), BEGIN, kernel="k", device="cpu", configurations=3, again=True)
+    append(log_path(record), TRIAL, trial=SAME.to_dict())
+    append(log_path(record), END, best=None, complete=False)
+    assert load(record) == {config_key(SAME.config): SAME}
+
+
+def test_lines_of_another_format_are_left_out(tmp_path: Path):
+    log = tmp_path / "k.jsonl"
+    log.write_text('[]\n{"event": "trial"}\n{"event": "trial", "format": 2, "trial": {"status": "odd"}}\nnull\n')
+    assert read_log(log) == []

@@ -9,6 +9,8 @@ transposing moves bits, and a swizzle is a basis with two bits set.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Final
 
 BANKS: Final = 32
@@ -60,6 +62,11 @@ class Layout:
     def bases(self) -> tuple[int, ...]:
         """All bases, registers first."""
         return (*self.registers, *self.lanes, *self.warps)
+
+    @property
+    def used(self) -> int:
+        """The bits that differ between elements: those of all bases together."""
+        return reduce(or_, self.bases, 0)
 
     def element(self, register: int, lane: int = 0, warp: int = 0) -> int:
         """The row-major number of an element."""
@@ -156,6 +163,16 @@ class Change:
             if axis not in axes:
                 for bit in range(bits_of(extent)):
                     places[starts[axis] + bit] = new[axis] + bit
+        return cls(places)
+
+    @classmethod
+    def compress(cls, mask: int) -> "Change":
+        """From elements whose bits are all in `mask` to a number without the bits between them."""
+        places: list[int | None] = []
+        kept = 0
+        for bit in range(mask.bit_length()):
+            places.append(kept if mask >> bit & 1 else None)
+            kept += mask >> bit & 1
         return cls(places)
 
 

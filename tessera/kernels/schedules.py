@@ -1,6 +1,7 @@
 """Default tuning parameters of the library's kernels, from the kind of machine and the size of the work.
 
-They are starting points: `schedule=` replaces any of them, and `tune=True` searches the space beside each rule.
+They are starting points: `schedule=` replaces any of them, and `tune=True` searches the space beside each rule, which
+may also hold schedule options (`tessera.core.schedule`).
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ def clamp(n: int, least: int, most: int) -> int:
 
 GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "cpu": {"BM": (128, 256, 512), "BN": (128, 256, 512), "BK": (128, 256, 512)},
-    "gpu": {"BM": (64, 128, 256), "BN": (64, 128, 192, 256), "BK": (32, 64, 128)},
+    "gpu": {"BM": (64, 128, 256), "BN": (64, 128, 256), "BK": (32, 64, 128), "warps": (4, 8), "stages": (3, 4)},
 }
 
 
@@ -69,7 +70,7 @@ def _cpu_gemm(m: int, n: int) -> dict[str, int]:
 
 ATTENTION_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "cpu": {"BM": (64, 128, 256), "BN": (64, 128, 256)},
-    "gpu": {"BM": (64, 128, 192), "BN": (64, 96, 128, 176)},
+    "gpu": {"BM": (64, 128, 256), "BN": (64, 128), "warps": (4, 8), "stages": (2, 3)},
 }
 
 
@@ -81,7 +82,7 @@ def attention_schedule(machine: Machine, queries: int, keys: int, dtype: DType) 
 
 BACKWARD_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "cpu": {"BM": (64, 128), "BN": (64, 128)},
-    "gpu": {"BM": (64, 80, 128), "BN": (64, 128)},
+    "gpu": {"BM": (64, 128), "BN": (64, 128), "warps": (4, 8)},
 }
 
 
@@ -95,8 +96,8 @@ def backward_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -
 
 
 ROWS_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
-    "cpu": {"ROWS": (1, 2, 4, 8, 16)},
-    "gpu": {"ROWS": (1, 2, 4, 8, 16)},
+    "cpu": {"ROWS": (1, 2, 4, 8, 16, 32)},
+    "gpu": {"ROWS": (1, 2, 4, 8, 16, 32)},
 }
 
 

@@ -42,7 +42,9 @@ def as_array(value: object, name: str, *, mutable: bool = False, span: Span = NO
     Raises NotAnArray, WrongDevice, and, for a `mutable` parameter, ReadOnlyArray when writes would not reach the
     caller's memory.
     """
-    array = cast("AnyArray", value) if isinstance(value, np.ndarray) else _view(value, name, mutable, span)
+    # A memmap or another subclass is the same memory; the runtime knows NumPy's own class alone.
+    base = isinstance(value, np.ndarray)
+    array: AnyArray = np.asarray(cast("AnyArray", value)) if base else _view(value, name, mutable, span)
     if not array.dtype.isnative:
         raise NotAnArray(
             f"{name} holds numbers in the other byte order ({array.dtype})", span,

@@ -40,6 +40,10 @@ class HasHandle(Protocol):
         """The CUDA stream's address."""
         ...
 
+    def handle_of(self, device: int) -> tuple[int, bool]:
+        """The same, and whether it is one of ours, which nobody else captures."""
+        ...
+
 
 StreamLike = int | HasHandle
 _LARGEST_GRID: Final = (1 << 31) - 1
@@ -148,8 +152,8 @@ class CudaLauncher:
         if prepared is None:
             return False
         for index, candidate in enumerate(prepared):
-            handle = stream if isinstance(stream, int) else stream.handle(candidate.device)
-            if candidate.launch(arguments, grid, handle):
+            handle, own = (stream, not stream) if isinstance(stream, int) else stream.handle_of(candidate.device)
+            if candidate.launch(arguments, grid, handle, own=own):
                 if index:
                     prepared.insert(0, prepared.pop(index))
                 return True

@@ -1,6 +1,6 @@
 """The one door to the CUDA driver: contexts, modules, launches, memory, streams, events and graphs.
 
-Everything goes through cuda-bindings, but for the two calls that have to be fast, a launch and a graph's launch: those
+Everything goes through cuda-bindings, but for the calls that have to be fast, launches of kernels and of graphs: those
 are the driver's own functions by way of ctypes, with arguments prepared beforehand.  cuda-bindings is loaded by the
 first call of `driver`.
 """
@@ -21,6 +21,9 @@ from tessera.runtime.driver_data import Encoding, Launched, after_fault, fault
 Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
 """start(address of a LaunchConfig, function, address of the parameters' addresses, null): the driver's status."""
 
+SetParameters = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
+"""set_parameters(executable graph, node, address of a KernelNode): the driver's status."""
+
 # CUresult, cuda.h.  After a FAULT every call in the context fails; WRONG_CONTEXT: not the one that is current.
 FAULTS: Final = frozenset({214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 WRONG_CONTEXT: Final = frozenset({201, 400})
@@ -37,7 +40,8 @@ class Driver:
     Works in the context that is current in the calling thread, or else in the primary context of device 0, which is
     the one that cupy and torch use.
 
-    start, replay: a launch and a graph's launch, without any check: nonzero results go to `failed`
+    start, replay, set_parameters: a launch, a graph's launch, a change of a graph's parameters, without any check:
+        statuses other than 0 go to `failed`
     used: devices that something was launched on
     launched: kernels launched, each with its stream, the latest last; those a wait has seen the end of are dropped
     """
@@ -57,6 +61,7 @@ class Driver:
         library = ctypes.CDLL("libcuda.so.1")
         self.start: Start = library.cuLaunchKernelEx
         self.replay: Callable[[ctypes.c_void_p, ctypes.c_void_p], int] = library.cuGraphLaunch
+        self.set_parameters: SetParameters = library.cuGraphExecKernelNodeSetParams_v2
 
     def _call(self, name: str, *arguments: Any) -> Any:
         """Call a driver function: its only result, a tuple of several, or None."""
@@ -330,6 +335,11 @@ class Driver:
     def instantiate(self, graph: Any) -> Any:
         """Make a graph ready to be launched."""
         return self._call("cuGraphInstantiate", graph, 0)
+
+    def only_node(self, graph: Any) -> int:
+        """The node of a graph that has one."""
+        nodes, *_ = self._call("cuGraphGetNodes", graph, 1)
+        return int(nodes[0])
 
     def update(self, executable: Any, graph: Any) -> bool:
         """Give a graph that is ready the parameters of another; False where they differ in more than parameters."""

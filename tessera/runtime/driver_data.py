@@ -32,6 +32,25 @@ class ClusterAttribute(ctypes.Structure):
     )  # fmt: skip
 
 
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS (version 2) of cuda.h."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        ("parameters", ctypes.c_void_p), ("extra", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
+    )  # fmt: skip
+
+    @staticmethod
+    def of(function: ctypes.c_void_p, config: LaunchConfig, parameters: ctypes.c_void_p) -> "KernelNode":
+        """The node of a launch of this size."""
+        return KernelNode(
+            function.value, config.grid_x, config.grid_y, config.grid_z, config.block_x, config.block_y,
+            config.block_z, config.shared, parameters.value, None, None, None,
+        )  # fmt: skip
+
+
 def launch_config(blocks: int, lanes: int, shared: int, cluster: int = 1, stream: int = 0) -> LaunchConfig:
     """A launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster."""
     config = LaunchConfig(blocks, 1, 1, lanes, 1, 1, shared, stream or None, None, 0)

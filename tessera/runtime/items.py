@@ -10,17 +10,32 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from tessera.core.artifact import Binding
 from tessera.core.program.types import Array, Scalar
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.memory import DeviceArray
+from tessera.runtime.parameters import ParameterBlock
 from tessera.runtime.pointers import address
 from tessera.runtime.slots import FORMATS
 
-Words = tuple[ctypes.c_uint64, ...]
-"""The parameters that hold an address or a number."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The parameters of a block that hold one argument's address or number."""
+
+    block: ParameterBlock
+    words: tuple[ctypes.c_uint64, ...]
+
+    def write(self, value: int) -> None:
+        """Let them hold another."""
+        for word in self.words:
+            word.value = value
+        self.block.version += 1
+
+
 WINDOW_ALIGNMENT: Final = 16
 """Bytes: of the address of an array that bulk copies read, and of one whose type says that its rows are aligned."""
 
@@ -36,10 +51,10 @@ class Item(Protocol):
 class NumberItem:
     """A number; types whose range `struct` does not check are never patched."""
 
-    def __init__(self, value: Any, kind: Scalar, words: Words) -> None:
+    def __init__(self, value: Any, kind: Scalar, place: Place) -> None:
         self._type: type = type(value)
         self._value = value
-        self._words = words
+        self._place = place
         name = kind.dtype.name
         self._pack: Callable[..., bytes] | None = struct.Struct("<" + FORMATS[name]).pack if name in FORMATS else None
         if name == "bf16":
@@ -55,8 +70,7 @@ class NumberItem:
             packed = self._pack(value)
         except (struct.error, OverflowError):
             return False
-        for word in self._words:
-            word.value = int.from_bytes(packed, "little")
+        self._place.write(int.from_bytes(packed, "little"))
         self._value = value
         return True
 
@@ -68,7 +82,7 @@ class ArrayItem:
     moved: the address has changed and nobody has looked at what follows from that
     """
 
-    def __init__(self, view: AnyArray, binding: Binding, device: int, words: Words) -> None:
+    def __init__(self, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
         self.pointer = address(view)
         self.mutable = binding.mutable
         self.device = device
@@ -80,16 +94,15 @@ class ArrayItem:
         self.low = sum(min(0, span) for span in spans)
         self.high = sum(max(0, span) for span in spans) + view.itemsize
         self.moved = False
-        self._words = words
+        self._place = place
 
     def move(self, pointer: int, device: int) -> bool:
         """Take the address of another array; False where it lies on another device."""
         if device != self.device:
             return False
         self.pointer = pointer
-        for word in self._words:
-            word.value = pointer
-        self.moved = True
+        self._place.write(pointer)
+        self.moved = self._place.block.moved = True
         return True
 
     def meets(self, other: "ArrayItem") -> bool:
@@ -105,8 +118,8 @@ class ArrayItem:
 class TorchItem(ArrayItem):
     """A torch tensor."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, words: Words) -> None:
-        super().__init__(view, binding, device, words)
+    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+        super().__init__(view, binding, device, place)
         self._type: type = type(value)
         self._shape, self._strides, self._dtype = value.shape, value.stride(), value.dtype
 
@@ -115,7 +128,7 @@ class TorchItem(ArrayItem):
         if (
             type(value) is not self._type
             or value.shape != self._shape
-            or value.stride() != self._strides
+            or not (value.is_contiguous() if self.dense else value.stride() == self._strides)
             or value.dtype is not self._dtype
         ):
             return False
@@ -129,8 +142,8 @@ class TorchItem(ArrayItem):
 class CupyItem(ArrayItem):
     """A cupy array."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, words: Words) -> None:
-        super().__init__(view, binding, device, words)
+    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+        super().__init__(view, binding, device, place)
         self._type: type = type(value)
         self._shape, self._strides, self._dtype = value.shape, value.strides, value.dtype
 
@@ -151,8 +164,8 @@ class CupyItem(ArrayItem):
 class OwnItem(ArrayItem):
     """A `DeviceArray`."""
 
-    def __init__(self, value: DeviceArray, view: AnyArray, binding: Binding, device: int, words: Words) -> None:
-        super().__init__(view, binding, device, words)
+    def __init__(self, value: DeviceArray, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+        super().__init__(view, binding, device, place)
         self._layout = value.layout
 
     def take(self, value: Any) -> bool:
@@ -165,8 +178,8 @@ class OwnItem(ArrayItem):
 class FrozenItem(ArrayItem):
     """An array that never changes (jax): it is known by being the same object, while its memory is its own."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, words: Words) -> None:
-        super().__init__(view, binding, device, words)
+    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+        super().__init__(view, binding, device, place)
         self._reference = weakref.ref(value)
 
     def take(self, value: Any) -> bool:
@@ -174,18 +187,18 @@ class FrozenItem(ArrayItem):
         return self._reference() is value and not value.is_deleted()
 
 
-def array_item(value: Any, view: AnyArray, binding: Binding, device: int, words: Words) -> ArrayItem | None:
+def array_item(value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> ArrayItem | None:
     """The item of an array that `view` stands for; None for arrays of a kind that has no quick way."""
     if isinstance(value, DeviceArray):
-        return OwnItem(value, view, binding, device, words)
+        return OwnItem(value, view, binding, device, place)
     kind = type(cast("object", value))
     library = kind.__module__.partition(".")[0]
     if library == "torch" and kind in _torch_types():
-        return TorchItem(value, view, binding, device, words)
+        return TorchItem(value, view, binding, device, place)
     if library == "cupy" and hasattr(value, "data"):
-        return CupyItem(value, view, binding, device, words)
+        return CupyItem(value, view, binding, device, place)
     if library in ("jaxlib", "jax") and hasattr(value, "is_deleted"):
-        return FrozenItem(value, view, binding, device, words)
+        return FrozenItem(value, view, binding, device, place)
     return None
 
 

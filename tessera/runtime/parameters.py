@@ -53,9 +53,15 @@ class ParameterLayout:
 
 
 class ParameterBlock:
-    """One block; `addresses` is what cuLaunchKernelEx takes: where each parameter lies."""
+    """One block; `addresses` is what cuLaunchKernelEx takes: where each parameter lies.
+
+    version: goes up with every change
+    moved: an array's address has changed, and nobody has looked what follows from it
+    """
 
     def __init__(self, layout: ParameterLayout) -> None:
+        self.version = 0
+        self.moved = False
         self._layout = layout
         self._memory = ctypes.create_string_buffer(layout.size + MAP_ALIGNMENT)
         start = ctypes.addressof(self._memory)
@@ -71,6 +77,7 @@ class ParameterBlock:
     def write(self, slot: int, value: bytes) -> None:
         """Write one slot's bytes: 8, or 128 for a tensor map."""
         ctypes.memmove(self._base + self._layout.offsets[slot], value, len(value))
+        self.version += 1
 
     def word(self, slot: int) -> ctypes.c_uint64:
         """One slot's 8 bytes as a number to be read and assigned; it lives no longer than the block."""

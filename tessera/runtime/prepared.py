@@ -16,10 +16,14 @@ from tessera.core.program.types import Scalar
 from tessera.runtime.driver import WRONG_CONTEXT, Driver
 from tessera.runtime.driver_data import Encoding, LaunchConfig, Launched
 from tessera.runtime.grid import Grid
-from tessera.runtime.items import WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Words, array_item
+from tessera.runtime.items import WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Place, array_item
 from tessera.runtime.parameters import ParameterBlock
+from tessera.runtime.single import SingleLaunch
 
 _NULL: Final = ctypes.c_void_p(0)
+_SINGLE_AFTER: Final = 3
+"""Launches after which a graph of one node is made: that takes as long as ten launches."""
+_SINGLES: Final = 8  # streams of one kind of launch that have such a graph
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +49,10 @@ class PreparedLaunch:
     windows: tuple[tuple[int, int, Encoding], ...] = ()
     scratch: tuple[tuple[int, int, bool], ...] = ()
     stream: int = 0
+    _single: SingleLaunch | None = None
+    _singles: dict[int, SingleLaunch] = field(default_factory=dict[int, SingleLaunch])
+    _launches: int = 0
+    _several: bool = False
     _takes: tuple[Callable[[Any], bool], ...] = ()
     _arrays: dict[int, ArrayItem] = field(default_factory=dict[int, ArrayItem])
     _pairs: tuple[tuple[ArrayItem, ArrayItem], ...] = ()
@@ -59,22 +67,49 @@ class PreparedLaunch:
         self._call = (ctypes.c_void_p(ctypes.addressof(self.config)), self.function, self.block.addresses, _NULL)
         self._start = self.driver.start
         self._note = self.driver.launched.append
+        self._several = self.driver.count() > 1
         self._record = (self.kernel, self.stream)
 
-    def launch(self, values: Sequence[Any], grid: Grid | None, stream: int) -> bool:
-        """Launch on `values` when they are like the last ones; False, having started nothing, when they may not be."""
+    def launch(self, values: Sequence[Any], grid: Grid | None, stream: int, *, own: bool = True) -> bool:
+        """Launch on `values` when they are like the last ones; False, having started nothing, when they may not be.
+
+        own: `stream` is the default one or one of ours, which nobody else captures
+        """
         if len(values) != self._count or (grid is not self.grid and grid != self.grid):
             return False
         for value, take in zip(values, self._takes):  # noqa: B905 - counted above
             if not take(value):
                 return False
-        for item in self._arrays.values():
-            if item.moved and not self._settle():
-                return False
+        if self.block.moved and not self._settle():
+            return False
         if stream != self.stream:
             self.set_stream(stream)
-        self.begin()
+        single = self._single
+        if single is None:
+            self.begin()
+            if own:
+                self._look_for_single()
+        elif not own or (self._several and self.driver.context() != self.context):
+            self.begin()
+        elif single.launch():
+            self.begin()  # which says what the matter is, where it is anything but another thread's first launch
+        else:
+            self._note(self._record)
         return True
+
+    def _look_for_single(self) -> None:
+        """After some launches on a stream, make the next ones graphs, which are launched in half the time."""
+        self._launches += 1
+        if self._launches < _SINGLE_AFTER or self.scratch:
+            return
+        single = self._singles.get(self.stream)
+        if single is None:
+            if len(self._singles) >= _SINGLES:
+                self._singles.clear()
+            with self.driver.within(self.context):
+                single = SingleLaunch(self.driver, self.function, self.config, self.block, self.stream)
+            self._singles[self.stream] = single
+        self._single = single
 
     def begin(self) -> None:
         """Launch as it stands.  Raises CudaFailure for what the driver refuses, ContextLost after a fault."""
@@ -90,12 +125,23 @@ class PreparedLaunch:
         """Launch on `stream` from now on."""
         self.stream = stream
         self.config.stream = stream or None
+        self._single = self._singles.get(stream)
         self._record = (self.kernel, stream)
 
     def copy(self) -> "PreparedLaunch":
         """Another launch with the same parameters, that nobody patches."""
         config = LaunchConfig.from_buffer_copy(self.config)
-        made = replace(self, config=config, block=self.block.copy(), _takes=(), _arrays={}, _pairs=(), _count=-1)
+        made = replace(
+            self,
+            config=config,
+            block=self.block.copy(),
+            _takes=(),
+            _arrays={},
+            _pairs=(),
+            _count=-1,
+            _singles={},
+            _single=None,
+        )
         config.keep = self.config  # pyright: ignore[reportAttributeAccessIssue] - it holds what `attributes` points to
         return made
 
@@ -108,9 +154,9 @@ class PreparedLaunch:
         arrays: dict[int, ArrayItem] = {}
         for place, (value, view, binding) in enumerate(zip(values, views, artifact.bindings, strict=True)):
             if isinstance(binding.type, Scalar):
-                items.append(NumberItem(value, binding.type, self._words(artifact, place, "scalar")))
+                items.append(NumberItem(value, binding.type, self._place(artifact, place, "scalar")))
                 continue
-            item = array_item(value, view, binding, self.device, self._words(artifact, place, "pointer"))
+            item = array_item(value, view, binding, self.device, self._place(artifact, place, "pointer"))
             if item is None:
                 return False
             arrays[place] = item
@@ -123,12 +169,10 @@ class PreparedLaunch:
         self._takes = tuple(item.take for item in items)
         return True
 
-    def _words(self, artifact: Artifact, parameter: int, kind: str) -> Words:
-        return tuple(
-            self.block.word(index)
-            for index, slot in enumerate(artifact.slots)
-            if slot.kind == kind and slot.parameter == parameter
-        )
+    def _place(self, artifact: Artifact, parameter: int, kind: str) -> Place:
+        slots = enumerate(artifact.slots)
+        found = [index for index, slot in slots if slot.kind == kind and slot.parameter == parameter]
+        return Place(self.block, tuple(self.block.word(index) for index in found))
 
     def _settle(self) -> bool:
         """After addresses have changed: check alignment and overlap, and bring the tensor maps up to date."""
@@ -142,6 +186,7 @@ class PreparedLaunch:
                 self.block.write(slot, self.encode(replace(encoding, address=arrays[place].pointer)))
         for item in arrays.values():
             item.moved = False
+        self.block.moved = False
         return True
 
     def _with_scratch(self) -> None:

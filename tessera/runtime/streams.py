@@ -93,6 +93,10 @@ class Stream:
                 self._follow(event, device)
         return found
 
+    def handle_of(self, device: int) -> tuple[int, bool]:
+        """The CUDA stream on a device, and whether it is one of ours, which nobody else captures."""
+        return self.handle(device), not self.external
+
     @property
     def queued(self) -> bool:
         """Whether a launch now has to wait for its turn, or for what is in the queue before it."""

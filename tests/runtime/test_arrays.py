@@ -177,6 +177,15 @@ def test_no_array(value: object, message: str):
         as_array(value, "x")
 
 
+def test_subclasses_are_seen_as_their_memory(tmp_path):
+    memory = np.memmap(tmp_path / "numbers", np.float32, "w+", shape=(3, 4))
+    view = as_array(memory, "x", mutable=True)
+    assert type(view) is np.ndarray
+    assert np.shares_memory(view, memory)
+    plain = np.zeros(3)
+    assert as_array(plain, "x") is plain
+
+
 def test_a_list_is_told_how():
     with pytest.raises(NotAnArray) as caught:
         as_array((1, 2), "x")

@@ -1,29 +1,43 @@
 """The CUDA launcher on a driver that runs PTX in this process (`ptx_machine`), and, where there is one, on a GPU."""
 
-import sys
-from types import SimpleNamespace
+import ctypes
+import threading
 
 import numpy as np
 import pytest
 
-from support import programs
+from support import fake_cuda, programs, raw_kernels
 from support.fake_cuda import FakeDriver
 from support.simulate import compile_ptx
-from tessera.core.mistakes import ArgumentCount, CudaFailure, ExtentMismatch, NotAnArray, ReadOnlyArray, ScalarRange
+from tessera.core.mistakes import (
+    ArgumentCount,
+    CudaFailure,
+    ExtentMismatch,
+    NotAnArray,
+    OverlappingArrays,
+    ReadOnlyArray,
+    ScalarRange,
+    UnfitForBulkCopy,
+    WrongDevice,
+)
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cuda import architectures
 from tessera.lowering.target.cuda.architectures import Architecture
-from tessera.runtime import cuda, memory
+from tessera.runtime import cuda
 from tessera.runtime.grid import Grid
+from tessera.runtime.memory import DeviceArray, to_device
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    driver = FakeDriver()
-    monkeypatch.setattr(cuda, "driver", lambda: driver)
-    monkeypatch.setattr(memory.door, "driver", lambda: driver)
-    return driver
+    return fake_cuda.install(monkeypatch, FakeDriver())
+
+
+@pytest.fixture
+def noting(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """A driver that runs nothing."""
+    return fake_cuda.install(monkeypatch, FakeDriver(2, run=False))
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -112,6 +126,188 @@ def test_a_result_needs_a_writeable_array(fake: FakeDriver):
         cuda.CudaLauncher(compile_ptx(programs.saxpy()))(numbers(4), y, 1.0)
 
 
+def test_a_tensor_map_is_a_parameter_of_128_bytes_made_once_an_array(noting: FakeDriver):
+    noting.keep = [128, 8]
+    launcher = cuda.CudaLauncher(raw_kernels.window())
+    x = to_device(np.zeros((20, 64), np.float32))
+    out = to_device(np.zeros((2, 16, 64), np.float32))
+    launcher(x, out)
+    launcher(x, out)
+    assert len(noting.encoded) == 1
+    encoding = noting.encoded[0]
+    assert (encoding.element, encoding.address) == ("FLOAT32", x.address)
+    assert (encoding.extents, encoding.strides, encoding.box) == ((64, 20), (256,), (64, 16))
+    assert noting.parameters[0] == [b"\1" * 128, out.address.to_bytes(8, "little")]
+    assert noting.sizes == [(2, 32, 0)] * 2
+    other = to_device(np.zeros((20, 64), np.float32))
+    launcher(other, out)
+    launcher(x, out)
+    assert [given[0][:1] for given in noting.parameters] == [b"\1", b"\1", b"\2", b"\1"]
+    assert len(noting.encoded) == 2
+
+
+def test_maps_are_aligned_to_64_bytes(noting: FakeDriver):
+    seen = []
+    start = noting.start
+
+    def looking(config, function, addresses, null) -> int:
+        seen.append((ctypes.c_uint64 * 2).from_address(addresses.value)[0] % 64)
+        return start(config, function, addresses, null)
+
+    noting.start = looking
+    launcher = cuda.CudaLauncher(raw_kernels.window())
+    launcher(to_device(np.zeros((20, 64), np.float32)), to_device(np.zeros((2, 16, 64), np.float32)))
+    assert seen == [0]
+
+
+def test_an_array_that_bulk_copies_cannot_read_is_refused_by_name(noting: FakeDriver):
+    launcher = cuda.CudaLauncher(raw_kernels.window())
+    with pytest.raises(UnfitForBulkCopy, match="x: rows along axis 0 are 264 bytes apart"):
+        launcher(to_device(np.zeros((20, 66), np.float32)), to_device(np.zeros((2, 16, 64), np.float32)))
+    assert noting.sizes == []
+
+
+@pytest.mark.parametrize(("groups", "blocks"), [(1, 1), (2, 2), (5, 2)])
+def test_a_persistent_kernel_gets_as_many_blocks_as_fit(noting: FakeDriver, groups: int, blocks: int):
+    cuda.CudaLauncher(raw_kernels.stride())(to_device(np.zeros(groups, np.float32)))
+    assert noting.sizes == [(blocks, 32, 0)]
+
+
+def test_clusters_are_whole(noting: FakeDriver):
+    cuda.CudaLauncher(raw_kernels.cluster(4))(to_device(np.zeros(6, np.float32)))
+    assert noting.sizes == [(8, 32, 0)]
+    assert noting.clusters == [4]
+
+
+def test_profile_records_are_written_where_the_launcher_says(noting: FakeDriver):
+    noting.keep = [8, 8]
+    launcher, x = cuda.CudaLauncher(raw_kernels.profiled()), to_device(np.zeros(6, np.float32))
+    launcher(x)
+    launcher(x, profile=0x700)
+    launcher(x)
+    assert [int.from_bytes(given[1], "little") for given in noting.parameters] == [0, 0x700, 0]
+    assert launcher.groups((x,)) == 1
+
+
+def test_a_call_like_the_last_one_is_not_bound_again(noting: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    noting.keep = [8, 8]
+    launcher = cuda.CudaLauncher(raw_kernels.spin())
+    first, second = (to_device(np.zeros(4, np.float32)) for _ in range(2))
+    launcher(first, 7)
+    monkeypatch.setattr(launcher, "_launch_in_full", None)  # what follows must do without
+    launcher(second, -9)
+    launcher(first, 7)
+    given = [(int.from_bytes(a, "little"), int.from_bytes(b, "little", signed=True)) for a, b in noting.parameters]
+    assert given == [(first.address, 7), (second.address, -9), (first.address, 7)]
+
+
+def test_after_some_launches_they_are_graphs_of_one_node(noting: FakeDriver):
+    noting.keep = [8, 8]
+    launcher = cuda.CudaLauncher(raw_kernels.spin())
+    first, second = (to_device(np.zeros(4, np.float32)) for _ in range(2))
+    for _ in range(6):
+        launcher(first, 1)
+    noting.log.clear()
+    launcher(first, 1)
+    launcher(second, 1)
+    launcher(second, 2)
+    launcher(second, 2)
+    kinds = [entry[0] for entry in noting.log]
+    assert kinds == ["replay", "launch", *["set parameters", "replay", "launch"] * 2, "replay", "launch"]
+    assert len(noting.parameters) == 10
+    noting.log.clear()
+    assert launcher.run((second, 2), None, 0x77)  # somebody else's stream, which may be capturing
+    assert [entry[0] for entry in noting.log] == ["launch"]
+    noting.statuses = [400, 400]  # the graph's launch in another context, then the kernel's
+    launcher(second, 2)
+    assert noting.statuses == []
+    assert len(noting.parameters) == 12
+
+
+def test_other_shapes_types_and_numbers_are_looked_at_in_full(noting: FakeDriver):
+    launcher = cuda.CudaLauncher(raw_kernels.spin())
+    x = to_device(np.zeros(4, np.float32))
+    launcher(x, 7)
+    assert not launcher.run((to_device(np.zeros(5, np.float32)), 7))
+    assert not launcher.run((x, 7.0))
+    assert not launcher.run((x, 1 << 70))
+    assert not launcher.run((x,))
+    assert not launcher.run((np.zeros(4, np.float32), 7))
+    assert not launcher.run((x, 7), Grid((2,)))
+    with pytest.raises(ScalarRange, match="cycles"):
+        launcher(x, 1 << 70)
+    assert launcher.run((x, 8))
+    assert len(noting.sizes) == 2
+
+
+def test_several_kinds_of_calls_stay_ready(noting: FakeDriver):
+    launcher = cuda.CudaLauncher(raw_kernels.null())
+    arrays = [to_device(np.zeros(n, np.float32)) for n in (4, 5, 6)]
+    for x in arrays:
+        launcher(x)
+    assert all(launcher.run((x,)) for x in arrays * 2)
+
+
+def test_arrays_that_come_to_overlap_are_looked_at_in_full(noting: FakeDriver):
+    launcher = cuda.CudaLauncher(compile_ptx(programs.saxpy()))
+    x, y = (to_device(np.zeros(64, np.float32)) for _ in range(2))
+    launcher(x, y, 1.0)
+    assert launcher.run((y, y, 1.0))  # one array, read and written in place
+    shifted = DeviceArray.__new__(DeviceArray)
+    shifted.layout, shifted.device, shifted.address = y.layout, 0, y.address + 16
+    assert not launcher.run((shifted, y, 1.0))
+    with pytest.raises(OverlappingArrays):
+        launcher(shifted, y, 1.0)
+    assert launcher.run((x, y, 1.0))
+    assert len(noting.sizes) == 3
+
+
+def test_arrays_of_two_devices(noting: FakeDriver):
+    launcher = cuda.CudaLauncher(compile_ptx(programs.saxpy()))
+    here, there = (to_device(np.zeros(64, np.float32), device) for device in (0, 1))
+    with pytest.raises(WrongDevice, match="x is on cuda:0, y is on cuda:1"):
+        launcher(here, there, 1.0)
+    launcher(there, there, 1.0)
+    launcher(here, here, 1.0)
+    assert noting.loads == [0, 1]  # the first one at once
+    assert noting.used == {0, 1}
+    assert not launcher.run((here, there, 1.0))
+
+
+def test_an_older_fault_is_told_at_once(noting: FakeDriver):
+    launcher, x = cuda.CudaLauncher(raw_kernels.null()), to_device(np.zeros(4, np.float32))
+    launcher(x)
+    noting.statuses = [700]
+    with pytest.raises(CudaFailure, match="700"):
+        launcher(x)
+
+
+def test_launches_of_several_threads_do_not_share_their_parameters(noting: FakeDriver):
+    noting.keep = [8, 8]
+    launcher = cuda.CudaLauncher(raw_kernels.spin())
+    arrays = [to_device(np.zeros(4, np.float32)) for _ in range(4)]
+
+    def work(x: DeviceArray) -> None:
+        for number in range(50):
+            launcher(x, number)
+
+    threads = [threading.Thread(target=work, args=(x,)) for x in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    given = sorted((int.from_bytes(a, "little"), int.from_bytes(b, "little")) for a, b in noting.parameters)
+    assert given == sorted((x.address, number) for x in arrays for number in range(50))
+
+
+def test_the_architecture_of_a_device(noting: FakeDriver):
+    assert cuda.device_architecture() == "sm_90a"
+    assert cuda.device_architecture(1, "cuda_tile") == "sm_90"
+    noting.capability = lambda device: (7, 0)
+    with pytest.raises(CudaFailure, match=r"compute capability 7\.0"):
+        cuda.device_architecture()
+
+
 @pytest.mark.gpu
 def test_saxpy_on_a_gpu():
     cp = pytest.importorskip("cupy")
@@ -121,3 +317,62 @@ def test_saxpy_on_a_gpu():
     cuda.CudaLauncher(artifact)(cp.asarray(x), out, 0.3)
     cuda.synchronize()
     np.testing.assert_array_equal(cp.asnumpy(out), np.float32(0.3) * x + y)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [16, 20, 40])
+def test_a_tensor_map_on_a_gpu(rows: int):
+    x = numbers(rows, 64)
+    blocks = -(-rows // 16)
+    out = to_device(np.full((blocks, 16, 64), np.nan, np.float32))
+    cuda.CudaLauncher(raw_kernels.window())(to_device(x), out)
+    want = np.zeros((blocks * 16, 64), np.float32)
+    want[:rows] = x
+    np.testing.assert_array_equal(out.get().reshape(-1, 64), want)
+
+
+@pytest.mark.gpu
+def test_persistent_blocks_on_a_gpu():
+    out = to_device(np.zeros(100_000, np.float32))
+    launcher = cuda.CudaLauncher(raw_kernels.stride())
+    for _ in range(3):
+        launcher(out)
+    assert (out.get() == 3).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_clusters_on_a_gpu(size: int):
+    out = to_device(np.zeros(16, np.float32))
+    cuda.CudaLauncher(raw_kernels.cluster(size))(out)
+    assert (out.get() == size).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("library", ["cupy", "torch", "jax", "own"])
+def test_arrays_of_every_library_are_used_where_they_lie(library: str):
+    artifact = compile_program(programs.saxpy(), Target("cuda", cuda.device_architecture()), observe=False).artifact
+    launcher = cuda.CudaLauncher(artifact)
+    host = numbers(1000)
+    if library == "cupy":
+        cp = pytest.importorskip("cupy")
+        make, back = cp.asarray, cp.asnumpy
+    elif library == "torch":
+        torch = pytest.importorskip("torch")
+        make, back = (lambda a: torch.from_numpy(a).cuda()), (lambda a: a.cpu().numpy())
+    elif library == "jax":
+        jax = pytest.importorskip("jax")
+        make, back = jax.device_put, np.asarray
+    else:
+        make, back = to_device, lambda a: a.get()
+    for alpha in (2.0, 2.0, 3.0):
+        x, y = make(host), make(host + 1)
+        again = make(host + 1)
+        if library == "jax":
+            jax.block_until_ready((x, y, again))
+        launcher(x, y, alpha)
+        assert launcher.run((x, y, 0.0))
+        launcher(x, again, alpha)
+        cuda.synchronize()
+        for out in (y, again):
+            np.testing.assert_array_equal(back(out), np.float32(alpha) * host + (host + 1))

@@ -20,6 +20,7 @@ class FakeDriver:
     """What `Driver` does, with this process's memory as the device's.
 
     sizes: (blocks, lanes, bytes of dynamic shared memory) of each launch; clusters: blocks of each launch's cluster
+    keep: sizes of the parameters, in bytes, of which `parameters` then notes the bytes of each launch
     statuses: what the next calls of `start` give instead of running
     """
 
@@ -43,7 +44,9 @@ class FakeDriver:
         self.events: dict[int, bool] = {}
         self.held: set[int] = set()
         self.captured: dict[int, list] = {}
+        self.graphs: dict[int, list] = {}
         self.resident_blocks = 2
+        self.keep: list[int] = []
         self.parameters: list[list[bytes]] = []
 
     # contexts: context n belongs to device n - 1
@@ -129,14 +132,21 @@ class FakeDriver:
             cluster = ClusterAttribute.from_address(config.attributes).x
         stream = config.stream or 0
         if stream in self.captured:
-            self.captured[stream].append((function.value, config.grid_x))
+            copy = LaunchConfig.from_buffer_copy(config)
+            self.captured[stream].append((function.value, copy, addresses.value, cluster))
             return 0
+        return self._launch(function.value, config, addresses.value, cluster, stream)
+
+    def _launch(self, function: int, config: LaunchConfig, addresses: int, cluster: int, stream: int) -> int:
+        if self.keep:
+            places = (ctypes.c_uint64 * len(self.keep)).from_address(addresses)
+            self.parameters.append([ctypes.string_at(a, n) for a, n in zip(places, self.keep, strict=True)])
         self.clusters.append(cluster)
         self.streams.append(stream)
         self.sizes.append((config.grid_x, config.block_x, config.shared))
-        self.log.append(("launch", stream, function.value))
+        self.log.append(("launch", stream, function))
         if self.run:
-            self._run(self.functions[function.value], config, addresses.value)
+            self._run(self.functions[function], config, addresses)
         return 0
 
     def _run(self, text: str, config: LaunchConfig, parameters: int) -> None:
@@ -231,18 +241,36 @@ class FakeDriver:
     def end_capture(self, stream: int):
         return self.captured.pop(stream)
 
-    def instantiate(self, graph):
-        return [graph]
+    def instantiate(self, graph) -> int:
+        handle = self.handle()
+        self.graphs[handle] = graph
+        return handle
+
+    def only_node(self, graph) -> int:
+        (_node,) = graph
+        return 7
+
+    def set_parameters(self, executable, node, parameters) -> int:
+        self.log.append(("set parameters", executable.value))
+        return 0
 
     def update(self, executable, graph) -> bool:
-        if [type(n) for n in executable[0]] != [type(n) for n in graph]:
+        if [step[0] for step in self.graphs[executable]] != [step[0] for step in graph]:
             return False
-        executable[0] = graph
+        self.graphs[executable] = graph
         return True
 
     def replay(self, executable, stream) -> int:
-        self.log.append(("replay", stream.value or 0))
-        return self.statuses.pop(0) if self.statuses else 0
+        if self.statuses:
+            return self.statuses.pop(0)
+        handle = stream.value or 0
+        self.log.append(("replay", handle))
+        for step in self.graphs[executable.value]:
+            if step[0] == "copy":
+                ctypes.memmove(*step[1:])
+            else:
+                self._launch(*step, handle)
+        return 0
 
     def close_graph(self, graph) -> None:
         self.log.append(("close graph",))

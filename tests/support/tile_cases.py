@@ -167,7 +167,9 @@ def row_of(dtype: DType) -> Program:
     return b.program(domain=Domain("groups", ("m",)), group=(32,))
 
 
-def element_wise(opcode: str, dtype: DType, operands: int = 2, result: DType | None = None, **attributes: Any) -> Program:
+def element_wise(
+    opcode: str, dtype: DType, operands: int = 2, result: DType | None = None, **attributes: Any
+) -> Program:
     """out[:] = opcode(a[:], b[:], ...), blocks of 64."""
     b = Writer(f"tile_{opcode}")
     arrays = [b.array("abc"[n], dtype, "n") for n in range(operands)]
@@ -212,7 +214,9 @@ _FUNCTION = 1e-6
 def cases() -> Iterator[Case]:
     """Every case."""
     yield Case("tile_copy", programs.tile_copy(), (normal(300), poison(300)))
-    yield Case("tile_copy f64", programs.tile_copy(100, f64), (normal(301, dtype=np.float64), poison(301, dtype=np.float64)))
+    yield Case(
+        "tile_copy f64", programs.tile_copy(100, f64), (normal(301, dtype=np.float64), poison(301, dtype=np.float64))
+    )
     yield Case("matmul", programs.matmul(16, 16, 8), (normal(20, 10), normal(10, 33), poison(20, 33)), _PRODUCT)
     yield Case("matmul of 12", programs.matmul(12, 16, 6), (normal(20, 10), normal(10, 33), poison(20, 33)), _PRODUCT)
     for dtype in (f16, bf16):
@@ -298,5 +302,3 @@ def _element_wise() -> Iterator[Case]:
     ]  # fmt: skip
     for source, target in pairs:
         yield of("cast", source, 1, 0.0, target)
-
-

@@ -3,7 +3,8 @@
 """The kernels behind `flash_attention` and its backward pass, on arrays [batch, heads, length, width].
 
 `scale` comes with log2(e) in it: all exponentials are powers of two.  `share` query heads use one head of keys.  Where
-attention is causal, query i sees the keys up to i + (keys - queries): the last query sees them all.
+attention is causal, query i sees the keys up to i + (keys - queries): the last query sees them all.  On GPUs powers of
+two are the hardware's (2 ulp).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def attend(Q, K, V, b, h, m, scale, share):
     return acc, top * scale, total
 
 
-@kernel
+@kernel(fast=True)
 def attention_forward(Q: tensor, K: tensor, V: tensor, out: mut[tensor], scale: f32, share: i64):
     """out = softmax(scale Q K^T) V."""
     for b in tile.range(Q.shape[0]):
@@ -63,7 +64,7 @@ def attention_forward(Q: tensor, K: tensor, V: tensor, out: mut[tensor], scale: 
                 out[b, h, m : m + BM, :] = tile.cast(acc * (1.0 / total)[:, None], out.dtype)
 
 
-@kernel
+@kernel(fast=True)
 def attention_forward_with_lse(
     Q: tensor, K: tensor, V: tensor, out: mut[tensor], LSE: mut[tensor], scale: f32, share: i64
 ):
@@ -86,7 +87,7 @@ def attention_delta(out: tensor, dO: tensor, delta: mut[tensor]):
                 delta[b, h, m : m + BM] = tile.sum(product, axis=1)
 
 
-@kernel
+@kernel(fast=True)
 def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is an array
     Q: tensor, K: tensor, V: tensor, dO: tensor, LSE: tensor, delta: tensor, dK: mut[tensor], dV: mut[tensor],
     scale: f32, share: i64,
@@ -121,7 +122,7 @@ def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is 
                 dV[b, g, n : n + BN, :] = tile.cast(dv, dV.dtype)
 
 
-@kernel
+@kernel(fast=True)
 def attention_backward_queries(  # noqa: PLR0913, PLR0917 - everything it needs is an array
     Q: tensor, K: tensor, V: tensor, dO: tensor, LSE: tensor, delta: tensor, dQ: mut[tensor], scale: f32, share: i64
 ):

@@ -1,6 +1,9 @@
 # pyright: basic
 # The language's names have no Python types: what is checked strictly is everything around kernels.
-"""The kernels behind `gemm`: C = activation(A B + bias), in blocks of BM x BN, BK steps of K at a time."""
+"""The kernels behind `gemm`: C = activation(A B + bias), in blocks of BM x BN, BK steps of K at a time.
+
+On GPUs the exponential and the division of an activation are the hardware's (see `lowering/target/cuda/fast.py`).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def activate(x):
     return x
 
 
-@kernel
+@kernel(fast=True)
 def matrix_product(A: tensor, B: tensor, C: mut[tensor]):
     """C[M, N] = activation(A[M, K] B[K, N]); each operand may be stored with its axes swapped."""
     M, N = C.shape
@@ -49,7 +52,7 @@ def matrix_product(A: tensor, B: tensor, C: mut[tensor]):
             C[m : m + BM, n : n + BN] = tile.cast(activate(acc), C.dtype)
 
 
-@kernel
+@kernel(fast=True)
 def matrix_product_with_bias(A: tensor, B: tensor, bias: tensor, C: mut[tensor]):
     """C[M, N] = activation(A[M, K] B[K, N] + bias[N])."""
     M, N = C.shape

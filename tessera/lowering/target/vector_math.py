@@ -4,7 +4,7 @@
 The results depend on the operand alone (never on the lane, the length or the machine).  Errors in units in the last
 place (ulp), measured by `tests/lowering/target/cpu/test_vector_math.py`:
 
-    exp, exp2, log          1
+    exp, exp2, log          1 (exp_not_positive has the bits of exp where x <= 0)
     log2                    2
     sin, cos                1 (f32), 2 (f64), for arguments of any size
     tanh, erf               2
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.functions.algebra import Algebra, shaped
-from tessera.lowering.target.functions.exponential import exp, exp2, log, log2
+from tessera.lowering.target.functions.exponential import exp, exp2, exp_not_positive, log, log2
 from tessera.lowering.target.functions.half import lanes_and_element, narrow, widen
 from tessera.lowering.target.functions.power import power
 from tessera.lowering.target.functions.saturating import erf, tanh
@@ -40,6 +40,7 @@ def _upstream(name: str) -> Callable[..., Any]:
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "exp": exp,
+    "exp_not_positive": exp_not_positive,
     "exp2": exp2,
     "log": log,
     "log2": log2,

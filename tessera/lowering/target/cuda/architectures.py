@@ -14,6 +14,7 @@ from tessera.core.mistakes import UnknownArchitecture
 class Architecture:
     """One chip: `name` as LLVM and ptxas say it; `ptx` is the LLVM feature that sets the PTX version.
 
+    bulk_copies: whether it has an engine that copies boxes of arrays (TMA)
     shared_bytes: the most shared memory one group may have; lanes: the most lanes of a group
     warps, blocks, registers, shared_processor: what one multiprocessor holds at a time (shared memory in bytes)
     """
@@ -26,6 +27,7 @@ class Architecture:
     blocks: int = 32
     registers: int = 65536
     shared_processor: int = 228 * 1024
+    bulk_copies: bool = False
 
 
 _KIB: Final = 1024
@@ -34,8 +36,8 @@ ARCHITECTURES: Final = {
     for a in (
         Architecture("sm_80", "+ptx78", 163 * _KIB, shared_processor=164 * _KIB),
         Architecture("sm_89", "+ptx78", 99 * _KIB, warps=48, blocks=24, shared_processor=100 * _KIB),
-        Architecture("sm_90a", "+ptx80", 227 * _KIB),
-        Architecture("sm_100a", "+ptx86", 227 * _KIB),
+        Architecture("sm_90a", "+ptx80", 227 * _KIB, bulk_copies=True),
+        Architecture("sm_100a", "+ptx86", 227 * _KIB, bulk_copies=True),
     )
 }
 

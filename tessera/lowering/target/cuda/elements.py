@@ -17,7 +17,7 @@ from tessera.lowering.target.cuda.uniformity import WRITES, Uniformity, walk
 
 _LANES: Final = frozenset(("lane", "thread"))
 # Each rounds once in 16 bits, which gives the bits of rounding through f32: 24 >= 2 * 11 + 2.
-_PAIRED: Final = frozenset(("arith.addf", "arith.subf", "arith.mulf", "arith.maximumf", "arith.minimumf"))
+_PAIRED: Final = frozenset(("arith.addf", "arith.subf", "arith.mulf", "arith.maximumf", "arith.minimumf", "math.fma"))
 _HALVES: Final = frozenset(("f16", "bf16"))
 _PLAIN_LOOP: Final = "#llvm.loop_annotation<unroll = <disable = true>>"
 
@@ -88,14 +88,16 @@ class Elements:
         for guards in self.plan.guards.values():
             for guard in guards:
                 realise(guard.bound, owner.env, owner.operation)
-                limit = build.add(build.index(owner.env[guard.bound]), guard.beyond)
-                conditions.append(build.compare("sle", build.add(end, guard.offset), limit))
+                with build.located(guard.op.location):
+                    limit = build.add(build.index(owner.env[guard.bound]), guard.beyond)
+                    conditions.append(build.compare("sle", build.add(end, guard.offset), limit))
         for access in self.plan.accesses.values():
             if not access.proven:
-                extent = owner.env[access.memory].extents[-1]
-                conditions.append(build.compare("sle", build.add(end, access.offset), extent))
-                if access.offset < 0:
-                    conditions.append(build.compare("sge", build.add(first, access.offset), 0))
+                with build.located(access.op.location):
+                    extent = owner.env[access.memory].extents[-1]
+                    conditions.append(build.compare("sle", build.add(end, access.offset), extent))
+                    if access.offset < 0:
+                        conditions.append(build.compare("sge", build.add(first, access.offset), 0))
         return build.all_of(conditions)
 
     def _aligned(self) -> Any:

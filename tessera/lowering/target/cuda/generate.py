@@ -34,6 +34,7 @@ from tessera.lowering.target.cuda.ptx import to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
 from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
 from tessera.lowering.target.cuda.tiles.plan import Plan, make_plan
+from tessera.lowering.target.cuda.tiles.stages import Depth
 from tessera.lowering.target.cuda.toolchain import Usage, assemble, disassemble, find_tool
 from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, walk
 from tessera.lowering.target.launch import launch_rule
@@ -128,7 +129,7 @@ def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniform
     return _Lowered(module, frame, ir.StringAttr(function.attributes["sym_name"]).value)
 
 
-def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Plan, depth: int) -> _Lowered:
+def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Plan, depth: Depth) -> _Lowered:
     lanes = lanes_of(plan)
     module, body, kernel, build, entry = _kernel(function, program, lanes)
     if plan.specialised:

@@ -103,7 +103,8 @@ def resource_report(artifact: Artifact) -> ResourceReport:
         found = instructions(disassemble(artifact.code))
     else:
         notes.append(f"instructions are not counted without nvdisasm: pip install {PACKAGES['nvdisasm']}")
-    chip = ARCHITECTURES.get(artifact.target.arch)
+    # Names of machine code that runs on later chips of the family too mean the same multiprocessor.
+    chip = ARCHITECTURES.get(artifact.target.arch) or ARCHITECTURES.get(f"{artifact.target.arch}a")
     full = None
     if chip is not None and resources.registers is not None and launch.threads:
         full = occupancy(chip, launch.threads, resources.registers, resources.shared_bytes)

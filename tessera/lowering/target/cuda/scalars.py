@@ -13,9 +13,14 @@ from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.fast import fast_operation
 from tessera.lowering.target.vector_math import NAMES, emit_math
 
+NOT_POSITIVE: Final = "not_positive"
+"""An attribute that says that the operand is at most 0, or NaN."""
 _HALVES: Final = ("f16", "bf16")
-# Operations on floats that are not arithmetic: they move bits, and need no wider type.
-_MOVES: Final = frozenset(("arith.select", "arith.constant", "arith.bitcast", "arith.extf", "arith.truncf"))
+# Operations on 16-bit floats that need no wider type: those that move bits, and the fused multiply-add, which rounds
+# once (through f32 it would round twice, and 24 bits are too few for a sum of 22 and 11 bits).
+_NARROW: Final = frozenset(
+    ("arith.select", "arith.constant", "arith.bitcast", "arith.extf", "arith.truncf", "math.fma")
+)
 _FUNCTIONS: Final = {"math.powf": "pow"}
 _PLAIN_MATH: Final = frozenset(
     ("math.absf", "math.absi", "math.fma", "math.sqrt", "math.floor", "math.ceil", "math.copysign", "math.roundeven",
@@ -36,7 +41,7 @@ def scalar_operation(
     floats = [str(v.type) for v in operands if str(v.type) in _HALVES]
     if name == "arith.truncf" and str(operands[0].type) == "f64" and result in _HALVES:
         return _narrow_double(build, operands[0], result)
-    if floats and name not in _MOVES:
+    if floats and name not in _NARROW:
         return _wide(build, name, operands, result, attributes)
     if build.fast:
         quick = fast_operation(build, name, operands, result, attributes, narrow)
@@ -51,6 +56,8 @@ def scalar_operation(
     if name in _PLAIN_MATH or name.startswith("arith."):
         return build.value(name, operands, result, attributes)
     function = _FUNCTIONS.get(name, name.partition(".")[2])
+    if function == "exp" and NOT_POSITIVE in attributes:
+        function = "exp_not_positive"
     if function in NAMES:
         return emit_math(build, function, operands, result)
     message = f"the CUDA target has no code for {function} of {result}"

@@ -13,7 +13,8 @@ from tessera.lowering.target.cuda_tile.shapes import keeps_places, with_padding
 _NANS_WIN: Final = {"propagate_nan": True, "flush_to_zero": False}
 _MOST_PRODUCTS: Final = 1 << 16
 """Elements of the tile of all products that a product of integer matrices is added up from."""
-_TENSOR_CORES: Final = ("f16", "bf16", "f32", "f64")
+_PIECE: Final = 16
+"""Steps of K that a product without tensor cores takes at a time: more at once do not fit in registers."""
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------
@@ -129,12 +130,25 @@ def dot(
     b = with_padding(build, b, (inner, b.shape[1]), [0], 0)
     if a.element in FLOATS and exact:
         return _in_order(build, a, b, start, inner)
-    if a.element in _TENSOR_CORES:
+    if a.element in ("f32", "f64"):
+        return _in_pieces(build, a, b, start)
+    if a.element in FLOATS:
         return build.value("mmaf", (a, b, start), start.type, fast_acc=False)
     if a.element == "i8" and result == "i32":
         sign = "unsigned" if unsigned else "signed"
         return build.value("mmai", (a, b, start), start.type, signedness_lhs=sign, signedness_rhs=sign)
     return _sum_of_products(build, a, b, start, unsigned=unsigned)
+
+
+def _in_pieces(build: Build, a: Value, b: Value, start: Value) -> Value:
+    """A product that is done in ordinary registers: a few steps of K after the other."""
+    total, inner = start, a.shape[1]
+    size = min(inner, _PIECE)
+    for number in range(inner // size):
+        left = build.extract(a, (a.shape[0], size), [0, number]) if size < inner else a
+        right = build.extract(b, (size, b.shape[1]), [number, 0]) if size < inner else b
+        total = build.value("mmaf", (left, right, total), total.type, fast_acc=False)
+    return total
 
 
 def _in_order(build: Build, a: Value, b: Value, start: Value, inner: int) -> Value:
@@ -164,4 +178,3 @@ def _sum_of_products(build: Build, a: Value, b: Value, start: Value, *, unsigned
     right = build.broadcast(build.reshape(wide[1], (1, inner, columns)), whole)
     total = build.reduce(build.mul(left, right), 1, "addi", 0, overflow="none")
     return build.add(start, total)
-

@@ -68,9 +68,9 @@ def _sections(cubin: bytes) -> Iterator[_Section]:
     if not cubin.startswith(_MAGIC):
         message = "the machine code is no ELF file"
         raise CompilerCrash(message)
-    header = _HEADER.unpack_from(cubin)
-    table, size, count, names = header[6], header[11], header[12], header[13]
-    rows = [_SECTION.unpack_from(cubin, table + size * number) for number in range(count)]
+    header: tuple[int, ...] = _HEADER.unpack_from(cubin)[1:]
+    table, size, count, names = header[5], header[10], header[11], header[12]
+    rows: list[tuple[int, ...]] = [_SECTION.unpack_from(cubin, table + size * number) for number in range(count)]
     text = rows[names]
     for row in rows:
         begin = text[4] + row[0]

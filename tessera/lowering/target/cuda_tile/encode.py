@@ -36,13 +36,13 @@ VERSION: Final = "V_13_3"
 # the operation's, and attributes that are always the same.
 _NAMES: Final = {
     "absf": "AbsF", "absi": "AbsI", "addf": "AddF", "addi": "AddI", "andi": "AndI", "bitcast": "Bitcast",
-    "broadcast": "Broadcast", "ceil": "Ceil", "cos": "Cos", "sin": "Sin", "cmpf": "CmpF", "cmpi": "CmpI", "divf": "DivF", "divi": "DivI",
-    "exti": "ExtI", "floor": "Floor", "fma": "Fma", "ftof": "FToF", "ftoi": "FToI", "iota": "Iota", "itof": "IToF",
-    "make_partition_view": "MakePartitionView", "make_token": "MakeToken", "maxf": "MaxF", "maxi": "MaxI",
-    "minf": "MinF", "mini": "MinI", "mmaf": "MmaF", "mmai": "MmaI", "mulf": "MulF", "muli": "MulI", "negf": "NegF",
-    "offset": "Offset", "ori": "OrI", "permute": "Permute", "remf": "RemF", "remi": "RemI", "reshape": "Reshape",
-    "select": "Select", "shli": "ShLI", "shri": "ShRI", "sqrt": "Sqrt", "subf": "SubF", "subi": "SubI",
-    "trunci": "TruncI", "xori": "XOrI",
+    "broadcast": "Broadcast", "ceil": "Ceil", "cmpf": "CmpF", "cmpi": "CmpI", "cos": "Cos", "divf": "DivF",
+    "divi": "DivI", "exti": "ExtI", "floor": "Floor", "fma": "Fma", "ftof": "FToF", "ftoi": "FToI", "iota": "Iota",
+    "itof": "IToF", "make_partition_view": "MakePartitionView", "make_token": "MakeToken", "maxf": "MaxF",
+    "maxi": "MaxI", "minf": "MinF", "mini": "MinI", "mmaf": "MmaF", "mmai": "MmaI", "mulf": "MulF", "muli": "MulI",
+    "negf": "NegF", "offset": "Offset", "ori": "OrI", "permute": "Permute", "remf": "RemF", "remi": "RemI",
+    "reshape": "Reshape", "select": "Select", "shli": "ShLI", "shri": "ShRI", "sin": "Sin", "sqrt": "Sqrt",
+    "subf": "SubF", "subi": "SubI", "trunci": "TruncI", "xori": "XOrI",
 }  # fmt: skip
 # attribute -> the enumeration it belongs to
 _ENUMERATIONS: Final = {
@@ -110,16 +110,18 @@ class _Types:
 
     def __init__(self, bc: Any, table: Any) -> None:
         self._bc = bc
-        self._table = table
+        self.table = table
 
     def of(self, kind: Any) -> Any:
-        table = self._table
+        table = self.table
         match kind:
             case TileType(element, shape):
                 return table.tile(self.element(element), shape)
             case ViewType(element, extents, strides, tile):
                 missing = self._bc.PtrAttr.Missing
-                numbers = [[self._bc.DYNAMIC_SHAPE if n == NOT_STATIC else n for n in row] for row in (extents, strides)]
+                numbers = [
+                    [self._bc.DYNAMIC_SHAPE if n == NOT_STATIC else n for n in row] for row in (extents, strides)
+                ]
                 view = table.tensor_view(self.element(element), *numbers, missing)
                 axes = range(len(extents))
                 return view if tile is None else table.partition_view(tile, view, axes, self._bc.PaddingValue.Zero)
@@ -131,8 +133,8 @@ class _Types:
 
     def element(self, name: str) -> Any:
         if name.startswith("ptr<"):
-            return self._table.pointer(self.element(name[4:-1]), self._bc.PtrAttr.Missing)
-        return self._table.simple(getattr(self._bc.SimpleType, _SIMPLE[name]))
+            return self.table.pointer(self.element(name[4:-1]), self._bc.PtrAttr.Missing)
+        return self.table.simple(getattr(self._bc.SimpleType, _SIMPLE[name]))
 
 
 class _Places:
@@ -168,8 +170,10 @@ class _Encoder:
         for instruction in block.instructions:
             with self.code.debug_attr(self.places.of(instruction.location)):
                 made = self.instruction(instruction)
-            results = () if made is None else made if isinstance(made, tuple) else (made,)
-            self.values.update(zip(instruction.results, results, strict=True))
+            if len(instruction.results) == 1 and not isinstance(made, tuple):
+                self.values[instruction.results[0]] = made
+            else:
+                self.values.update(zip(instruction.results, made or (), strict=True))
 
     def instruction(self, op: Instruction) -> Any:
         special = _SPECIAL.get(op.name)
@@ -186,11 +190,12 @@ class _Encoder:
         result: dict[str, Any] = {}
         for name, value in attributes.items():
             enumeration = _ENUMERATIONS.get(name)
-            if enumeration is not None:
-                kind = getattr(self.bc, enumeration)
-                value = next(member for member in kind if member.name.lower().rstrip("_") == value)
-            result[name] = value
+            result[name] = value if enumeration is None else self.member(enumeration, value)
         return result
+
+    def member(self, enumeration: str, name: str) -> Any:
+        """The member of an enumeration of CUDA Tile IR by its name in small letters."""
+        return next(m for m in getattr(self.bc, enumeration) if m.name.lower().rstrip("_") == name)
 
     # -- operations of another form ----------------------------------------------------------------------------
 
@@ -302,7 +307,7 @@ def _constant_bytes(bc: Any, number: float, element: str) -> bytes:
 def _identity(bc: Any, types: _Types, number: float, element: str) -> Any:
     if element.startswith("i"):
         return bc.Integer(types.element(element), int(element[1:]), int(number))
-    return bc.Float(number, getattr(bc.SimpleType, _SIMPLE[element]), types._table)
+    return bc.Float(number, getattr(bc.SimpleType, _SIMPLE[element]), types.table)
 
 
 _SPECIAL: Final[dict[str, Callable[[_Encoder, Instruction], Any]]] = {

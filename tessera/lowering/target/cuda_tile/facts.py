@@ -101,9 +101,9 @@ class Positions:
         if self._group is None:
             return None
         op = defining(number)
-        remainder = op is not None and op.name == "arith.remui"
-        if remainder:
-            number = op.operands[0]
+        remainder = False
+        if op is not None and op.name == "arith.remui":
+            number, remainder = op.operands[0], True
         divisions = 0
         while number != self._group:
             op = defining(number)

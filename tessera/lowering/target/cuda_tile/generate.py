@@ -4,6 +4,7 @@ Tile IR -> CUDA Tile program -> bytecode -> `tileiras` -> cubin -> SASS.  There 
 that anybody could see.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from tessera.lowering.target.cuda_tile.build import Build
 from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
 from tessera.lowering.target.cuda_tile.encode import encode
 from tessera.lowering.target.cuda_tile.frame import Frame
-from tessera.lowering.target.cuda_tile.instructions import Block, Entry
+from tessera.lowering.target.cuda_tile.instructions import Block, Entry, instructions_of
 from tessera.lowering.target.cuda_tile.listings import places_of, sass_listing
 from tessera.lowering.target.cuda_tile.lower import lower
 from tessera.lowering.target.cuda_tile.text import target_listing
@@ -31,6 +32,8 @@ from tessera.lowering.tile.walk import kernel, operations
 
 _LOOPS = ("scf.for", "scf.while")
 _MANY_WARPS = 8
+_SUMS_OF_FOUR_WARPS = 128 * 128
+"""A sum is a register, and a lane has 255: more than these would fill the registers of 4 warps."""
 _LANES = 1
 """What a launch gives as the size of a block: the driver knows how many lanes a tile block has."""
 
@@ -61,9 +64,12 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
 
 
 def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usage]:
-    """The cubin, for as many warps as the kernel's option `warps` says; else for more where 4 have too few registers."""
+    """The cubin: for as many warps as the kernel's option `warps` says, else for 8 where 4 have too few registers."""
     wanted = program.options.get("warps")
-    choices: tuple[int | None, ...] = (wanted,) if isinstance(wanted, int) else (None, _MANY_WARPS)
+    if isinstance(wanted, int):
+        choices: tuple[int | None, ...] = (wanted,)
+    else:
+        choices = (_MANY_WARPS,) if _sums(entry.body) > _SUMS_OF_FOUR_WARPS else (None, _MANY_WARPS)
     best: tuple[bytes, Usage] | None = None
     for warps in choices:
         code = assemble(encode(entry, program.source, program.span, warps), chip)
@@ -76,6 +82,13 @@ def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usa
         message = "no machine code was made"
         raise CompilerCrash(message, program.span)
     return best
+
+
+def _sums(block: Block) -> int:
+    """How many sums of products the kernel's lanes hold between them, counting each product of matrices once."""
+    products = [op for op in instructions_of(block) if op.name == "mmaf"]
+    made = {op.results[0] for op in products}
+    return sum(math.prod(op.results[0].shape) for op in products if op.operands[2] not in made)
 
 
 def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:

@@ -4,7 +4,7 @@ The operations are those of CUDA Tile IR (https://docs.nvidia.com/cuda/tile-ir/)
 `load_ptr_tko`).  Attributes are plain Python values: the encoder knows which enumeration each belongs to.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -107,6 +107,14 @@ class Entry:
     name: str
     body: Block
     location: Any
+
+
+def instructions_of(block: Block) -> Iterator[Instruction]:
+    """Every instruction inside `block`, outer before inner."""
+    for instruction in block.instructions:
+        yield instruction
+        for inner in instruction.blocks:
+            yield from instructions_of(inner)
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:

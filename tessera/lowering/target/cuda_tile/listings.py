@@ -1,14 +1,13 @@
 """SASS of a CUDA Tile kernel, every instruction linked to the user's line that `tileiras` says it came from."""
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 from tessera.core.listing import Line, Listing
 from tessera.core.source import Span
 from tessera.core.tile.location import identities, spans
 from tessera.lowering.target.cuda.listings import Places
-from tessera.lowering.target.cuda_tile.instructions import Block, Entry, Instruction
+from tessera.lowering.target.cuda_tile.instructions import Entry, instructions_of
 
 _FILE: Final = re.compile(r'//## File "([^"]*)", line (\d+)')
 _CODE: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
@@ -18,7 +17,7 @@ def places_of(entry: Entry) -> Places:
     """Which operations stand on which line of the user's text."""
     ops: dict[tuple[str, int], dict[int, tuple[int, ...]]] = {}
     where: dict[tuple[str, int], dict[int, tuple[Span, ...]]] = {}
-    for instruction in _instructions(entry.body):
+    for instruction in instructions_of(entry.body):
         location: Any = instruction.location
         numbers = identities(location) if location is not None else ()
         for span in spans(location) if numbers else ():
@@ -28,13 +27,6 @@ def places_of(entry: Entry) -> Places:
             seen = where.setdefault(key, {}).get(span.column, ())
             where[key][span.column] = tuple(sorted({*seen, span}))
     return Places(ops, where)
-
-
-def _instructions(block: Block) -> Iterator[Instruction]:
-    for instruction in block.instructions:
-        yield instruction
-        for inner in instruction.blocks:
-            yield from _instructions(inner)
 
 
 def sass_listing(text: str, places: Places) -> Listing:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tessera.core.listing import Line, Listing
 from tessera.core.program.program import Program
 from tessera.core.tile.location import identities, spans
-from tessera.lowering.target.cuda_tile.instructions import Block, Entry, Instruction, TokenType, Value
+from tessera.lowering.target.cuda_tile.instructions import Block, Entry, Instruction, TokenType, Value, instructions_of
 
 _INDENT: Final = "  "
 # What goes without saying: every float operation rounds to nearest even, every access is weak.
@@ -44,12 +44,11 @@ class _Printer:
 
     def _remember(self, block: Block) -> None:
         """Note the last instruction that stands for each operation: its result is what the user named."""
-        for op in block.instructions:
+        for op in instructions_of(block):
             found = identities(op.location) if op.location is not None else ()
-            if len(found) == 1 and op.results and op.name != "constant" and not isinstance(op.results[0].type, TokenType):
+            named = op.results and op.name != "constant" and not isinstance(op.results[0].type, TokenType)
+            if len(found) == 1 and named:
                 self.last[found[0]] = op
-            for inner in op.blocks:
-                self._remember(inner)
 
     # -- structure ---------------------------------------------------------------------------------------------
 
@@ -121,8 +120,10 @@ class _Printer:
                 words.append(name)
             elif name == "bounded":
                 words.append(f"bounded={value[0]}..{'' if value[1] is None else value[1]}")
+            elif name == "permutation":
+                words.append(f"permutation=[{', '.join(map(str, value))}]")
             elif value is not False:
-                words.append(str(value) if name in _BARE else f"{name}={list(value) if isinstance(value, tuple) else value}")
+                words.append(str(value) if name in _BARE else f"{name}={value}")
         return "".join(f" {word}" for word in words)
 
     def _results(self, op: Instruction) -> str:

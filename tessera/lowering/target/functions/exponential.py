@@ -66,6 +66,21 @@ def exp(k: Algebra, x: Any) -> Any:
     return _scale(k, p, biased)
 
 
+def exp_not_positive(k: Algebra, x: Any) -> Any:
+    """e^x for x <= 0 or NaN: the bits of `exp` with fewer operations, as one factor of two steps holds all exponents."""
+    low, most = (-105.0, 65) if k.bits == 32 else (-746.0, 513)
+    bottom = k.constant(low)
+    x = k.select(k.compare(4, x, bottom), bottom, x)
+    biased, n = _nearest(k, x, math.log2(math.e), most)
+    ln2_high, ln2_low = _LN2[k.bits]
+    r = k.fma(n, k.constant(-ln2_high), x)
+    r = k.fma(n, k.constant(-ln2_low), r)
+    p = k.polynomial(r, (1.0, 1.0, *_EXP[k.bits]))
+    # 2^(n + most) has an exponent for every n here; the second product is the only one that is rounded.
+    scale = k.float_of(k.shift_left(biased, 23 if k.bits == 32 else 52))
+    return k.mul(k.mul(p, scale), k.constant(2.0**-most))
+
+
 def exp2(k: Algebra, x: Any, small: Any = None) -> Any:
     """2^(x + small), within 1 ulp; exact for integers.  `small` (or nothing) is below half a unit in x's last place."""
     low, high = (-151.0, 129.0) if k.bits == 32 else (-1076.0, 1025.0)
@@ -125,13 +140,14 @@ def _clamp(k: Algebra, x: Any, low: float, high: float) -> Any:
     return k.select(k.compare(2, x, top), top, x)
 
 
-def _nearest(k: Algebra, x: Any, factor: float) -> tuple[Any, Any]:
-    """The integer n nearest to x * factor: (an integer whose low bits are n + 2 * bias, n as a float).
+def _nearest(k: Algebra, x: Any, factor: float, offset: int | None = None) -> tuple[Any, Any]:
+    """The integer n nearest to x * factor: (an integer whose low bits are n + bias + offset, n as a float).
 
-    Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.
+    Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.  `offset` is `bias` unless it is given; it
+    is odd, as the bias is, so that halves are rounded to even.
     """
     bias = 127 if k.bits == 32 else 1023
-    magic = 1.5 * 2.0 ** (23 if k.bits == 32 else 52) + 2 * bias
+    magic = 1.5 * 2.0 ** (23 if k.bits == 32 else 52) + bias + (bias if offset is None else offset)
     shifted = k.fma(x, k.constant(factor), k.constant(magic)) if factor != 1.0 else k.add(x, k.constant(magic))
     return k.bits_of(shifted), k.sub(shifted, k.constant(magic))
 

@@ -18,6 +18,8 @@ from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.cache import HINTS
 
+ON_HARDWARE = True
+
 
 def hinted(program: Program, load: str, store: str) -> Program:
     """The program with these hints on every read and write."""

@@ -14,6 +14,8 @@ from tessera.core.program.program import Domain
 from tessera.runtime.grid import Grid
 from tessera.runtime.interpret.run import run
 
+ON_HARDWARE = True
+
 
 def launch(writer: Writer, *extents: str):
     return writer.program(domain=Domain("lanes", extents or ("n",)))
@@ -151,11 +153,28 @@ def test_pairs_of_16_bit_floats_share_an_instruction(dtype: DType, arch: str):
     random = np.random.default_rng(1)
     values = random.integers(0, 1 << 16, (2, 6000), dtype=np.uint16).view(dtype.numpy)
     values[np.isnan(values.astype(np.float32))] = 1
-    agree(program, list(values), arch=arch)
+    with np.errstate(all="ignore"):
+        agree(program, list(values), arch=arch)
     text = sass_of(program, arch)
     suffix = ".BF16_V2" if dtype == bf16 else ""
     for name in ("HADD2", "HMUL2", "HMNMX2"):
         assert f"{name}{suffix}" in text
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+@pytest.mark.parametrize("elements", [1, 8])
+def test_a_fused_multiply_add_of_16_bits_rounds_once(dtype: DType, elements: int):
+    b = Writer("fused")
+    x, y, z = b.array("x", dtype, "n"), b.array("y", dtype, "n"), b.array("z", dtype, "n", mutable=True)
+    i = b.id("thread")
+    b.write(z, b.value("fma", b.read(x, i), b.read(y, i), b.read(z, i)), i)
+    program = replace(launch(b), options={"elements": elements})
+    random = np.random.default_rng(0)
+    scale = 4.0 ** random.integers(-3, 3, (3, 5000))
+    values = (random.standard_normal((3, 5000)) * scale).astype(np.float32).astype(dtype.numpy)
+    agree(program, list(values))
+    suffix = ".BF16_V2" if dtype == bf16 else ""
+    assert f"HFMA2{suffix}" in sass_of(program)
 
 
 def test_kernels_whose_lanes_look_at_each_other_stay_as_they_are():

@@ -13,6 +13,8 @@ from tessera.core.dtypes import DType, bf16, f16, f32, f64
 from tessera.core.program.program import Domain, Program
 from tessera.lowering.target.cuda.report import resource_report
 
+ON_HARDWARE = True
+
 FUNCTIONS = ("exp", "exp2", "log", "log2", "tanh", "sqrt", "rsqrt", "sin", "cos", "div")
 
 

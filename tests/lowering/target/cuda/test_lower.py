@@ -15,6 +15,8 @@ from tessera.lowering.compile import compile_program
 from tessera.lowering.service import host_target
 from tessera.runtime.launch import Launcher
 
+ON_HARDWARE = True
+
 FLOAT_OPERATIONS = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "neg", "abs", "sqrt", "floor", "ceil")
 INTEGER_OPERATIONS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "and", "or", "xor", "shl", "shr", "pow")
 BOOLEAN_OPERATIONS = ("and", "or", "xor", "not", "add", "mul", "min", "max")

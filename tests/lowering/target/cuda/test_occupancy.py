@@ -1,7 +1,12 @@
 import pytest
 
+from support import programs
+from tessera.core.targets import Target
+from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.occupancy import occupancy
+from tessera.lowering.target.cuda.report import resource_report
+from tessera.runtime.cuda import device_architecture
 
 
 @pytest.mark.parametrize(
@@ -29,3 +34,27 @@ def test_blocks_on_a_multiprocessor(arch, threads, registers, shared, blocks, ca
     assert (found.blocks, found.limited_by) == (blocks, causes)
     assert found.warps == blocks * -(-threads // 32)
     assert found.warps <= found.most_warps == ARCHITECTURES[arch].warps
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "program",
+    [
+        programs.saxpy(),
+        programs.group_sum(),
+        programs.group_sum(1024),
+        programs.matmul(64, 64, 32),
+        programs.softmax_rows(),
+    ],
+    ids=lambda p: p.name,
+)
+def test_the_drivers_calculator_says_the_same(program):
+    cupy = pytest.importorskip("cupy")
+    artifact = compile_program(program, Target("cuda", device_architecture()), observe=False).artifact
+    module = cupy.cuda.function.Module()
+    module.load(artifact.code)
+    function = module.get_function(artifact.entry)
+    dynamic = max(0, artifact.resources.shared_bytes - function.shared_size_bytes)
+    function.max_dynamic_shared_size_bytes = dynamic
+    blocks = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, artifact.launch.threads, dynamic)
+    assert resource_report(artifact).occupancy.blocks == blocks

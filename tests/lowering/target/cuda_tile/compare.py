@@ -8,7 +8,7 @@ import numpy as np
 from support import tile_machine
 from support.tile_kernels import compiled, same_bits
 from tessera.core.program.program import Program
-from tessera.lowering.target.cuda_tile.instructions import Entry
+from tessera.lowering.target.cuda_tile.instructions import Entry, instructions_of
 from tessera.runtime.grid import Grid
 from tessera.runtime.interpret.run import run
 
@@ -37,9 +37,7 @@ def agree_with_cpu(program: Program, arguments: Sequence[Any]) -> Entry:
     return _agree(program, arguments, None, other)
 
 
-def _agree(
-    program: Program, arguments: Sequence[Any], groups: int | None, other: Callable[[list[Any]], None]
-) -> Entry:
+def _agree(program: Program, arguments: Sequence[Any], groups: int | None, other: Callable[[list[Any]], None]) -> Entry:
     got, want = ([a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
     entry = tile_machine.simulate(program, got, None if groups is None else Grid((groups,)))
     other(want)
@@ -51,16 +49,7 @@ def _agree(
 
 def names(entry: Entry) -> list[str]:
     """The names of all instructions, outer before inner."""
-    found: list[str] = []
-
-    def visit(block: Any) -> None:
-        for op in block.instructions:
-            found.append(op.name)
-            for inner in op.blocks:
-                visit(inner)
-
-    visit(entry.body)
-    return found
+    return [op.name for op in instructions_of(entry.body)]
 
 
 def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:

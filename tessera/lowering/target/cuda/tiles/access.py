@@ -7,13 +7,15 @@ from typing import Any, Final
 
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
+from tessera.core.program.types import Array, Type
 from tessera.lowering.target.cuda.build import Build, width
-from tessera.lowering.target.cuda.memory import Memory, address, inside, read, write
+from tessera.lowering.target.cuda.memory import Memory, address, inside
 from tessera.lowering.target.cuda.tiles.assembly import assembly
 from tessera.lowering.target.cuda.tiles.team import Team
-from tessera.lowering.target.cuda.tiles.values import WORD, RegisterTile, pack, unpack, vector_bits
+from tessera.lowering.target.cuda.tiles.values import WORD, RegisterTile, from_words, to_words, vector_bits
 
 _VECTOR_BYTES: Final = 16
+_SHORT: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +24,7 @@ class Window:
 
     memory: the array; starts: its first index along each axis; dropped: axes of the array that the tile lacks
     proven: axes known to stay inside; extents: the tile's own shape, before it is padded to powers of two
-    aligned: rows, and the window's start in a row, are multiples of 16 bytes
+    bytes: that may be moved at a time, as far as alignment goes
     """
 
     memory: Memory
@@ -30,7 +32,7 @@ class Window:
     dropped: frozenset[int]
     proven: tuple[bool, ...]
     extents: tuple[int, ...]
-    aligned: bool
+    bytes: int
 
     def place(self, build: Build, indices: Sequence[Any]) -> list[Any]:
         """The array's indices of the tile's element at `indices`."""
@@ -38,6 +40,23 @@ class Window:
         return [
             start if axis in self.dropped else build.add(start, next(left)) for axis, start in enumerate(self.starts)
         ]
+
+
+def access_bytes(kind: Type, op: Any) -> int:
+    """How many bytes a load or store of an array may move at a time: a power of two of at most 16.
+
+    Alignment decides it, and that a whole number of such pieces makes a row of the tile and of the array.
+    """
+    if not isinstance(kind, Array):
+        message = f"{kind} is no array"
+        raise TypeError(message)
+    store = op.name == "tessera.store"
+    dropped = ir.DenseI64ArrayAttr(op.attributes["dropped"])
+    shape = op.operands[1].type.shape if store else op.results[0].type.shape
+    if not kind.aligned or not shape or len(kind.shape) - 1 in list(dropped):
+        return kind.dtype.bytes
+    common = math.gcd(multiple_of(list(op.operands)[-1]), shape[-1]) * kind.dtype.bytes
+    return min(_VECTOR_BYTES, common & -common)
 
 
 def multiple_of(value: Any, depth: int = 8) -> int:
@@ -62,18 +81,16 @@ def load_tile(build: Build, team: Team, window: Window, layout: Layout, element:
     """Load a window; 0 outside the array."""
     places = team.places(layout)
     count = 1 << _vector(window, layout, element)
+    size = count * width(element) // 8
     values: list[Any] = []
     for first in range(0, layout.count, count):
         indices = window.place(build, places.indices(first))
-        padded = _beyond(build, window, places.indices(first))
-        if count * width(element) // 8 < WORD:
-            values.append(_load_one(build, window, indices, element, padded))
-            continue
-        outside = inside(build, window.memory, indices, window.proven)
-        condition = build.all_of([c for c in (outside, padded) if c is not None])
+        condition = _condition(build, window, indices, places.indices(first))
         pointer = address(build, window.memory, indices)
-        words = _load_words(build, pointer, count * width(element) // 8 // WORD, condition)
-        values += [value for word in words for value in unpack(build, word, element)]
+        if size < WORD:
+            values.append(_load_small(build, pointer, element, condition))
+        else:
+            values += from_words(build, _load_words(build, pointer, size // WORD, condition), element)
     return RegisterTile(layout, element, tuple(values))
 
 
@@ -81,51 +98,67 @@ def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile) -> 
     """Store a tile; elements outside the array are left out."""
     places = team.places(tile.layout)
     count = 1 << _vector(window, tile.layout, tile.element)
+    size = count * width(tile.element) // 8
     with build.when(team.owns(tile.layout)):
         for first in range(0, tile.layout.count, count):
             indices = window.place(build, places.indices(first))
-            padded = _beyond(build, window, places.indices(first))
-            if count * width(tile.element) // 8 < WORD:
-                with build.when(padded):
-                    write(build, window.memory, tile.values[first], indices, window.proven)
-                continue
-            outside = inside(build, window.memory, indices, window.proven)
-            condition = build.all_of([c for c in (outside, padded) if c is not None])
-            each = 8 * WORD // width(tile.element)
-            values = tile.values[first : first + count]
-            words = [pack(build, values[n : n + each]) for n in range(0, count, each)]
-            _store_words(build, address(build, window.memory, indices), words, condition)
-
-
-def _load_one(build: Build, window: Window, indices: list[Any], element: str, padded: Any | None) -> Any:
-    if padded is None:
-        return read(build, window.memory, indices, element, window.proven)
-    return build.choose(
-        padded, lambda: read(build, window.memory, indices, element, window.proven),
-        lambda: build.constant(0, element), element,
-    )  # fmt: skip
+            condition = _condition(build, window, indices, places.indices(first))
+            pointer = address(build, window.memory, indices)
+            if size < WORD:
+                _store_small(build, pointer, tile.values[first], tile.element, condition)
+            else:
+                _store_words(build, pointer, to_words(build, tile.values[first : first + count]), condition)
 
 
 def _vector(window: Window, layout: Layout, element: str) -> int:
     """Bits of the number of elements that move together."""
-    size = width(element)
-    if size not in (16, 32) or len(layout.shape) == 0 or (len(window.starts) - 1) in window.dropped:
+    if not layout.shape:
         return 0
-    if not window.aligned:
-        return 0
-    row = layout.shape[-1].bit_length() - 1
-    return vector_bits(layout, min(row, (_VECTOR_BYTES * 8 // size).bit_length() - 1))
+    most = max(1, window.bytes * 8 // width(element)).bit_length() - 1
+    return vector_bits(layout, min(layout.shape[-1].bit_length() - 1, most))
 
 
-def _beyond(build: Build, window: Window, indices: Sequence[Any]) -> Any | None:
-    """An i1: the indices are inside the tile's own extents; None where the tile was not padded."""
-    return build.all_of(
-        [
-            build.inside(index, extent)
-            for index, extent in zip(indices, window.extents, strict=True)
-            if extent & (extent - 1)
-        ]
-    )
+def _condition(build: Build, window: Window, indices: Sequence[Any], places: Sequence[Any]) -> Any | None:
+    """An i1: the element is inside the array, and inside the tile's own extents; None where that is known."""
+    within = [
+        build.inside(place, extent)
+        for place, extent in zip(places, window.extents, strict=True)
+        if extent & (extent - 1)
+    ]
+    outside = inside(build, window.memory, indices, window.proven)
+    return build.all_of([*within, *([] if outside is None else [outside])])
+
+
+def _load_small(build: Build, pointer: Any, element: str, condition: Any | None) -> Any:
+    """One element of 1 or 2 bytes."""
+    stored = "i8" if element == "i1" else element
+    if condition is None:
+        value = build.load(pointer, stored)
+    else:
+        text = (
+            "{ .reg .pred go; setp.ne.u32 go, $2, 0; mov.b16 $0, 0; "
+            f"@go ld.global.{'u8' if width(stored) < _SHORT else 'b16'} $0, [$1]; }}"
+        )
+        value = assembly(build, text, "=&h,l,r", [pointer, _flag(build, condition)], ["i16"])[0]
+        if stored != "i16":
+            narrow = width(stored) < _SHORT
+            value = build.value("arith.trunci" if narrow else "llvm.bitcast", [value], stored)
+    return build.compare("ne", value, build.constant(0, stored)) if element == "i1" else value
+
+
+def _store_small(build: Build, pointer: Any, value: Any, element: str, condition: Any | None) -> None:
+    stored = "i8" if element == "i1" else element
+    if element == "i1":
+        value = build.value("arith.extui", [value], stored)
+    if condition is None:
+        build.store(value, pointer, stored)
+        return
+    if stored != "i16":
+        narrow = width(stored) < _SHORT
+        value = build.value("arith.extui" if narrow else "llvm.bitcast", [value], "i16")
+    kind = "b8" if width(stored) < _SHORT else "b16"
+    text = f"{{ .reg .pred go; setp.ne.u32 go, $1, 0; @go st.global.{kind} [$0], $2; }}"
+    assembly(build, text, "l,r,h", [pointer, _flag(build, condition), value])
 
 
 def _load_words(build: Build, pointer: Any, count: int, condition: Any | None) -> list[Any]:

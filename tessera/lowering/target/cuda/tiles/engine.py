@@ -17,7 +17,8 @@ from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.memory import Memory, read, row_major, write
 from tessera.lowering.target.cuda.scalars import scalar_operation
-from tessera.lowering.target.cuda.tiles.access import Window, multiple_of
+from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
+from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.overlap import Kept, Overlap, Pending
 from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
@@ -33,12 +34,15 @@ from tessera.lowering.target.cuda.uniformity import is_tile, walk
 class Engine:
     """Lowers one kernel for one role; `team` is None in the copying warp."""
 
-    def __init__(self, frame: Frame, plan: Plan, stages: Stages, room: Room, team: Team | None) -> None:
+    def __init__(
+        self, frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team | None
+    ) -> None:
         self.frame = frame
         self.plan = plan
         self.build: Build = frame.build
         self.stages = stages
         self.room = room
+        self.copied = copied
         self._team = team
         self.env: dict[Any, Any] = {}
         self.rounds: dict[int, Round] = {}
@@ -106,6 +110,8 @@ class Engine:
             op = view.operation
             with self.build.located(op.location):
                 try:
+                    if len(op.regions):
+                        self.room.settle()
                     self._settle(op)
                     self.stages.before(self, op)
                     self._operation(op)
@@ -114,6 +120,8 @@ class Engine:
                     if error.span == NOWHERE:
                         error.span = next(iter(spans(op.location)), NOWHERE)
                     raise
+        if self.plan.specialised or block.owner.operation.name != "func.func":
+            self.room.settle()
 
     def _settle(self, op: Any) -> None:
         """Wait for what still runs and is used somewhere inside `op`: a wait inside would be for one branch only."""
@@ -139,6 +147,10 @@ class Engine:
                 tile_operation(self, op)
         else:
             self._scalar(op)
+
+    def repeat(self, op: Any) -> None:
+        """Emit a scalar operation with the operands that are in `env` now."""
+        self._operation(op)
 
     def _scalar(self, op: Any) -> None:
         attributes = {key: op.attributes[key] for key in op.attributes}
@@ -214,18 +226,16 @@ class Engine:
             return moved
         if found.again is not None:
             return found.again(layout)
-        with self.room.scratch(found) as scratch:
-            return convert(self.build, self.team, found, layout, scratch)
+        return convert(self.build, self.team, self.room, found, layout)
 
     def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
         """The part of an array that `op` touches."""
         dropped = frozenset(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
         kind = self.stages.array(ir.BlockArgument(memory).arg_number)
-        step = max(1, 16 // kind.dtype.bytes)
-        aligned = kind.aligned and len(starts) - 1 not in dropped and multiple_of(starts[-1]) % step == 0
         return Window(
-            self.env[memory], tuple(self.env[v] for v in starts), dropped, tuple(_proven(op)), tuple(extents), aligned
-        )
+            self.env[memory], tuple(self.env[v] for v in starts), dropped, tuple(_proven(op)), tuple(extents),
+            access_bytes(kind, op),
+        )  # fmt: skip
 
     def unsigned(self, op: Any) -> bool:
         """Whether the first operand of `op` is unsigned in the Program (Tile IR's integers have no sign)."""
@@ -250,6 +260,8 @@ class Engine:
         rings = self.stages.inside(op)
         start = [v for pair in zip(initial, carried, strict=True) for v in self._values(*pair)]
         start += [v for ring in rings for v in self.rounds[ring].values()]
+        if not self.copies:
+            start += self.copied.begin_loop(self, op)
 
         bounds = [self.build.index(self.env[v]) for v in (lower, upper, step)]
 
@@ -258,10 +270,13 @@ class Engine:
             before, self.later_round = self.later_round, self.build.compare("ne", index, bounds[0])
             rest = self._take(carried, values)
             self._take_rounds(rings, rest)
+            if not self.copies:
+                self.copied.begin_round(self, op, rest[2 * len(rings) :])
             self.block(inner)
             self.later_round = before
             results = [v for pair in zip(last, carried, strict=True) for v in self._values(*pair)]
-            return results + [v for ring in rings for v in self.rounds[ring].values()]
+            results += [v for ring in rings for v in self.rounds[ring].values()]
+            return results if self.copies else results + self.copied.end_round(op)
 
         ends = self.build.loop(*bounds, start, body, ROLLED)
         rest = self._take(list(op.results), ends)
@@ -354,7 +369,11 @@ class Engine:
         """The scalars that stand for `value`, in the layout of `target`."""
         if not is_tile(value.type):
             return [self.build.index(self.env[value])]
-        return [] if self.copies else list(self.tile(value, self.layout(target)).values)
+        if self.copies:
+            return []
+        found = self.tile(value, self.layout(target))
+        self.room.settle()
+        return list(found.values)
 
     def _kinds(self, value: Any) -> list[str]:
         if not is_tile(value.type):

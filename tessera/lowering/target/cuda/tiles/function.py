@@ -6,12 +6,13 @@ from typing import Any, Final
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.engine import Engine
 from tessera.lowering.target.cuda.tiles.overlap import begin_turns
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError, Room
-from tessera.lowering.target.cuda.tiles.stages import Stages
+from tessera.lowering.target.cuda.tiles.stages import Depth, Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
 
 COPYING_LANES: Final = 128
@@ -26,8 +27,8 @@ def lanes_of(plan: Plan) -> int:
     return (WARP << plan.bits) + (COPYING_LANES if plan.specialised else 0)
 
 
-def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: int) -> None:
-    """Emit the code of the `func.func` into `frame`, with rings of `depth` stages.
+def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
+    """Emit the code of the `func.func` into `frame`, with rings of `depth`.
 
     Raises:
         NotOnCuda: the kernel needs something a GPU does not have.
@@ -36,9 +37,11 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: int) -> None:
     build, room = frame.build, Room(frame)
     team = Team(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
     stages = Stages(frame, plan, room, depth, team)
+    generic = "wgmma" not in plan.products.values()
+    copied = Copies(build, plan.copies, room, depth.inner, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
-        engine = Engine(frame, plan, stages, room, team)
-        engine.run(function, frame.group)
+        engine = Engine(frame, plan, stages, room, copied, team)
+        engine.run(function, ordered(frame, plan, frame.group) if plan.products else frame.group)
         build.create("llvm.return")
         return
     with build.when(build.compare("eq", frame.tid, 0)):
@@ -51,14 +54,14 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: int) -> None:
         if many:
             assembly.set_registers(build, _FEW_REGISTERS, more=False)
         with build.when(build.compare("eq", frame.tid, team.lanes)):
-            _groups(frame, plan, stages, Engine(frame, plan, stages, room, None), function)
+            _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, None), function)
         build.create("scf.yield")
     with build.at(op.regions[1].blocks.append()):
         if many:
             assembly.set_registers(build, _MANY_REGISTERS, more=True)
         if plan.overlaps:
             begin_turns(build, team)
-        _groups(frame, plan, stages, Engine(frame, plan, stages, room, team), function)
+        _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function)
         with build.when(team.first()):
             assembly.bulk_wait(build, 0)
         build.create("scf.yield")
@@ -68,27 +71,30 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: int) -> None:
 def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: Any) -> None:
     """One group after the other, as many as there are blocks apart."""
     build = frame.build
-    del plan
     rings = stages.start()
 
     def one(number: Any, values: list[Any]) -> Sequence[Any]:
         engine.rounds = {ring: Round(values[2 * n], values[2 * n + 1]) for n, ring in enumerate(rings)}
-        engine.run(function, banded(frame, number))
+        engine.run(function, ordered(frame, plan, number))
         return [value for ring in rings for value in engine.rounds[ring].values()]
 
     start = [value for now in rings.values() for value in now.values()]
     build.loop(frame.block, build.index(frame.groups()), frame.blocks(), start, one, ROLLED)
 
 
-def banded(frame: Frame, number: Any) -> Any:
-    """The group that is done as number `number`: bands of 8 rows of groups, column after column inside a band.
+def ordered(frame: Frame, plan: Plan, number: Any) -> Any:
+    """The group that is done as number `number`.
 
-    Blocks that run at the same time then share rows of one factor and columns of the other, which stay in L2.
+    Groups of unequal work: the large ones first, so that small ones fill the gaps at the end.  Groups along rows and
+    columns: in bands of 8 rows, column after column, so that blocks that run at the same time share rows of one factor
+    and columns of the other, which stay in L2.
     """
-    build = frame.build
-    if len(frame.rule.ranges) != 2 or any(step == 1 for _, step in frame.rule.ranges):  # noqa: PLR2004 - no grid
+    build, ranges = frame.build, frame.rule.ranges
+    if plan.uneven and ranges:
+        return _large_first(build, number, frame.groups(), _count(build, frame, *ranges[-1]), last=plan.uneven > 0)
+    if len(ranges) != 2 or any(step == 1 for _, step in ranges):  # noqa: PLR2004 - no rows and columns
         return number
-    rows, columns = (_count(build, frame, extent, step) for extent, step in frame.rule.ranges)
+    rows, columns = (_count(build, frame, extent, step) for extent, step in ranges)
     whole = build.mul(columns, _BAND)
     band = build.divide(number, whole)
     first = build.mul(band, _BAND)
@@ -98,19 +104,29 @@ def banded(frame: Frame, number: Any) -> Any:
     return build.add(build.mul(row, columns), build.divide(inside, height))
 
 
+def _large_first(build: Build, number: Any, groups: Any, count: Any, *, last: bool) -> Any:
+    """The last range slowest, from its end where the last ones are large."""
+    others = build.divide(groups, count)
+    place = build.divide(number, others)
+    if last:
+        place = build.sub(build.sub(count, 1), place)
+    return build.add(build.mul(build.remainder(number, others), count), place)
+
+
 def _count(build: Build, frame: Frame, extent: int | str, step: int) -> Any:
     length = frame.symbols[extent] if isinstance(extent, str) else extent
     return build.divide(build.add(length, step - 1), step)
 
 
-Attempt = Callable[[int], Any]
+Attempt = Callable[[Depth], Any]
 
 
 def with_depth(most: int, attempt: Attempt) -> Any:
-    """Generate with as many stages as there is room for."""
-    for depth in range(most, 1, -1):
+    """Generate with as many stages as there is room for; two for what is filled once a group rather than a third."""
+    choices = [Depth(inner, 2) for inner in range(most, 1, -1)] + [Depth(2, 1), Depth(1, 1)]
+    for depth in choices:
         try:
             return attempt(depth)
         except NeedsRoomError:
             continue
-    return attempt(1)
+    return attempt(Depth(1, 1))

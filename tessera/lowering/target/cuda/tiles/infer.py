@@ -5,10 +5,10 @@ elements, loads and stores for one that reads whole lines.  What one says first,
 somebody wants otherwise is moved, or computed again where that is cheap.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from tessera.core.layouts import Layout, accumulator, axis_bits, blocked, spread
+from tessera.core.layouts import Layout, axis_bits, blocked, spread
 from tessera.core.mlir import ir
 from tessera.core.reductions import BLOCK, COLUMNS
 from tessera.lowering.target.cuda.build import width
@@ -18,39 +18,55 @@ Shape = tuple[int, ...]
 Rule = Callable[[Layout], Layout]
 
 _VECTOR_BYTES: Final = 16
-_MOST_VALUES: Final = 64
+_MOST_VALUES: Final = 128
+"""32-bit words of a row that a lane holds: about as many again are left for everything else."""
 _LANE_BITS: Final = 5
+_COLUMN_BITS: Final = (COLUMNS - 1).bit_length()
+_BLOCK_BITS: Final = (BLOCK - 1).bit_length()
+
+Aligned = Callable[[Any], int]
+"""Bytes that an access (a load or store) may move at a time, as far as alignment goes: 1 to 16."""
 
 
-def infer(block: Any, operations: list[Any], bits: int, padded: Callable[[Any], Shape]) -> dict[Any, Layout]:
-    """A layout for every tile in `operations`, which run on 2 ** bits warps."""
-    return _Inference(operations, bits, padded).run(block)
+def infer(
+    operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned, sums: Mapping[Any, Layout]
+) -> dict[Any, Layout]:  # fmt: skip
+    """A layout for every tile in `operations`, which run on 2 ** bits warps; `sums` gives those of products."""
+    return _Inference(operations, bits, padded, aligned).run(sums)
+
+
+def reduction_bits(operations: list[Any], padded: Callable[[Any], Shape], aligned: Aligned) -> int | None:
+    """The bits of the warp numbers that the reductions have work for; None where there is none."""
+    inference = _Inference(operations, 0, padded, aligned)
+    found = [inference.reduction_lanes(op) - _LANE_BITS for op in operations if op.name == "tessera.reduce"]
+    return max(0, *found) if found else None
 
 
 class _Inference:
-    def __init__(self, operations: list[Any], bits: int, padded: Callable[[Any], Shape]) -> None:
+    def __init__(self, operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned) -> None:
         self.operations = operations
         self.bits = bits
         self.padded = padded
+        self.aligned = aligned
         self.layouts: dict[Any, Layout] = {}
         self.links: dict[Any, list[tuple[Any, Rule]]] = {}
 
-    def run(self, block: Any) -> dict[Any, Layout]:
-        del block
+    def run(self, sums: Mapping[Any, Layout]) -> dict[Any, Layout]:
+        """A layout for every tile."""
         for op in self.operations:
             for source, target, rule in self._links(op):
                 self.links.setdefault(source, []).append((target, rule))
         for op in self.operations:
-            if op.name == "tessera.dot":
-                shape = self.shape(op.results[0])
-                self.say(op.results[0], accumulator((shape[0], shape[1]), self.bits))
+            if op in sums:
+                self.say(op.results[0], sums[op])
         for op in self.operations:
             if op.name == "tessera.reduce":
                 self.say(op.operands[0], self._reduction(op))
         for name, number in (("tessera.store", 1), ("tessera.load", None)):
             for op in self.operations:
                 if op.name == name:
-                    self.say(op.results[0] if number is None else op.operands[number], self._blocked(op, number))
+                    value = op.results[0] if number is None else op.operands[number]
+                    self.say(value, self._plain(value))
         for op in self.operations:
             for value in (*op.operands, *op.results):
                 if is_tile(value.type):
@@ -117,9 +133,11 @@ class _Inference:
         yield op.results[0], op.operands[0], lambda layout: layout.reshaped(before)
 
     def transpose(self, op: Any) -> Iterator[tuple[Any, Any, Rule]]:
-        """Elements stay where they are, with other names."""
+        """Elements stay where they are, with other names; not those of a load, which would no longer read whole lines."""
         order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
         back = [order.index(axis) for axis in range(len(order))]
+        if order[-1] != len(order) - 1 and _is_load(op.operands[0]):
+            return
         yield op.operands[0], op.results[0], lambda layout: layout.transposed(order)
         yield op.results[0], op.operands[0], lambda layout: layout.transposed(back)
 
@@ -131,44 +149,74 @@ class _Inference:
 
     # -- what is asked for -------------------------------------------------------------------------------------
 
+    def _along(self, op: Any) -> tuple[list[int], list[int], bool]:
+        """The bits that a reduction adds, the others, and whether the last axis is among the first."""
+        shape = self.shape(op.operands[0])
+        bits = [b for a in reversed(range(len(shape))) for b in axis_bits(shape, a)]
+        if "axis" not in op.attributes:
+            return bits, [], True
+        axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
+        along = axis_bits(shape, axis)
+        return along, [b for b in bits if b not in along], axis == len(shape) - 1
+
+    def _vector(self, value: Any) -> int:
+        """Bits of the number of elements of a tile that loads and stores move together."""
+        size = max(8, width(str(value.type.element_type)))
+        last = value.type.shape[-1] if value.type.shape else 1
+        kinds = [
+            (tile.type.element_type, self.aligned(op))
+            for op in self.operations
+            for tile in _accessed(op)
+            if tile.type.shape and tile.type.shape[-1] == last
+        ]
+        narrow = [aligned * 8 // max(8, width(str(kind))) for kind, aligned in kinds]
+        return max(0, min([_VECTOR_BYTES * 8 // size, *narrow]).bit_length() - 1)
+
+    def reduction_lanes(self, op: Any) -> int:
+        """The bits of the lanes that a reduction has work for, those of their warps included."""
+        along, others, rows = self._along(op)
+        vector, chain = self._held(op.operands[0], along, others, rows)
+        return len(along) + len(others) - vector - chain
+
+    def _held(self, value: Any, along: list[int], others: list[int], rows: bool) -> tuple[int, int]:
+        """Bits of a lane's neighbouring elements, and of the elements of each chain, which are all in one lane."""
+        chain = len(along[_COLUMN_BITS:_BLOCK_BITS])
+        words = max(1, width(str(value.type.element_type)) // 32)
+        room = max(0, (_MOST_VALUES // words >> chain).bit_length() - 1)
+        neighbours = len(along[:_COLUMN_BITS]) if rows else len(others)
+        # Every lane of the team should have something to do.
+        spare = max(0, len(along) + len(others) - chain - self.bits - _LANE_BITS)
+        return min(neighbours, room, spare, self._vector(value)), chain
+
     def _reduction(self, op: Any) -> Layout:
-        """Chains of a block of 4096 in registers, its 128 columns over the lanes, so that sums are local."""
-        value = op.operands[0]
-        shape = self.shape(value)
-        if "axis" in op.attributes:
-            axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
-            along = axis_bits(shape, axis)
-        else:
-            axis, along = len(shape) - 1, [b for a in reversed(range(len(shape))) for b in axis_bits(shape, a)]
-        others = [b for a in reversed(range(len(shape))) for b in axis_bits(shape, a) if b not in along]
-        if axis != len(shape) - 1:
-            return self._column_reduction(shape, along, others, value)
-        columns = (COLUMNS - 1).bit_length()
-        chain = along[columns : (BLOCK - 1).bit_length()]
-        size = width(str(value.type.element_type))
-        room = max(0, (_MOST_VALUES >> len(chain)).bit_length() - 1)
-        vector = min(len(along), room, (_VECTOR_BYTES * 8 // size).bit_length() - 1)
-        order = [("registers", b) for b in along[:vector]]
-        order += [("lanes", b) for b in along[vector:columns]]
-        order += [("registers", b) for b in chain]
-        order += [("warps", b) for b in (*along[(BLOCK - 1).bit_length() :], *others)]
-        return spread(shape, order, self.bits)
+        """Chains of a block of 4096 in registers, its 128 columns over the lanes, so that sums are local.
 
-    def _column_reduction(self, shape: Shape, along: list[int], others: list[int], value: Any) -> Layout:
-        """Lanes side by side along the last axis; what is added, in registers and over warps."""
-        size = width(str(value.type.element_type))
-        vector = min(len(others), (_VECTOR_BYTES * 8 // size).bit_length() - 1, 2)
-        order = [("registers", b) for b in others[:vector]] + [("lanes", b) for b in others[vector : vector + 5]]
-        order += [("warps", b) for b in others[vector + 5 :]] + [("registers", b) for b in along]
+        Along the last axis, lanes have neighbouring columns; along another, whole lines of the last axis, and what is
+        added last of a chain's rows lies in other warps.
+        """
+        shape = self.shape(op.operands[0])
+        along, others, rows = self._along(op)
+        vector, _ = self._held(op.operands[0], along, others, rows)
+        columns, chain, blocks = along[:_COLUMN_BITS], along[_COLUMN_BITS:_BLOCK_BITS], along[_BLOCK_BITS:]
+        near = columns if rows else others
+        order = [("registers", b) for b in (*near[:vector], *chain)]
+        far = [*others, *blocks] if rows else [*columns, *blocks]
+        order += [("lanes", b) for b in (*near[vector:], *far)]
         return spread(shape, order, self.bits)
-
-    def _blocked(self, op: Any, number: int | None) -> Layout:
-        value = op.results[0] if number is None else op.operands[number]
-        return self._plain(value)
 
     def _plain(self, value: Any) -> Layout:
-        shape = self.shape(value)
-        return blocked(shape, max(1, _VECTOR_BYTES * 8 // max(8, width(str(value.type.element_type)))), self.bits)
+        return blocked(self.shape(value), 1 << self._vector(value), self.bits)
+
+
+def _accessed(op: Any) -> list[Any]:
+    """The tile that a load gives or a store takes."""
+    if op.name == "tessera.load":
+        return [op.results[0]]
+    return [op.operands[1]] if op.name == "tessera.store" else []
+
+
+def _is_load(value: Any) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tessera.load"
 
 
 def _unchanged(layout: Layout) -> Layout:

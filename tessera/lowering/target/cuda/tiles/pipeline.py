@@ -83,7 +83,7 @@ def find_rings(block: Any, dots: list[Any], possible: Callable[[Any], bool]) -> 
     for dot in dots:
         for operand in list(dot.operands)[:2]:
             load = source_load(operand)
-            if load is None or load in seen or not possible(load) or not _only_products(load.results[0], dots):
+            if load is None or load in seen or not possible(load) or not only_products(load.results[0], dots):
                 continue
             seen.add(load)
             groups.setdefault((dot, load.block), []).append(load)
@@ -108,12 +108,12 @@ def is_transposed(value: Any) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tessera.transpose"
 
 
-def _only_products(value: Any, dots: list[Any]) -> bool:
+def only_products(value: Any, dots: list[Any]) -> bool:
     """Whether nothing but factors of products read a tile."""
     for use in value.uses:
         op = use.owner.operation
         if op.name == "tessera.transpose":
-            if not _only_products(op.results[0], dots):
+            if not only_products(op.results[0], dots):
                 return False
         elif op not in dots or use.operand_number > 1:
             return False

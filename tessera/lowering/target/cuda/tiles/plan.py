@@ -5,7 +5,7 @@ buffers, or tiles too large for registers.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,8 +15,11 @@ from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.build import width
-from tessera.lowering.target.cuda.tiles.infer import infer
+from tessera.lowering.target.cuda.tiles.access import access_bytes
+from tessera.lowering.target.cuda.tiles.infer import Aligned, infer, reduction_bits
 from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan, RingPlan, find_overlaps, find_rings
+from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, product_bits, product_kind, sum_layouts
+from tessera.lowering.target.cuda.tiles.staging import CopyPlan, find_copies
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
 
 _OPERATIONS: Final = frozenset(
@@ -26,9 +29,9 @@ _OPERATIONS: Final = frozenset(
 ) | {"scf.for", "scf.if", "scf.yield", "tensor.splat", "func.return"}  # fmt: skip
 _IDS: Final = ("group", "grid_groups")
 _MOST_VALUES: Final = 256
+_ROW_VALUES: Final = 128
 _VALUES: Final = 32
 _MOST_WARP_BITS: Final = 3
-_GROUP_ROWS: Final = 64
 
 
 @dataclass
@@ -38,18 +41,22 @@ class Plan:
     bits: of the team's warp numbers
     layouts: of every tile that has one of its own; extents are padded to powers of two
     rings: of buffers that a warp of its own fills, by load
-    tensor_cores: the products that run on them
+    copies: of buffers that the team fills itself
+    products: how each product is computed
     overlaps: loops with a product that runs beside the next round's first one, by loop
+    uneven: whether the work of a group grows (1) or shrinks (-1) along the last range, or neither (0)
     written: parameters (numbers) that the kernel writes
     """
 
     bits: int
-    layouts: dict[Any, Layout]
+    products: Mapping[Any, str]
+    layouts: dict[Any, Layout] = field(default_factory=dict[Any, Layout])
     rings: list[RingPlan] = field(default_factory=list[RingPlan])
-    tensor_cores: set[Any] = field(default_factory=set[Any])
+    copies: list[CopyPlan] = field(default_factory=list[CopyPlan])
     written: set[int] = field(default_factory=set[int])
     loaded: set[int] = field(default_factory=set[int])
     overlaps: dict[Any, OverlapPlan] = field(default_factory=dict[Any, OverlapPlan])
+    uneven: int = 0
 
     @property
     def specialised(self) -> bool:
@@ -59,6 +66,10 @@ class Plan:
     def ring_of(self, op: Any) -> RingPlan | None:
         """The ring that load `op` goes through."""
         return next((ring for ring in self.rings if op in ring.loads), None)
+
+    def is_staged(self, op: Any) -> bool:
+        """Whether the bytes of load `op` go to shared memory as they lie in the array."""
+        return self.ring_of(op) is not None or any(op in copy.loads for copy in self.copies)
 
 
 def padded(shape: Any) -> tuple[int, ...]:
@@ -73,22 +84,32 @@ def make_plan(function: Any, program: Program, chip: Architecture) -> Plan | Non
     if not _eligible(operations, program):
         return None
     dots = [op for op in operations if op.name == "tessera.dot"]
-    if any(not _fits_wgmma(op, chip) for op in dots):
+    products = {op: product_kind(op, chip) for op in dots}
+    if None in products.values():
         return None
-    bits = _team(operations, dots, program)
-    if _largest(operations) > _MOST_VALUES << (bits + 5):
+    kinds = {a: p.value.type for a, p in zip(block.arguments, program.parameters, strict=True)}
+    aligned = lambda op: access_bytes(kinds[op.operands[0]], op)  # noqa: E731 - known to the two lines below
+    bits = _team(operations, products, program, aligned)
+    if _largest(operations) > (_MOST_VALUES if dots else _ROW_VALUES) << (bits + 5):
         return None
-    plan = Plan(bits, infer(block, operations, bits, padded))
-    plan.tensor_cores = set(dots)
+    plan = Plan(bits, products=products)
     for op in operations:
         if op.name in ("tessera.store", "tessera.write"):
             plan.written |= _parameters(block, op.operands[0])
         if op.name in ("tessera.load", "tessera.read"):
             plan.loaded |= _parameters(block, op.operands[0])
     if dots:
-        plan.rings = find_rings(block, dots, lambda load: _copied_ahead(block, program, plan, load))
+        if chip.bulk_copies:
+            plan.rings = find_rings(block, dots, lambda load: _copied_ahead(block, program, plan, load))
+        for ring in plan.rings:
+            if products.get(ring.running) != WGMMA:
+                ring.running = None
+        plan.copies = find_copies(dots, lambda load: _copied_by_team(block, program, plan, load))
+        plan.uneven = _unevenness(plan.rings)
         if program.options.get("overlap", True):
-            plan.overlaps = find_overlaps(dots, plan.rings)
+            plan.overlaps = find_overlaps([op for op in dots if products[op] == WGMMA], plan.rings)
+    sums = sum_layouts(products, operations, bits, plan.is_staged)
+    plan.layouts = infer(operations, bits, padded, aligned, sums)
     return plan
 
 
@@ -117,28 +138,20 @@ def _plain_reshape(op: Any) -> bool:
     return all(e & (e - 1) == 0 for e in (*before, *after))
 
 
-def _fits_wgmma(op: Any, chip: Architecture) -> bool:
-    """Whether a product is one for warp groups: 16-bit elements, f32 sums, whole blocks of 64 rows."""
-    if not chip.name.startswith("sm_90a") or op.attributes["exact"].value:
-        return False
-    a, b = op.operands[0].type, op.operands[1].type
-    (m, k), n = a.shape, b.shape[1]
-    element = str(a.element_type)
-    if element not in ("bf16", "f16") or str(b.element_type) != element or str(op.results[0].type.element_type) != "f32":
-        return False
-    return all(e & (e - 1) == 0 for e in (m, n, k)) and m % _GROUP_ROWS == 0 and n >= 16 and k >= 16  # noqa: PLR2004
+def _team(operations: list[Any], products: dict[Any, str], program: Program, aligned: Aligned) -> int:
+    """Bits of the team's warp numbers: what the products ask for.
 
-
-def _team(operations: list[Any], dots: list[Any], program: Program) -> int:
-    """Bits of the team's warp numbers: two warp groups where the products have rows for them."""
+    Without products, a few warps with much to do each: what reductions cost once a warp then counts for many elements.
+    """
     wanted = program.options.get("warps")
     if isinstance(wanted, int):
         return max(0, wanted.bit_length() - 1)
-    if dots:
-        rows = min(op.operands[0].type.shape[0] for op in dots)
-        return 2 if rows == _GROUP_ROWS else 3
+    if products:
+        return product_bits(products, operations)
     warps = max(1, _largest(operations) // (_VALUES * 32))
-    return min(_MOST_WARP_BITS, (warps - 1).bit_length())
+    bits = min(_MOST_WARP_BITS, (warps - 1).bit_length())
+    reduced = reduction_bits(operations, padded, aligned)
+    return bits if reduced is None else min(bits, reduced)
 
 
 def _largest(operations: list[Any]) -> int:
@@ -164,6 +177,44 @@ def _copied_ahead(block: Any, program: Program, plan: Plan, load: Any) -> bool:
     if last in dropped or len(shape) != 2 or shape[0] > 256:  # noqa: PLR2004 - a box has 256 rows at most
         return False
     return shape[1] * width(str(load.results[0].type.element_type)) // 8 >= 32  # noqa: PLR2004 - the least swizzle
+
+
+def _copied_by_team(block: Any, program: Program, plan: Plan, load: Any) -> bool:
+    """Whether lanes can copy a load to shared memory: of any array that the kernel only reads, a tile of rows."""
+    numbers = _parameters(block, load.operands[0])
+    if not numbers or numbers & plan.written or plan.ring_of(load) is not None:
+        return False
+    kind = program.parameters[next(iter(numbers))].value.type
+    shape = load.results[0].type.shape
+    if not isinstance(kind, Array) or len(shape) != 2 or len(kind.shape) - 1 in ir.DenseI64ArrayAttr(load.attributes["dropped"]):  # noqa: PLR2004, E501
+        return False
+    return shape[0] >= 8 and shape[1] * kind.dtype.bytes >= 16  # noqa: PLR2004 - what the swizzles repeat after
+
+
+def _unevenness(rings: list[RingPlan]) -> int:
+    """Whether a loop that copies ahead is longer in later groups (1), in earlier ones (-1), or neither (0).
+
+    The index along the last range is the group's number modulo the range's count: a bound made of it differs from
+    group to group; an upper one grows with it, as far as anybody has seen.
+    """
+    for ring in rings:
+        if ring.in_loop:
+            lower, upper = list(ring.block.owner.operation.operands)[:2]
+            for bound, direction in ((upper, 1), (lower, -1)):
+                if _depends_on_group(bound):
+                    return direction
+    return 0
+
+
+def _depends_on_group(value: Any) -> bool:
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name == "arith.remui":
+        number = op.operands[0].owner
+        if not isinstance(number, ir.Block) and number.operation.name == "tessera.id":
+            return True
+    return any(_depends_on_group(operand) for operand in op.operands)
 
 
 def uses(value: Any) -> Iterator[tuple[Any, int]]:

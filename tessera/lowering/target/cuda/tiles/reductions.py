@@ -17,6 +17,8 @@ from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert
 
 _COLUMN_BITS: Final = (COLUMNS - 1).bit_length()
 _BLOCK_BITS: Final = (BLOCK - 1).bit_length()
+_FEW: Final = 16
+"""Values that a lane rather reads one by one from shared memory than gets from its neighbours."""
 
 
 class Host(Protocol):
@@ -49,9 +51,9 @@ def reduce_tile(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: 
             raise AssertionError(message)
     tile = _chains(host, tile, rule, chain)
     order = [*reversed(columns), *along[_BLOCK_BITS:]]
-    if any(bit in tile.layout.warps for bit in order):
-        tile = _gathered(host, tile, order)
-    for bit in order:
+    for number, bit in enumerate(order):
+        if bit in tile.layout.warps:
+            tile = _gathered(host, tile, order[number:])
         tile = _halve(host, tile, rule, bit)
     values = tuple(rule.narrow(host.build, value) for value in tile.values)
     layout = tile.layout
@@ -135,19 +137,24 @@ def _shuffle(build: Build, value: Any, distance: int) -> Any:
 
 
 def _gathered(host: Host, tile: RegisterTile, order: list[int]) -> RegisterTile:
-    """The partial results with nothing of a row in other warps: lanes first, then registers; warps keep their rows."""
+    """The partial results with nothing that is still to be added in other warps.
+
+    Where it is little, every lane has it all in registers, and adds it without asking others; otherwise what is left
+    is spread over the lanes that hold the same elements as others do.
+    """
     layout = tile.layout
     warps = tuple(0 if basis in order else basis for basis in layout.warps)
-    left = [bit for bit in order if bit not in layout.lanes and bit not in layout.registers]
+    left = [basis for basis in layout.warps if basis in order]
     lanes, registers = list(layout.lanes), list(layout.registers)
+    few = layout.count << len(left) <= _FEW
     for bit in left:
-        if 0 in lanes:
+        if 0 in lanes and not few:
             lanes[lanes.index(0)] = bit
         else:
             registers.append(bit)
+    registers.sort()
     target = Layout(layout.shape, tuple(registers), tuple(lanes), warps)
-    with host.room.scratch(tile) as scratch:
-        return convert(host.build, host.team, tile, target, scratch)
+    return convert(host.build, host.team, host.room, tile, target)
 
 
 def _moved(host: Host, tile: RegisterTile, chain: list[int]) -> RegisterTile:
@@ -155,6 +162,5 @@ def _moved(host: Host, tile: RegisterTile, chain: list[int]) -> RegisterTile:
     layout = tile.layout
     others = [basis for basis in layout.bases if basis and basis not in chain]
     order = [("registers", bit) for bit in chain] + [("lanes", bit) for bit in others]
-    with host.room.scratch(tile) as scratch:
-        target = spread(layout.shape, order, host.team.bits)
-        return convert(host.build, host.team, tile, target, scratch)
+    target = spread(layout.shape, order, host.team.bits)
+    return convert(host.build, host.team, host.room, tile, target)

@@ -1,16 +1,14 @@
 """Shared memory that code borrows for a moment: to move tiles between layouts, and to gather what is stored."""
 
-import math
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from tessera.lowering.target.cuda.arena import Piece
-from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.frame import Frame
-from tessera.lowering.target.cuda.tiles.values import RegisterTile
+from tessera.lowering.target.cuda.tiles.team import Team
 
-_ALIGNMENT = 1024
+_ALIGNMENT: Final = 1024
 
 
 class NeedsRoomError(Exception):
@@ -18,19 +16,36 @@ class NeedsRoomError(Exception):
 
 
 class Room:
-    """The part of a block's shared memory that rings leave."""
+    """The part of a block's shared memory that rings leave.
+
+    What lanes may still be reading stays reserved until the team has waited again, so that one wait an exchange is
+    enough: the next one is given other memory.
+    """
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
+        self._read: list[Piece] = []
+        self._team: Team | None = None
 
     @contextmanager
-    def scratch(self, tile: RegisterTile) -> Generator[Any]:
-        """A pointer to memory for a whole tile, inside the `with`."""
-        piece = self.take(math.prod(tile.shape) * max(8, width(tile.element)) // 8)
-        try:
-            yield self._frame.build.offset(self._frame.shared_base, piece.start, "i8")
-        finally:
+    def exchange(self, team: Team, size: int) -> Generator[Any]:
+        """A pointer to `size` bytes that no lane still reads; the code inside the `with` waits and calls `waited`."""
+        self._team = team
+        piece = self.take(size)
+        yield self._frame.build.offset(self._frame.shared_base, piece.start, "i8")
+        self._read.append(piece)
+
+    def waited(self) -> None:
+        """The team has waited since everything that was exchanged before was read."""
+        for piece in self._read:
             self.give_back(piece)
+        self._read.clear()
+
+    def settle(self) -> None:
+        """Wait where lanes may still be reading: at the borders of loops and branches, past which nothing is known."""
+        if self._read and self._team is not None:
+            self._team.wait()
+            self.waited()
 
     def take(self, size: int) -> Piece:
         """Reserve `size` bytes.
@@ -39,6 +54,9 @@ class Room:
             NeedsRoomError: there are not so many.
         """
         piece = self._frame.shared.take(size, _ALIGNMENT)
+        if piece is None and self._read:
+            self.settle()
+            piece = self._frame.shared.take(size, _ALIGNMENT)
         if piece is None:
             raise NeedsRoomError
         return piece

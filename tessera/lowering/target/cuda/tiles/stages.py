@@ -19,8 +19,9 @@ from tessera.lowering.target.cuda.tiles.team import WARP, Team
 _LINE: Final = 128
 _ALIGNMENT: Final = 1024
 POINTER: Final = "!llvm.ptr"
-STORE_BYTES: Final = 32 * 1024
-"""Shared memory for gathering what is stored: two blocks of 128 rows of 128 bytes."""
+BLOCK_BYTES: Final = 16 * 1024
+"""Shared memory for gathering one column block that is stored: 128 rows of 128 bytes."""
+_STORE_BLOCKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,14 @@ class SharedTile:
     transposed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Stages of rings in loops (`inner`), and of those that are filled once a group (`outer`)."""
+
+    inner: int
+    outer: int = 1
+
+
 class Host(Protocol):
     """What the rings ask of the code around them."""
 
@@ -91,9 +100,9 @@ class Host(Protocol):
 
 
 class Stages:
-    """All rings of a kernel; `depth` is the number of stages of those in loops."""
+    """All rings of a kernel; `depth` is how many stages they have."""
 
-    def __init__(self, frame: Frame, plan: Plan, room: Room, depth: int, team: Team) -> None:
+    def __init__(self, frame: Frame, plan: Plan, room: Room, depth: "Depth", team: Team) -> None:
         self._frame = frame
         self._plan = plan
         self._rings: list[Ring] = []
@@ -104,8 +113,10 @@ class Stages:
         if not plan.rings:
             return
         build = frame.build
-        self.store_address = room.address(room.take(STORE_BYTES))
-        counts = [depth if ring.in_loop else 1 for ring in plan.rings]
+        blocks = frame.program.options.get("store_blocks")
+        self.store_blocks = blocks if isinstance(blocks, int) else _STORE_BLOCKS
+        self.store_address = room.address(room.take(self.store_blocks * BLOCK_BYTES))
+        counts = [depth.inner if ring.in_loop else depth.outer for ring in plan.rings]
         sizes = [self._lay_out(ring) for ring in plan.rings]
         places = [room.take(size * count) for size, count in zip(sizes, counts, strict=True)]
         barriers = room.take(2 * BARRIER_BYTES * sum(counts))

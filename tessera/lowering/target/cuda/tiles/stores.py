@@ -9,11 +9,10 @@ from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.room import Room
-from tessera.lowering.target.cuda.tiles.stages import Panels, Stages
+from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES, Panels, Stages
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 
-_BUFFERS: Final = 2
 _LINE: Final = 128
 _MOST_ROWS: Final = 128
 
@@ -60,26 +59,28 @@ def _box(panels: Panels, dropped: set[int], rank: int) -> tuple[int, ...]:
 
 
 def _store(host: Host, op: Any, tile: RegisterTile, panels: Panels, box: TensorMap) -> None:
-    build, team = host.build, host.team
+    """As many column blocks at a time as there are buffers: write them, then let one lane start their copies."""
+    build, team, stages = host.build, host.team, host.stages
     memory, _, *starts = op.operands
-    pointer = host.stages.tensor_map(host.stages.parameter(memory), box)
+    pointer = stages.tensor_map(stages.parameter(memory), box)
     places = [host.env[v] for v in starts]
-    address = host.stages.store_address
     blocks = tile.shape[1] // panels.columns
-    for block in range(blocks):
-        target = address
-        if block % _BUFFERS:
-            target = build.value("arith.addi", [address, build.word(panels.bytes)], "i32")
+    for first in range(0, blocks, stages.store_blocks):
+        together = range(first, min(blocks, first + stages.store_blocks))
+        targets = [build.value("arith.addi", [stages.store_address, build.word(n * BLOCK_BYTES)], "i32")
+                   for n in range(len(together))]  # fmt: skip
         with build.when(team.first()):
-            assembly.bulk_wait_read(build, _BUFFERS - 1)
+            assembly.bulk_wait_read(build, 0)
         team.wait()
-        write_panels(build, team, _columns(tile, block, panels.columns), panels, target)
+        for block, target in zip(together, targets, strict=True):
+            write_panels(build, team, _columns(tile, block, panels.columns), panels, target)
         assembly.fence_async_shared(build)
         team.wait()
-        inner = build.add(places[-1], block * panels.columns)
-        coordinates_ = [build.to_word(v) for v in (inner, *reversed(places[:-1]))]
         with build.when(team.first()):
-            assembly.tensor_store(build, pointer, coordinates_, target)
+            for block, target in zip(together, targets, strict=True):
+                inner = build.add(places[-1], block * panels.columns)
+                indices = [build.to_word(v) for v in (inner, *reversed(places[:-1]))]
+                assembly.tensor_store(build, pointer, indices, target)
             assembly.bulk_commit(build)
 
 

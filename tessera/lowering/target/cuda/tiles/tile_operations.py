@@ -7,10 +7,13 @@ from tessera.core.layouts import Layout
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build
-from tessera.lowering.target.cuda.scalars import scalar_operation
+from tessera.lowering.target.cuda.scalars import NOT_POSITIVE, scalar_operation
 from tessera.lowering.target.cuda.tile_reduce import Rule
-from tessera.lowering.target.cuda.tiles import products
+from tessera.lowering.target.cuda.tiles import products, products_fma, products_mma
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile, store_tile
+from tessera.lowering.target.cuda.tiles.copy_ring import Copies
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.ranges import not_positive
 from tessera.lowering.target.cuda.tiles.reductions import reduce_tile
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.stages import SharedTile, Stages
@@ -25,7 +28,9 @@ class Host(Protocol):
 
     build: Build
     env: dict[Any, Any]
+    plan: Plan
     stages: Stages
+    copied: Copies
     room: Room
 
     @property
@@ -47,6 +52,10 @@ class Host(Protocol):
 
     def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
         """The part of an array that `op` touches."""
+        ...
+
+    def repeat(self, op: Any) -> None:
+        """Emit a scalar operation with the operands that are in `env` now."""
         ...
 
     def order(self, memory: Any) -> bool:
@@ -95,6 +104,8 @@ def _elementwise(host: Host, op: Any) -> None:
         return
     layout = host.layout(result)
     attributes = {key: op.attributes[key] for key in op.attributes}
+    if name == "math.exp" and not_positive(op.operands[0]):
+        attributes[NOT_POSITIVE] = True
     operands = [
         host.tile(v, layout).values if is_tile(v.type) else [host.build.index(host.env[v])] * layout.count
         for v in op.operands
@@ -156,7 +167,7 @@ def _reshape(host: Host, op: Any) -> None:
 
 
 def _load(host: Host, op: Any) -> None:
-    staged = host.stages.staged(host, op)
+    staged = host.stages.staged(host, op) or host.copied.staged(host, op)
     if staged is not None:
         host.env[op.results[0]] = staged
         return
@@ -197,6 +208,15 @@ def _reduce(host: Host, op: Any) -> None:
     host.define(result, RegisterTile(layout, reduced.element, reduced.values))
 
 
+def _dot(host: Host, op: Any) -> None:
+    _PRODUCTS[host.plan.products[op]](host, op)
+
+
+_PRODUCTS: Final[dict[str, Callable[[Host, Any], None]]] = {
+    "wgmma": products.dot,
+    "mma": products_mma.dot,
+    "fma": products_fma.dot,
+}
 _SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
     "tensor.splat": _splat,
     "tessera.arange": _arange,
@@ -206,5 +226,5 @@ _SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
     "tessera.load": _load,
     "tessera.store": _store,
     "tessera.reduce": _reduce,
-    "tessera.dot": products.dot,
+    "tessera.dot": _dot,
 }

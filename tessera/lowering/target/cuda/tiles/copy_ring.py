@@ -1,0 +1,275 @@
+"""Buffers in shared memory that the team itself fills, by copies that run beside its products (`cp.async`).
+
+In round i of a loop the copies for round i + ahead are started, after one barrier: by then all lanes have seen their
+own copies for round i arrive, and nobody reads the buffer that is filled next any more.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from tessera.core.layouts import blocked, coordinates
+from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.memory import address, inside
+from tessera.lowering.target.cuda.tiles.access import Window, load_tile
+from tessera.lowering.target.cuda.tiles.assembly import fence_async_shared
+from tessera.lowering.target.cuda.tiles.assembly_warp import copy_async, copy_commit, copy_wait
+from tessera.lowering.target.cuda.tiles.panels import write_panels
+from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.shared_access import Cursor
+from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
+from tessera.lowering.target.cuda.tiles.staging import CopyPlan
+from tessera.lowering.target.cuda.tiles.team import Team
+
+_UNIT: Final = 16
+_WORD: Final = 4
+_ALIGNMENT: Final = 1024
+
+
+class Host(Protocol):
+    """What copies ask of the code around them."""
+
+    build: Build
+    env: dict[Any, Any]
+
+    @property
+    def team(self) -> Team:
+        """The team."""
+        ...
+
+    def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
+        """The part of an array that `op` touches."""
+        ...
+
+    def repeat(self, op: Any) -> None:
+        """Emit a scalar operation with the operands that are in `env` now."""
+        ...
+
+
+class CopyRing:
+    """The buffers of one `CopyPlan`.
+
+    generic: whether only ordinary loads read the buffers; tensor cores of sm_90a ask for a fence
+    """
+
+    def __init__(
+        self, build: Build, plan: CopyPlan, room: Room, depth: int, shared_bytes: int, *, generic: bool
+    ) -> None:
+        self.plan = plan
+        self._build = build
+        self._generic = generic
+        self._offsets: dict[Any, int] = {}
+        self._stage_bytes = 0
+        for load in plan.loads:
+            self._offsets[load] = self._stage_bytes
+            self._stage_bytes += -(-panels_of(load).bytes // _ALIGNMENT) * _ALIGNMENT
+        self.stages = plan.stages(self._stage_bytes, depth, shared_bytes)
+        self._ahead = plan.ahead(self.stages)
+        self._base = room.address(room.take(self._stage_bytes * self.stages))
+        self._now: Any = None
+        self._next: Any = None
+
+    # -- loops that copy ahead ---------------------------------------------------------------------------------
+
+    def begin_loop(self, host: Host, loop: Any) -> list[Any]:
+        """In front of the loop: start its first copies; gives what the loop carries: two offsets of buffers (i32)."""
+        build = self._build
+        lower, upper, step = (build.index(host.env[v]) for v in list(loop.operands)[:3])
+        host.team.wait()
+        for number in range(self._ahead):
+            index = build.add(lower, build.mul(step, number)) if number else lower
+            self._start(host, index, upper, build.word(number * self._stage_bytes))
+        return [build.word(0), build.word(self._ahead * self._stage_bytes)]
+
+    def begin_round(self, host: Host, loop: Any, values: Sequence[Any]) -> None:
+        """Where a round begins: wait for its bytes, and start the copies of a later one."""
+        build = self._build
+        self._now, self._next = values
+        copy_wait(build, self._ahead - 1)
+        self._arrived(host)
+        _, upper, step = (build.index(host.env[v]) for v in list(loop.operands)[:3])
+        index = host.env[self.plan.block.arguments[0]]
+        self._start(host, build.add(index, build.mul(step, self._ahead)), upper, self._next)
+
+    def end_round(self) -> list[Any]:
+        """The offsets of the next round."""
+        return [self._following(self._now), self._following(self._next)]
+
+    def _following(self, offset: Any) -> Any:
+        build = self._build
+        moved = build.value("arith.addi", [offset, build.word(self._stage_bytes)], "i32")
+        wrapped = build.compare("eq", moved, build.word(self.stages * self._stage_bytes))
+        return build.select(wrapped, build.word(0), moved)
+
+    def _start(self, host: Host, index: Any, upper: Any, offset: Any) -> None:
+        """Copy what round `index` reads, if there is one; every round is a group of copies, be it empty."""
+        build, argument = self._build, self.plan.block.arguments[0]
+        before = dict(host.env)
+        with build.when(build.compare("slt", index, upper)):
+            host.env[argument] = index
+            for op in self.plan.scalars:
+                host.repeat(op)
+            for load in self.plan.loads:
+                self._copy(host, load, offset)
+        host.env.clear()
+        host.env.update(before)
+        copy_commit(build)
+
+    # -- copies in their place ---------------------------------------------------------------------------------
+
+    def fill(self, host: Host) -> None:
+        """Copy and wait: for loads whose place or time is not known before."""
+        self._now = self._build.word(0)
+        host.team.wait()
+        for load in self.plan.loads:
+            self._copy(host, load, self._now)
+        copy_commit(self._build)
+        copy_wait(self._build, 0)
+        self._arrived(host)
+
+    def _arrived(self, host: Host) -> None:
+        if not self._generic:
+            fence_async_shared(self._build)
+        host.team.wait()
+
+    # -- both --------------------------------------------------------------------------------------------------
+
+    def tile(self, load: Any) -> SharedTile:
+        """Where a load's bytes are in this round."""
+        return SharedTile(self._address(load, self._now), panels_of(load), str(load.results[0].type.element_type))
+
+    def _address(self, load: Any, offset: Any) -> Any:
+        build = self._build
+        place = build.value("arith.addi", [self._base, offset], "i32")
+        return build.value("arith.addi", [place, build.word(self._offsets[load])], "i32")
+
+    def _copy(self, host: Host, load: Any, offset: Any) -> None:
+        kind = load.results[0].type
+        memory, *starts = load.operands
+        window = host.window(load, memory, starts, kind.shape)
+        target = SharedTile(self._address(load, offset), panels_of(load), str(kind.element_type))
+        with self._build.located(load.location):
+            copy_window(self._build, host.team, window, target)
+
+
+class Copies:
+    """All copy rings of a kernel; `depth` is how many stages those in loops have at most."""
+
+    def __init__(
+        self, build: Build, plans: Sequence[CopyPlan], room: Room, depth: int, shared_bytes: int, *, generic: bool
+    ) -> None:
+        self._rings = [CopyRing(build, plan, room, depth, shared_bytes, generic=generic) for plan in plans]
+
+    def staged(self, host: Host, load: Any) -> SharedTile | None:
+        """The buffer that a load's bytes are in; None for a load that goes another way."""
+        ring = next((ring for ring in self._rings if load in ring.plan.loads), None)
+        if ring is None:
+            return None
+        if ring.plan.loop is None:
+            ring.fill(host)
+        return ring.tile(load)
+
+    def begin_loop(self, host: Host, loop: Any) -> list[Any]:
+        """In front of a loop: what it carries for the copies in it."""
+        return [value for ring in self._inside(loop) for value in ring.begin_loop(host, loop)]
+
+    def begin_round(self, host: Host, loop: Any, values: Sequence[Any]) -> None:
+        """Where a round of a loop begins; `values` are what it carries."""
+        for number, ring in enumerate(self._inside(loop)):
+            ring.begin_round(host, loop, values[2 * number : 2 * number + 2])
+
+    def end_round(self, loop: Any) -> list[Any]:
+        """Where a round ends: what the next one is given."""
+        return [value for ring in self._inside(loop) for value in ring.end_round()]
+
+    def _inside(self, loop: Any) -> list[CopyRing]:
+        return [ring for ring in self._rings if ring.plan.loop == loop]
+
+
+def panels_of(load: Any) -> Panels:
+    """How a load's tile lies in shared memory."""
+    kind = load.results[0].type
+    rows, columns = kind.shape
+    return Panels(rows, columns, width(str(kind.element_type)) // 8)
+
+
+def copy_window(build: Build, team: Team, window: Window, target: SharedTile) -> None:
+    """Start copying a window of two axes: 16 bytes at a time where its rows are aligned to that, else 4, else none.
+
+    What is neither is copied at once, element by element.
+    """
+    if window.bytes == _UNIT:
+        _pieces(build, team, window, target, _UNIT)
+        return
+    bits = _alignment(build, window, target.panels.size)
+
+    def choose(size: int, otherwise: Any) -> None:
+        even = build.compare("eq", build.bits(bits, size - 1), 0)
+        made = build.create("scf.if", [even], (), regions=2)
+        for region, emit in zip(made.regions, (lambda: _pieces(build, team, window, target, size), otherwise), strict=True):
+            with build.at(region.blocks.append()):
+                emit()
+                build.create("scf.yield")
+
+    words = _WORD if target.panels.size <= _WORD else target.panels.size
+
+    def narrow() -> None:
+        if target.panels.size >= _WORD:
+            _pieces(build, team, window, target, words)
+        else:
+            choose(_WORD, lambda: _elements(build, team, window, target))
+
+    choose(_UNIT, narrow)
+
+
+def _alignment(build: Build, window: Window, size: int) -> Any:
+    """An index whose low bits are 0 as far as all rows of the window are aligned; all ones where it begins outside."""
+    memory, last = window.memory, len(window.starts) - 1
+    bits = build.value("llvm.ptrtoint", [memory.pointer], "i64")
+    for axis, (start, stride) in enumerate(zip(window.starts, memory.strides, strict=True)):
+        step = build.mul(start if axis == last else stride, size)
+        bits = build.value("arith.ori", [bits, build.index(step)], "i64")
+    return build.select(build.compare("slt", window.starts[last], 0), -1, bits)
+
+
+def _pieces(build: Build, team: Team, window: Window, target: SharedTile, size: int) -> None:
+    """Copy `size` bytes at a time; what lies outside the array arrives as zeros."""
+    panels, memory = target.panels, window.memory
+    count = size // panels.size
+    layout = blocked((panels.rows, panels.columns), count, team.bits)
+    places = team.places(layout)
+    lane = places.parts(0)[0]
+    cursor = Cursor(build, target, *lane)
+    kept = [axis for axis in range(len(window.starts)) if axis not in window.dropped]
+    first = address(build, memory, window.place(build, lane))
+    with build.when(team.owns(layout)):
+        for register in range(0, layout.count, count):
+            constant = coordinates(layout.element(register), layout.shape)
+            indices = window.place(build, places.indices(register))
+            far: Any = 0
+            for axis, along in zip(kept, constant, strict=True):
+                far = build.add(far, build.mul(memory.strides[axis], along))
+            place, offset = cursor.at(*constant)
+            source = build.offset(first, far, memory.element)
+            copy_async(build, place, offset, source, size, _amount(build, window, indices, size, panels.size))
+
+
+def _amount(build: Build, window: Window, indices: list[Any], size: int, element: int) -> Any | None:
+    """How many of `size` bytes lie inside the array (an i32); None where all do."""
+    if window.bytes == _UNIT or size == element:
+        condition = inside(build, window.memory, indices, window.proven)
+        return None if condition is None else build.select(condition, build.word(size), build.word(0))
+    last = len(indices) - 1
+    condition = inside(build, window.memory, [*indices[:-1], 0], (*window.proven[:-1], True))
+    left: Any = size
+    if not window.proven[last]:
+        room = build.sub(window.memory.extents[last], indices[last])
+        left = build.mul(build.minimum(build.maximum(room, 0), size // element), element)
+    if condition is None:
+        return None if isinstance(left, int) else build.to_word(left)
+    return build.to_word(build.select(condition, left, 0))
+
+
+def _elements(build: Build, team: Team, window: Window, target: SharedTile) -> None:
+    panels = target.panels
+    layout = blocked((panels.rows, panels.columns), _WORD // panels.size, team.bits)
+    write_panels(build, team, load_tile(build, team, window, layout, target.element), panels, target.address)

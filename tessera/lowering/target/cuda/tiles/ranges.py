@@ -1,0 +1,30 @@
+"""What is known of the range of a tile's elements, from the operations that they come from."""
+
+from typing import Any, Final
+
+from tessera.core.mlir import ir
+
+_PASSING: Final = ("tessera.broadcast", "tessera.reshape", "tensor.splat")
+_DEPTH: Final = 8
+
+
+def not_positive(value: Any) -> bool:
+    """Whether every element is certainly at most 0, or NaN: `x - max(x)`, or minus something still larger."""
+    op = _owner(value)
+    return op is not None and op.name == "arith.subf" and _at_least(op.operands[1], op.operands[0], _DEPTH)
+
+
+def _at_least(bound: Any, x: Any, depth: int) -> bool:
+    """Whether `bound` is at least every element of `x` (or NaN): it is the maximum of `x`, or of that and others."""
+    op = _owner(bound)
+    if op is None or depth == 0:
+        return False
+    if op.name == "tessera.reduce":
+        return ir.StringAttr(op.attributes["kind"]).value == "max" and op.operands[0] == x
+    if op.name == "arith.maximumf":
+        return any(_at_least(operand, x, depth - 1) for operand in op.operands)
+    return op.name in _PASSING and _at_least(op.operands[0], x, depth - 1)
+
+
+def _owner(value: Any) -> Any | None:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation

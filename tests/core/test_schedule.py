@@ -1,0 +1,34 @@
+"""The table of schedule options."""
+
+import pytest
+
+from support import programs
+from tessera.core.schedule import SCHEDULE, applicable, illegal
+
+
+def test_candidates_are_legal():
+    for option in SCHEDULE.values():
+        assert set(option.candidates) <= set(option.legal)
+        assert all(illegal(option.name, value, option.targets[0]) == "" for value in option.candidates)
+        assert option.name.isidentifier()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "target", "words"),
+    [
+        ("lanes", 100, "cuda", "lanes=100 is not one of 32, 64, ..., 1024"),
+        ("stages", 0, "cuda", "stages=0 is not one of 1, 2, 3, 4, 5, 6, 7, 8"),
+        ("stages", True, "cuda", "stages=True is not one of"),
+        ("rows", "8", "cpu", "rows=8 is not one of"),
+        ("lanes", 128, "cpu", "lanes means nothing for the target cpu"),
+    ],
+)
+def test_what_is_illegal_says_why(name: str, value: object, target: str, words: str):
+    assert illegal(name, value, target).startswith(words)
+
+
+def test_options_that_may_make_a_difference():
+    assert [option.name for option in applicable(programs.saxpy(), "cuda")] == ["lanes", "elements"]
+    assert [option.name for option in applicable(programs.matmul(), "cuda")] == ["warps", "stages", "rows"]
+    assert [option.name for option in applicable(programs.matmul(), "cpu")] == ["rows"]
+    assert applicable(programs.saxpy(), "cpu") == ()

@@ -1,0 +1,76 @@
+"""Which variant of a kernel runs where."""
+
+import numpy as np
+import pytest
+
+from support.library import normal
+from tessera.core.mistakes import BadKernelOption
+from tessera.core.settings import overridden
+from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, variant
+from tessera.kernels.operands import operand
+from tessera.kernels.tiles.transposition import transpose_matrices
+from tessera.runtime import cuda
+
+CPU = Machine("cpu")
+
+
+class OnDevice:
+    """An array in a GPU's memory, as far as anybody looks."""
+
+    def __init__(self) -> None:
+        self.__cuda_array_interface__ = {"data": (1 << 20, False), "shape": (2, 4), "typestr": "<f4", "version": 3}
+
+
+def test_the_setting_says_where_arrays_of_the_host_are_used():
+    x = operand(normal(3), "x")
+    assert machine_of(x) == CPU
+    with overridden(target="interpret"):
+        assert machine_of(x) == CPU
+    with overridden(target="cuda:sm_90a"):
+        assert machine_of(x) == Machine("sm_90")
+    with overridden(target="cuda:sm_80"):
+        assert machine_of(x) == Machine("sm_80")
+
+
+def test_arrays_of_a_gpu_are_used_there(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cuda, "device_architecture", lambda: "sm_100a")
+    x = operand(OnDevice(), "x")
+    assert machine_of(x) == Machine("sm_100", "cuda")
+    with overridden(target="cuda"):
+        assert machine_of(x) == Machine("sm_100")
+    with overridden(target="cuda:sm_80"):
+        assert machine_of(x) == Machine("sm_80")
+
+
+def test_constants_come_from_the_operands_the_caller_and_the_schedule_in_this_order():
+    made = variant(transpose_matrices, CPU, {"BLOCK": 64, "OTHER": 1}, {}, {"schedule": {"BLOCK": 32}}, KIND=2)
+    assert made.options.constants == {"BLOCK": 32, "OTHER": 1, "KIND": 2}
+    assert made.options.space is None
+    with pytest.raises(BadKernelOption, match="KIND follows from the operands"):
+        variant(transpose_matrices, CPU, {"BLOCK": 64}, {}, {"schedule": {"KIND": 1}}, KIND=2)
+
+
+def test_tuning_searches_what_the_caller_left_open():
+    space = {"BLOCK": (32, 64), "OTHER": (1, 2)}
+    made = variant(transpose_matrices, CPU, {"BLOCK": 64, "OTHER": 1}, space, {"tune": True, "schedule": {"OTHER": 2}})
+    assert made.options.space == {"BLOCK": (32, 64)}
+    assert made.options.constants == {"OTHER": 2}
+
+
+def test_one_kernel_for_equal_constants_and_two_for_zeros_of_either_sign():
+    kernels = [variant(transpose_matrices, CPU, {}, {}, {}, LOWEST=value) for value in (0, 0, 0.0, -0.0, False)]
+    assert kernels[0] is kernels[1]
+    assert len(set(kernels)) == 4
+
+
+def test_the_target_of_the_arrays_goes_into_the_kernel():
+    assert variant(transpose_matrices, Machine("sm_90", "cuda"), {}, {}, {}).options.target == "cuda"
+    assert variant(transpose_matrices, CPU, {}, {}, {}).options.target is None
+
+
+def test_what_is_prepared_runs_again_and_again():
+    x, y = normal(1, 3, 4), np.zeros((1, 4, 3), np.float32)
+    prepared = Prepared((Launch(transpose_matrices, (x, y)),), lambda: y)
+    for factor in (1.0, 2.0):
+        x *= np.float32(factor)
+        np.testing.assert_array_equal(prepared.run(), x.transpose(0, 2, 1))

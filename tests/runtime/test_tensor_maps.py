@@ -1,0 +1,69 @@
+"""Windows on arrays: what the driver is told, and which arrays are refused."""
+
+import numpy as np
+import pytest
+
+from tessera.core.artifact import Binding, TensorMap
+from tessera.core.dtypes import bf16, f32, i16
+from tessera.core.mistakes import UnfitForBulkCopy
+from tessera.core.program.types import Array
+from tessera.core.source import Span
+from tessera.runtime.device_arrays import standing_for
+from tessera.runtime.tensor_maps import describe
+
+SPAN = Span("k.py", 1, 1, 1, 2)
+
+
+def binding(rank: int, dtype=f32) -> Binding:
+    return Binding("x", Array(dtype, tuple(f"n{axis}" for axis in range(rank)), contiguous=False), False, SPAN)
+
+
+def at(address: int, shape, dtype=np.float32, strides=None):
+    return standing_for(address, shape, np.dtype(dtype), strides)
+
+
+def test_axes_are_told_innermost_first_and_strides_in_bytes():
+    array = at(4096, (5, 7, 96), bf16.numpy, (7 * 256, 256, 2))
+    encoding = describe(binding(3, bf16), array, TensorMap((1, 4, 64), 128))
+    assert (encoding.element, encoding.address) == ("BFLOAT16", 4096)
+    assert encoding.extents == (96, 7, 5)
+    assert encoding.strides == (256, 1792)
+    assert (encoding.box, encoding.swizzle) == ((64, 4, 1), 128)
+
+
+def test_other_elements_go_as_bits_of_their_width():
+    assert describe(binding(1, i16), at(16, (64,), np.int16), TensorMap((64,))).element == "UINT16"
+
+
+def test_an_axis_of_one_element_may_have_any_stride():
+    encoding = describe(binding(2), at(16, (1, 64), strides=(4, 4)), TensorMap((1, 64)))
+    assert encoding.strides == (16,)
+    assert describe(binding(2), at(16, (4, 1), strides=(16, 999 * 4)), TensorMap((4, 4))).extents == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("array", "wanted", "words"),
+    [
+        (at(4100, (8, 64)), TensorMap((8, 64)), "its address 0x1004 is no multiple of 16"),
+        (at(4096, (8, 64), strides=(264, 4)), TensorMap((8, 64)), "rows along axis 0 are 264 bytes apart"),
+        (at(4096, (8, 64), strides=(-256, 4)), TensorMap((8, 64)), "rows along axis 0 are -256 bytes apart"),
+        (at(4096, (8, 64), strides=(512, 8)), TensorMap((8, 64)), "its innermost axis has gaps"),
+        (at(4096, (8, 64)), TensorMap((64,)), "an array of 2 axes does not go with a window of 1"),
+        (at(4096, (8, 64)), TensorMap((8, 257)), "256 is the most along one axis"),
+        (at(4096, (8, 64)), TensorMap((0, 64)), "256 is the most along one axis"),
+        (at(4096, (8, 64)), TensorMap((8, 6)), "rows of 24 bytes"),
+        (
+            at(4096, (8, 64)),
+            TensorMap((8, 64), 128),
+            "rows of 256 bytes do not fit units of 16 bytes, swizzled inside 128",
+        ),
+        (at(4096, (0, 64)), TensorMap((8, 64)), "an axis of no, or of more than 2^32, elements"),
+        (at(4096, ((1 << 32) + 1, 4)), TensorMap((8, 4)), "an axis of no, or of more than 2^32, elements"),
+    ],
+)
+def test_what_the_hardware_cannot_read_is_said_of_the_parameter(array, wanted: TensorMap, words: str):
+    with pytest.raises(UnfitForBulkCopy, match="x: ") as caught:
+        describe(binding(array.ndim), array, wanted)
+    assert words in caught.value.message
+    assert caught.value.span == SPAN
+    assert "contiguous copy of x" in caught.value.hint

@@ -1,0 +1,73 @@
+"""The machine's figures: their form here, their values from a device that says what it is."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.fake_cuda import FakeDriver
+from tessera import machine
+from tessera.core.mistakes import CudaFailure
+from tessera.core.settings import overridden
+from tessera.runtime import driver
+
+H200 = {
+    "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132, "CLOCK_RATE": 1_980_000,
+    "MEMORY_CLOCK_RATE": 3_201_000, "GLOBAL_MEMORY_BUS_WIDTH": 6144, "L2_CACHE_SIZE": 62_914_560,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233_472, "MAX_REGISTERS_PER_MULTIPROCESSOR": 65_536,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+}  # fmt: skip
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    made = FakeDriver(devices=2)
+    monkeypatch.setattr(made, "attribute", lambda name, device: H200[name])
+    monkeypatch.setattr(made, "elapsed", lambda first, second: 250e-6)
+    monkeypatch.setattr(made, "copy", lambda *_: None)
+    monkeypatch.setattr(made, "allocate", lambda size, stream: 4096)
+    monkeypatch.setattr(made, "free", lambda address, stream: None)
+    monkeypatch.setattr(driver, "driver", lambda: made)
+    machine._gpu.cache_clear()
+    yield made
+    machine._gpu.cache_clear()
+
+
+def test_a_gpu(fake: FakeDriver):
+    found = machine.this_machine("cuda")
+    assert found is machine.this_machine("cuda_tile")
+    assert (found.kind, found.name, found.count, found.units, found.unit) == ("cuda", "Fake 0", 2, 132, "SM")
+    assert found.label == "Fake 0 x2"
+    assert found.bandwidth == 2 * (512 << 20) / 250e-6
+    assert "a copy, measured" in found.source
+    assert found.rate("dot bf16") == found.rate("dot f16") == 4096 * 132 * 1.98e9
+    assert found.rate("dot f8e4m3") == 2 * found.rate("dot bf16")
+    assert found.rate("f32") == found.rate("dot f32") == found.rate("f16") == 256 * 132 * 1.98e9
+    assert (found.shared_bytes, found.registers, found.lanes) == (233_472, 65_536, 2048)
+    assert not fake.events
+
+
+def test_without_memory_for_a_copy_the_clock_says(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    def refuse(size: int, stream: int) -> int:
+        raise CudaFailure("cuMemAllocAsync: out of memory")
+
+    monkeypatch.setattr(fake, "allocate", refuse)
+    found = machine.this_machine("cuda")
+    assert found.bandwidth == 2 * 3.201e9 * 6144 / 8
+    assert "its clock and width" in found.source
+
+
+def test_a_newer_gpu_is_taken_for_the_newest_known(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(H200, "COMPUTE_CAPABILITY_MAJOR", 12)
+    assert machine.this_machine("cuda").rate("dot bf16") == 8192 * 132 * 1.98e9
+
+
+def test_the_cpu():
+    with overridden(threads=2):
+        found = machine.this_machine("cpu")
+        assert found is machine.this_machine("cpu")
+    assert (found.kind, found.units, found.unit) == ("cpu", 2, "core")
+    assert found.bandwidth > 0
+    assert found.rate("f32") == found.rate("dot f32") == 2 * found.rate("f64") > 0
+    assert found.cache_bytes > 0
+    assert "measured on 2 threads" in found.source
+    assert found.label.endswith("x2")
