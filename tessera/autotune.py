@@ -23,7 +23,7 @@ from tessera.arguments import Described
 from tessera.compiled import Compiled
 from tessera.copies import Ring
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import BadKernelOption, TuningFailed
+from tessera.core.mistakes import BadKernelOption, ContextLost, TuningFailed
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
@@ -88,8 +88,9 @@ def search(
     again: measure everything anew instead of using what is recorded
     on_trial: called with every trial when it is settled, and again when more was measured of it
 
-    Raises TuningFailed when no configuration runs.  KeyboardInterrupt ends the search and keeps what it found: the
-    outcome is returned when anything was measured.
+    Raises TuningFailed when no configuration runs, ContextLost when one of them faults on a GPU: after a restart of the
+    process, the search goes on without it.  KeyboardInterrupt ends the search and keeps what it found: the outcome is
+    returned when anything was measured.
     """
     if objective != "runtime":
         raise BadKernelOption(f"there is no objective {objective!r}", hint='write objective="runtime"')
@@ -215,7 +216,7 @@ class Search:
         return missing
 
     def _try(self, missing: Sequence[Config]) -> Iterator[Trial]:
-        proposals, refused = propose(self._kernel, missing, self._values, self._grid, self._machine)
+        proposals, refused = propose(self._kernel, missing, self._values, self._grid, self._machine, self._late)
         expected = [t.predicted for t in self._trials.values() if t.predicted is not None and t.status == MEASURED]
         kept, pruned = prune(proposals, expected)
         for trial in (*refused, *pruned):
@@ -328,7 +329,11 @@ class Search:
             self._launch(candidate, timer, ring)
         except TesseraError as error:
             predicted = candidate.proposal.predicted
-            return Trial(candidate.config, ILLEGAL, code=candidate.code, error=headline(error), predicted=predicted)
+            trial = Trial(candidate.config, ILLEGAL, code=candidate.code, error=headline(error), predicted=predicted)
+            if isinstance(error, ContextLost):
+                self._record(trial)  # after a restart, the search goes on without this one
+                raise
+            return trial
         candidate.seconds.clear()
         for _ in range(_FIRST_ROUNDS):
             self._launch(candidate, timer, ring)

@@ -94,9 +94,9 @@ class DeviceCopy:
 
     def close(self) -> None:
         """Give the memory back once the default stream is done with it."""
-        if self._memory:
+        if self._memory and self._api.lost is None:
             self._api.free(self._memory, 0)
-            self._memory = 0
+        self._memory = 0
 
 
 def _window(array: AnyArray) -> tuple[int, int, int]:

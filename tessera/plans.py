@@ -44,7 +44,7 @@ class Plan:
 
     def run(self, values: tuple[Any, ...]) -> bool:
         """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
-        if self.settings is not current() or not unchanged(self.captured):
+        if self.settings is not current() or (self.captured and not unchanged(self.captured)):
             return False
         # On a GPU `quick` takes nothing but extents it has seen with this plan.
         if self.tuned and not self.on_gpu and shape_class(values) != self.arguments.shape_class:

@@ -52,7 +52,7 @@ class Profiler:
     def __call__(self, *arguments: Any, **keywords: Any) -> Profile:
         """Call the kernel and return where its time went.
 
-        Raises NotAvailableYet for targets whose kernels write no records (interpret, cuda_tile), and what the call raises.
+        Raises NotAvailableYet for targets whose kernels write no records (interpret, cuda_tile), and what a call does.
         """
         kernel, kind = self.kernel, self.kernel.target_name
         if kind not in _TARGETS:
@@ -217,7 +217,8 @@ class DeviceRecords:
 
     def close(self) -> None:
         """Give the memory back."""
-        self._api.free(self.address, 0)
+        if self._api.lost is None:
+            self._api.free(self.address, 0)
 
 
 def _with_address(artifact: Artifact) -> Artifact:

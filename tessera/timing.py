@@ -93,7 +93,9 @@ class DeviceTimer:
         return self._api.inside(self._device)
 
     def close(self) -> None:
-        """Give memory and events back."""
+        """Give memory and events back, unless a fault has taken them."""
+        if self._api.lost is not None:
+            return
         with self.inside():
             self._api.free(self._memory, 0)
             self._api.close_event(self._first)

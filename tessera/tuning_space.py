@@ -2,7 +2,7 @@
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,17 +68,21 @@ def _keywords(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
 
 
 def propose(
-    kernel: Kernel, configs: Sequence[Config], values: tuple[object, ...], grid: Grid | None, machine: Machine | None
-) -> tuple[list[Proposal], list[Trial]]:
+    kernel: Kernel, configs: Sequence[Config], values: tuple[object, ...], grid: Grid | None,
+    machine: Machine | None, late: Callable[[], bool] = lambda: False,
+) -> tuple[list[Proposal], list[Trial]]:  # fmt: skip
     """What to compile, and what not, each with its reason; nothing is compiled or run.
 
     machine: None: no cost model (interpreted kernels)
+    late: when it says so, the rest of `configs` is left as it is: neither proposed nor refused
     """
     target = kernel.target_name
     own = _own_names(kernel.source.function)
     proposals: list[Proposal] = []
     refused: list[Trial] = []
     for config in configs:
+        if late() and proposals:
+            break
         reasons = [illegal(n, v, target) for n, v in config.items() if n in SCHEDULE and n not in own]
         reason = next(filter(None, reasons), "") if machine is not None else ""
         if reason:

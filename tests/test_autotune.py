@@ -13,7 +13,7 @@ import pytest
 import tessera
 from support.fake_cuda import FakeDriver
 from tessera import autotune, machine, tuning_space
-from tessera.core.mistakes import BadKernelOption, TuningFailed
+from tessera.core.mistakes import BadKernelOption, ContextLost, TuningFailed
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
@@ -356,6 +356,24 @@ def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool):
     assert {size[1] for size in fake.sizes} == {32, 64}
     assert len(fake.memory) == kept
     np.testing.assert_array_equal(values[1].get() if on_device else y, np.zeros(64))
+
+
+def test_a_fault_ends_the_search_and_is_remembered(module, monkeypatch: pytest.MonkeyPatch):
+    x, y = arrays()
+    launch = Kernel.launch
+
+    def fault(self: Kernel, *arguments: object, **keywords: object) -> None:
+        if self.options.constants.get("STEP") == 64:
+            raise ContextLost("kernel doubled: an illegal memory access")
+        launch(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Kernel, "launch", fault)
+    with pytest.raises(ContextLost):
+        autotune.search(kernel=module.doubled, params={"STEP": [32, 64, 128]}, args=(x, y))
+    monkeypatch.undo()
+    found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64, 128]}, args=(x, y))
+    assert [trial.status for trial in found.trials] == ["measured", "illegal", "measured"]
+    assert "an illegal memory access" in found.trials[1].error
 
 
 @pytest.mark.gpu

@@ -57,6 +57,12 @@ def test_unknown():
     assert caught.value.hint == "choose one of to-tile"
 
 
+def test_resources_of_code_for_the_cpu():
+    report = compiled().resources()
+    assert (report.kernel, report.target, report.registers) == (FULL.artifact.name, str(FULL.artifact.target), None)
+    assert report.code_bytes == len(FULL.artifact.code)
+
+
 def test_code_identity():
     assert compiled().code_identity == compiled().code_identity
     other = compiled(artifact=scale_artifact(code=b"other"))

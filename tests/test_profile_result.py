@@ -142,7 +142,7 @@ def test_the_summary_says_it_in_words():
     assert lines[1] == "time         3 µs (median of 3 launches, fastest 2 µs)"
     assert "33.3% of what memory allows (1 µs)" in lines[4]
     assert lines[7] == "balance      SMs busy for 40% to 100% of the 500 ns"
-    assert lines[8] == "overhead     +5.0% by writing the records (within the noise of 50.0%)"
+    assert lines[8] == "overhead     +5.0% by writing the records (launches themselves vary by 50.0%)"
     assert lines[9] == "resources    40 registers, 1024 B shared, 0 B spilled"
     assert repr(profile()) == "<profile of k on Made-up x1: 3 µs, 4 tiles, 33% of what memory allows>"
 

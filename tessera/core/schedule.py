@@ -23,11 +23,12 @@ class ScheduleOption:
     name: str
     summary: str
     targets: tuple[str, ...]
-    legal: tuple[int, ...]
-    candidates: tuple[int, ...]
+    legal: tuple[int, ...] | tuple[bool, ...]
+    candidates: tuple[int, ...] | tuple[bool, ...]
     applies: str
 
 
+_GPUS: Final = ("cuda", "cuda_tile")
 _POWERS: Final = tuple(1 << power for power in range(11))
 SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
     option.name: option
@@ -36,9 +37,14 @@ SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
             "lanes", "threads of a block", ("cuda",), tuple(range(32, 1025, 32)), (128, 256, 512), "lanes"
         ),
         ScheduleOption("elements", "elements a thread takes", ("cuda",), _POWERS[:6], (1, 2, 4, 8), "lanes"),
-        ScheduleOption("warps", "warps that share the work of a group", ("cuda",), _POWERS[:6], (4, 8), "tiles"),
+        ScheduleOption("warps", "warps that share the work of a group", _GPUS, _POWERS[:6], (4, 8), "tiles"),
         ScheduleOption("stages", "steps of K loaded ahead", ("cuda",), tuple(range(1, 9)), (2, 3, 4), "products"),
-        ScheduleOption("rows", "rows of a group, where rows are spread over groups", ("cpu", "cuda"), _POWERS,
+        ScheduleOption("cluster", "groups that share what they load", _GPUS, (1, 2), (1, 2), "products"),
+        ScheduleOption("overlap", "products of two rounds at once", ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("turns", "warp groups take turns at products", ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("store_blocks", "buffers for what is stored", ("cuda",), tuple(range(1, 5)), (2,), "products"),
+        ScheduleOption("resident", "groups beside each other", ("cuda_tile",), _POWERS[:6], (1, 2), "tiles"),
+        ScheduleOption("rows", "rows of a group, where rows are spread over groups", ("cpu", *_GPUS), _POWERS,
                        (1, 2, 4, 8, 16, 32), "tiles"),
     )
 }  # fmt: skip
@@ -50,13 +56,13 @@ def illegal(name: str, value: Attribute, target: str) -> str:
     option = SCHEDULE[name]
     if target not in option.targets:
         return f"{name} means nothing for the target {target}"
-    if isinstance(value, bool) or value not in option.legal:
+    if type(value) is not type(option.legal[0]) or value not in option.legal:
         return f"{name}={value} is not one of {_shortened(option.legal)}"
     return ""
 
 
 def applicable(program: Program, target: str) -> tuple[ScheduleOption, ...]:
-    """The options that might make a difference to a program."""
+    """The options of which several values are worth a try for a program."""
     operations = {op.opcode for op in program.body.walk()}
     kinds = set[str]()
     if program.domain.kind == "lanes" and program.group is None:
@@ -65,10 +71,11 @@ def applicable(program: Program, target: str) -> tuple[ScheduleOption, ...]:
         kinds.add("tiles")
     if "dot" in operations:
         kinds.add("products")
-    return tuple(option for option in SCHEDULE.values() if target in option.targets and option.applies in kinds)
+    options = (option for option in SCHEDULE.values() if target in option.targets and option.applies in kinds)
+    return tuple(option for option in options if len(option.candidates) > 1)
 
 
-def _shortened(values: tuple[int, ...]) -> str:
+def _shortened(values: tuple[int, ...] | tuple[bool, ...]) -> str:
     if len(values) <= 8:
         return ", ".join(map(str, values))
     return f"{values[0]}, {values[1]}, ..., {values[-1]}"

@@ -173,6 +173,8 @@ def scalar_type(name: str, declared: Declared, argument: ScalarArgument, where: 
     if declared.array:
         raise ArgumentType(f"{name} is an array, and a number was given", where, "give an array, e.g. np.array([...])")
     wanted = declared.dtype or argument.dtype
+    if wanted.is_storage:
+        raise ArgumentType(f"{name} holds {wanted}, which only arrays do", where, f"declare {name}: f32")
     if argument.dtype.is_float and not wanted.is_float:
         raise ArgumentType(f"{name} holds {wanted}, and a float was given", where, "give an integer")
     return Scalar(wanted)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tessera.core import dtypes
-from tessera.core.dtypes import DType, promote
+from tessera.core.dtypes import DType, computed_in, promote
 from tessera.core.mistakes import (
     ConstantNeeded,
     DivisionByZero,
@@ -157,6 +157,7 @@ class Builder:
         if not isinstance(left, Value) and not isinstance(right, Value):
             return _fold(opcode, left, right, span)
         dtype, weak = self._meet(left, right)
+        dtype = computed_in(dtype)
         if opcode == "div" or (opcode in _FLOAT_ONLY):
             dtype = dtype if dtype.is_float else dtypes.f32
         if opcode in _INTEGER_ONLY and dtype.is_float:
@@ -174,7 +175,7 @@ class Builder:
         left, right = self.operand(a, span), self.operand(b, span)
         if not isinstance(left, Value) and not isinstance(right, Value):
             return _COMPARE[predicate](left, right)
-        dtype, _ = self._meet(left, right)
+        dtype = computed_in(self._meet(left, right)[0])
         x, y = self.broadcast_together(self.as_value(left, span, dtype), self.as_value(right, span, dtype), span)
         self.affine.note_comparison(predicate, x, y)
         return self.value("cmp", (x, y), with_dtype(x.type, dtypes.boolean), span, predicate=predicate)
@@ -185,7 +186,7 @@ class Builder:
         if not isinstance(x, Value):
             return _fold_unary(opcode, x, span)
         dtype = dtype_of_value(x)
-        if opcode in _FLOAT_ONLY and not dtype.is_float:
+        if dtype.is_storage or (opcode in _FLOAT_ONLY and not dtype.is_float):
             x = self.cast(x, dtypes.f32, span)
         if opcode in _KEEPS_INTEGERS and not dtype.is_float:
             return x
@@ -200,7 +201,7 @@ class Builder:
 
     def truth(self, a: object, span: Span) -> Value:
         """`a != 0` where `a` is not a bool yet."""
-        x = self.as_value(a, span)
+        x = self.computable(self.as_value(a, span), span)
         if dtype_of_value(x).kind == "bool":
             return x
         zero = self.like(0, x, span)
@@ -223,7 +224,7 @@ class Builder:
     def fma(self, a: object, b: object, c: object, span: Span) -> Value:
         """`a * b + c`, rounded once."""
         dtype = promote(promote(*[dtype_of_value(self.as_value(v, span)) for v in (a, b)]), self._dtype(c, span))
-        dtype = dtype if dtype.is_float else dtypes.f32
+        dtype = computed_in(dtype) if dtype.is_float else dtypes.f32
         x, y = self.broadcast_together(self.as_value(a, span, dtype), self.as_value(b, span, dtype), span)
         x, z = self.broadcast_together(x, self.as_value(c, span, dtype), span)
         y = self.broadcast_to(y, shape_of(x), span)
@@ -231,9 +232,20 @@ class Builder:
 
     def cast(self, value: Value, dtype: DType, span: Span) -> Value:
         """Convert to `dtype`; nothing to do when it is already."""
-        if dtype_of_value(value) == dtype:
+        source = dtype_of_value(value)
+        if source == dtype:
             return value
+        if (source.is_storage and not dtype.is_float) or (dtype.is_storage and not source.is_float):
+            # f32 holds every integer that does not overflow a float of 8 bits: this rounds once.
+            value = self.value("cast", (value,), with_dtype(value.type, dtypes.f32), span)
         return self.value("cast", (value,), with_dtype(value.type, dtype), span)
+
+    def computable(self, value: Value, span: Span) -> Value:
+        """`value` in a type that has arithmetic: a float of 8 bits as f32, loaded from where it was."""
+        wide = self.cast(value, computed_in(dtype_of_value(value)), span)
+        if value in self.regions:
+            self.regions[wide] = self.regions[value]
+        return wide
 
     def like(self, number: Number, model: Value, span: Span) -> Value:
         """`number` with the dtype and shape of `model`."""

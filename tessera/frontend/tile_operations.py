@@ -52,7 +52,7 @@ def dot(context: Context, span: Span, a: object, b: object, acc: object = None, 
         raise DotShape(
             f"({m}, {k}) times ({k2}, {n})", span, "the first's columns must equal the second's rows; .T transposes"
         )
-    dtype = promote(dtype_of_value(x), dtype_of_value(y))
+    dtype = _factors(dtype_of_value(x), dtype_of_value(y))
     x, y = context.builder.cast(x, dtype, span), context.builder.cast(y, dtype, span)
     total = accumulator_dtype(dtype)
     operands = [x, y]
@@ -60,6 +60,13 @@ def dot(context: Context, span: Span, a: object, b: object, acc: object = None, 
         start = context.builder.as_value(acc, span, total)
         operands.append(context.builder.broadcast_to(start, (m, n), span))
     return context.builder.value("dot", operands, Tile(total, (m, n)), span, exact=bool(exact))
+
+
+def _factors(a: DType, b: DType) -> DType:
+    """What two factors are multiplied as: a float of 8 bits is exact in any wider one, and both formats in f16."""
+    if a != b and a.is_storage and b.is_float:
+        return dtypes.f16 if b.is_storage else b
+    return a if b.is_storage and a.is_float else promote(a, b)
 
 
 def accumulator_dtype(dtype: DType) -> DType:
@@ -102,6 +109,7 @@ def softmax(context: Context, span: Span, x: object, axis: object = -1) -> Value
     value = _tile(context, x, span, "tile.softmax")
     if not dtype_of_value(value).is_float:
         value = context.builder.cast(value, dtypes.f32, span)
+    value = context.builder.computable(value, span)
     value = without_outside(context.builder, value, "max", _axis(value, axis, context, span), span)
     return context.builder.value("softmax", (value,), value.type, span, axis=_axis(value, axis, context, span))
 
@@ -119,6 +127,7 @@ def reduction_handler(kind: str) -> Handler:
         shape = shape_of(value)
         if not shape:
             return value
+        value = context.builder.computable(value, span)
         number = None if axis is None else _axis(value, axis, context, span)
         dtype = dtype_of_value(value)
         if dtype.kind == "bool" and kind == "sum":

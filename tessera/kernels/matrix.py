@@ -72,10 +72,10 @@ def prepare_gemm(
     first, flipped_a = _as_it_lies(left, transpose_a)
     second, flipped_b = _as_it_lies(right, transpose_b)
     fixed = {"TRANSPOSE_A": flipped_a, "TRANSPOSE_B": flipped_b, "ACTIVATION": ACTIVATIONS[activation]}
+    default = schedules.gemm_schedule(machine, m, n, k, left.dtype, heavy=activation == "gelu")
     chosen = variant(
-        matrix_product if added is None else matrix_product_with_bias, machine,
-        schedules.gemm_schedule(machine, m, n, left.dtype), schedules.space(schedules.GEMM_SPACE, machine), how,
-        **fixed,
+        matrix_product if added is None else matrix_product_with_bias, machine, default,
+        schedules.space(schedules.GEMM_SPACE, machine), how, **fixed,
     )  # fmt: skip
     middle = () if added is None else (added.value,)
     launch = Launch(chosen, (first, second, *middle, result.value))

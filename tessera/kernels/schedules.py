@@ -15,6 +15,10 @@ from tessera.kernels.launches import Machine
 _PROCESSORS: Final = {"sm_80": 108, "sm_86": 84, "sm_89": 128, "sm_90": 132, "sm_100": 148, "sm_120": 170}
 _WGMMA: Final = ("sm_90",)  # warpgroups multiply there: 64 rows at a time, four warps each
 
+# What a multiprocessor gets done with blocks of 128 rows and so many columns, relative to the widest: estimates, from
+# the time tensor cores take for a step beside the time shared memory takes to feed them.
+_WORTH: Final = {256: 1.0, 128: 0.9, 64: 0.7}
+
 ROW_LIMIT: Final = 16384
 """Longest row kept as one tile: 16384 f32 are 32 registers in each of 512 lanes.
 
@@ -43,29 +47,37 @@ GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 }
 
 
-def gemm_schedule(machine: Machine, m: int, n: int, dtype: DType) -> dict[str, int]:
+def gemm_schedule(
+    machine: Machine, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False
+) -> dict[str, int]:  # fmt: skip
     """Blocks of C (BM x BN) and steps of K (BK).
 
     On the CPU the largest blocks of which every thread has at least two: they reuse most of what is in the caches.  On
-    GPUs 128 bytes of K a step, as wide as the widest swizzle of shared memory, and the largest accumulators that fit
-    registers, smaller where the multiprocessors would not all have one.
+    GPUs 128 bytes of K a step, as wide as the widest swizzle of shared memory, and the width of C that loses least: to
+    multiprocessors without work in the last round, and to operands that are read more often where blocks are small.
+    heavy: what follows the product needs registers of its own (gelu), so that accumulators may only have half of them.
     """
     if not machine.is_gpu:
-        return _cpu_gemm(m, n)
+        return _cpu_gemm(m, n, k)
     if dtype.bits > 16:
         return {"BM": 64, "BN": 64, "BK": 32}
     wide = machine.name in _WGMMA
-    bm, bn = 128, clamp(n, 64, 256 if wide else 128)
-    while bn > 64 and -(-m // bm) * -(-n // bn) < processors(machine):
-        bn //= 2
-    return {"BM": bm, "BN": bn, "BK": (128 if wide else 64) // dtype.bytes}
+
+    def value(bn: int) -> float:
+        groups = -(-m // 128) * -(-n // bn)
+        rounds = -(-groups // processors(machine))
+        return _WORTH[bn] * m * n / (rounds * processors(machine) * 128 * bn)
+
+    most = (256 if wide else 128) // (2 if heavy else 1)
+    best = max((bn for bn in _WORTH if bn <= most), key=value)
+    return {"BM": 128, "BN": best, "BK": (128 if wide else 64) // dtype.bytes}
 
 
-def _cpu_gemm(m: int, n: int) -> dict[str, int]:
+def _cpu_gemm(m: int, n: int, k: int) -> dict[str, int]:
     bm, bn = clamp(m, 32, 512), clamp(n, 32, 512)
     while bm * bn > 128 * 128 and -(-m // bm) * -(-n // bn) < 2 * current().threads:
         bm, bn = (bm // 2, bn) if bm >= bn else (bm, bn // 2)
-    return {"BM": bm, "BN": bn, "BK": 256}
+    return {"BM": bm, "BN": bn, "BK": clamp(k, 32, 256)}
 
 
 ATTENTION_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {

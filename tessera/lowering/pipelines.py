@@ -7,6 +7,7 @@ from tessera.lowering.tile.distribute_ranges import DistributeRanges
 from tessera.lowering.tile.distribute_rows import DistributeRows
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.mask_edges import MaskEdges
+from tessera.lowering.tile.pack_floats import PackFloats
 from tessera.lowering.tile.place_values import PlaceValues
 from tessera.lowering.tile.simplify import Simplify
 
@@ -25,12 +26,15 @@ _COMMON: Final[tuple[Pass, ...]] = (
     Simplify(),
 )
 
+_BYTES: Final = PackFloats()
+"""First: nobody below has to know of floats of 8 bits."""
+
 PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {
     # Last: it decides by who reads a value how often, which every pass above may change.
-    "cpu": (*_COMMON, PlaceValues()),
-    # A GPU keeps tiles in registers or shared memory; its own lowering decides.
-    "cuda": _COMMON,
+    "cpu": (_BYTES, *_COMMON, PlaceValues()),
+    # A GPU keeps tiles in registers or shared memory; its own lowering decides.  Some have products of bytes.
+    "cuda": (PackFloats(products=True), *_COMMON),
     # So does CUDA Tile's compiler.
-    "cuda_tile": _COMMON,
+    "cuda_tile": (_BYTES, *_COMMON),
 }
 """By `Target.name`."""

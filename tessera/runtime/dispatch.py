@@ -207,5 +207,6 @@ def drain() -> None:
 
     Ctrl-C ends the wait.  Called by an operation of a queue, this waits for nothing.
     """
-    if not threading.current_thread().name.startswith(_ENGINE):
-        dispatcher().wait()
+    found = dispatcher()
+    if found.busy and not threading.current_thread().name.startswith(_ENGINE):
+        found.wait()

@@ -245,11 +245,13 @@ class Driver:
         self._call("cuMemsetD8Async", address, 0, size, stream)
 
     def upload(self, address: int, array: AnyArray, stream: int) -> None:
-        """Copy a contiguous host array to the device."""
+        """Copy a contiguous host array to the device, once the stream is empty.  Ctrl-C ends that wait."""
+        self.wait(stream)  # for ordinary memory the driver would wait itself, deaf to signals
         self._call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, stream)
 
     def download(self, array: AnyArray, address: int, stream: int) -> None:
-        """Copy device memory into a contiguous host array."""
+        """Copy device memory into a contiguous host array, once the stream is empty.  Ctrl-C ends that wait."""
+        self.wait(stream)
         self._call("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, stream)
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:

@@ -8,6 +8,7 @@ overlap, a number that may not fit.
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any, Final
 
 from tessera.core.artifact import Artifact
@@ -52,6 +53,7 @@ class PreparedLaunch:
     _single: SingleLaunch | None = None
     _singles: dict[int, SingleLaunch] = field(default_factory=dict[int, SingleLaunch])
     _launches: int = 0
+    _thread: int = 0
     _several: bool = False
     _takes: tuple[Callable[[Any], bool], ...] = ()
     _arrays: dict[int, ArrayItem] = field(default_factory=dict[int, ArrayItem])
@@ -68,14 +70,15 @@ class PreparedLaunch:
         self._start = self.driver.start
         self._note = self.driver.launched.append
         self._several = self.driver.count() > 1
+        self._thread = get_ident()
         self._record = (self.kernel, self.stream)
 
-    def launch(self, values: Sequence[Any], grid: Grid | None, stream: int, *, own: bool = True) -> bool:
+    def launch(self, values: Sequence[Any], grid: Grid | None = None, stream: int = 0, own: bool = True) -> bool:
         """Launch on `values` when they are like the last ones; False, having started nothing, when they may not be.
 
         own: `stream` is the default one or one of ours, which nobody else captures
         """
-        if len(values) != self._count or (grid is not self.grid and grid != self.grid):
+        if len(values) != self._count or get_ident() != self._thread or (grid is not self.grid and grid != self.grid):
             return False
         for value, take in zip(values, self._takes):  # noqa: B905 - counted above
             if not take(value):
@@ -91,8 +94,8 @@ class PreparedLaunch:
                 self._look_for_single()
         elif not own or (self._several and self.driver.context() != self.context):
             self.begin()
-        elif single.launch():
-            self.begin()  # which says what the matter is, where it is anything but another thread's first launch
+        elif (single.version != self.block.version and single.update()) or single.start():
+            self.begin()  # which says what the matter is, unless it is only that another context is current
         else:
             self._note(self._record)
         return True

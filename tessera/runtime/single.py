@@ -7,6 +7,8 @@ A graph runs once at a time, so each stream has its own, and streams of other li
 
 import ctypes
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from tessera.runtime.driver import Driver
@@ -17,9 +19,13 @@ _NULL: Final = ctypes.c_void_p(0)
 
 
 class SingleLaunch:
-    """One kernel's launch, for one stream.  The context it was made in is current whenever it is launched."""
+    """One kernel's launch, for one stream.  The context it was made in is current whenever it is launched.
 
-    __slots__ = ("__weakref__", "_block", "_launch", "_node", "_replay", "_set", "_update", "_version")
+    start: launches it, with the parameters of its last update: the driver's status
+    version: that of the parameters' block at the last update
+    """
+
+    __slots__ = ("__weakref__", "_block", "_node", "_set", "start", "version")
 
     def __init__(
         self, driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBlock, stream: int
@@ -27,22 +33,18 @@ class SingleLaunch:
         graph, executable, node = _make(driver, function, config, block)
         weakref.finalize(self, _close, driver, driver.device(), graph, executable).atexit = False
         self._block = block
-        self._version = block.version
+        self.version = block.version
         self._node = KernelNode.of(function, config, block.addresses)
-        handle = ctypes.c_void_p(int(executable))
-        self._launch = (handle, ctypes.c_void_p(stream))
-        self._update = (handle, ctypes.c_void_p(node), ctypes.c_void_p(ctypes.addressof(self._node)))
-        self._replay, self._set = driver.replay, driver.set_parameters
+        handle, place = ctypes.c_void_p(int(executable)), ctypes.c_void_p(ctypes.addressof(self._node))
+        self.start: Callable[[], int] = partial(driver.replay, handle, ctypes.c_void_p(stream))
+        self._set: Callable[[], int] = partial(driver.set_parameters, handle, ctypes.c_void_p(node), place)
 
-    def launch(self) -> int:
-        """Launch with the parameters that the block holds now: the driver's status."""
-        version = self._block.version
-        if version != self._version:
-            status = self._set(*self._update)
-            if status:
-                return status
-            self._version = version
-        return self._replay(*self._launch)
+    def update(self) -> int:
+        """Take the parameters that the block holds now: the driver's status."""
+        status = self._set()
+        if not status:
+            self.version = self._block.version
+        return status
 
 
 def _make(

@@ -116,6 +116,7 @@ def _with_gpu(target: _End, source: _End, stream: Stream | None) -> None:
     if stream is None:
         drain()
         with api.inside(device):
+            api.wait(0)  # for ordinary memory the driver would wait itself, deaf to signals
             api.copy(target.address, source.address, size, 0)
             api.wait(0)
         return

@@ -18,7 +18,7 @@ UNITS: Final = 40
 BINS: Final = 120
 """Stretches of time that a row is cut into where tiles run beside each other on one unit, or are many."""
 _FEW: Final = 48
-"""Tiles of a unit up to which each is drawn for itself."""
+"""Tiles of a unit up to which each is drawn for itself, where no unit runs several at once."""
 _PIXELS: Final = 600
 _SHADES: Final = ("#eeeeee", "#cfe8f7", "#9bd0ef", "#56b4e9", "#0072b2")
 _TILES: Final = ("#56b4e9", "#9bd0ef")
@@ -106,10 +106,9 @@ def _unit_row(profile: Profile, unit: int, most: int) -> UnitRow:
     mine = np.flatnonzero(tiles.unit == unit)
     mine = mine[np.argsort(tiles.start[mine], kind="stable")]
     start, end = tiles.start[mine], tiles.end[mine]
-    apart = bool((start[1:] >= end[:-1]).all())
     stretches = (
         _one_by_one(start, end, mine, profile.span)
-        if apart and len(mine) <= _FEW
+        if most == 1 and len(mine) <= _FEW
         else _by_time(start, end, profile.span, most)
     )
     share = profile.busy[unit] / profile.span if profile.span else 0.0

@@ -19,6 +19,7 @@ def test_candidates_are_legal():
         ("lanes", 100, "cuda", "lanes=100 is not one of 32, 64, ..., 1024"),
         ("stages", 0, "cuda", "stages=0 is not one of 1, 2, 3, 4, 5, 6, 7, 8"),
         ("stages", True, "cuda", "stages=True is not one of"),
+        ("overlap", 1, "cuda", "overlap=1 is not one of True, False"),
         ("rows", "8", "cpu", "rows=8 is not one of"),
         ("lanes", 128, "cpu", "lanes means nothing for the target cpu"),
     ],
@@ -29,6 +30,6 @@ def test_what_is_illegal_says_why(name: str, value: object, target: str, words: 
 
 def test_options_that_may_make_a_difference():
     assert [option.name for option in applicable(programs.saxpy(), "cuda")] == ["lanes", "elements"]
-    assert [option.name for option in applicable(programs.matmul(), "cuda")] == ["warps", "stages", "rows"]
+    assert [option.name for option in applicable(programs.matmul(), "cuda")] == ["warps", "stages", "cluster", "rows"]
     assert [option.name for option in applicable(programs.matmul(), "cpu")] == ["rows"]
     assert applicable(programs.saxpy(), "cpu") == ()

@@ -44,7 +44,7 @@ def test_interpreted(batch: int, heads: int, share: int, queries: int, more: int
 
 
 @given(st.integers(1, 3), LENGTHS, LENGTHS, st.booleans())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_compiled(share: int, queries: int, more: int, causal: bool):
     check(operands(2, 2, share, queries, queries + more if causal else more), causal)
 

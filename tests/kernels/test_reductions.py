@@ -32,7 +32,7 @@ def same(got: np.ndarray, want: np.ndarray) -> None:
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=3), st.integers(0, 2), st.booleans(), DTYPES)
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_small_ones(shape: list[int], axis: int, keepdims: bool, dtype: type):
     axis %= len(shape)
     x = (normal(*shape) * 50).astype(np.int64).astype(dtype)

@@ -16,22 +16,25 @@ HOPPER = Machine("sm_90")
 
 def test_large_products_take_the_largest_blocks_of_a_machine():
     with overridden(threads=2):
-        assert schedules.gemm_schedule(Machine("cpu"), 4096, 4096, f32) == {"BM": 512, "BN": 512, "BK": 256}
-    assert schedules.gemm_schedule(HOPPER, 4096, 4096, bf16) == {"BM": 128, "BN": 256, "BK": 64}
-    assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, bf16) == {"BM": 128, "BN": 128, "BK": 32}
+        assert schedules.gemm_schedule(Machine("cpu"), 4096, 4096, 4096, f32) == {"BM": 512, "BN": 512, "BK": 256}
+    assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 256, "BK": 64}
+    assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 128, "BK": 32}
 
 
 def test_small_products_keep_every_processor_busy():
-    assert schedules.gemm_schedule(HOPPER, 1024, 1024, bf16)["BN"] == 64
+    assert schedules.gemm_schedule(HOPPER, 1024, 1024, 4096, bf16)["BN"] == 64
+    assert (
+        schedules.gemm_schedule(HOPPER, 2048, 2048, 4096, bf16)["BN"] == 256
+    )  # 128 blocks, four fewer than processors
     with overridden(threads=2):
-        found = schedules.gemm_schedule(Machine("cpu"), 512, 512, f32)
+        found = schedules.gemm_schedule(Machine("cpu"), 512, 512, 4096, f32)
     assert (512 // found["BM"]) * (512 // found["BN"]) >= 4
 
 
-@given(MACHINES, EXTENTS, EXTENTS, st.sampled_from([bf16, f32]))
-def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int, dtype):
+@given(MACHINES, EXTENTS, EXTENTS, EXTENTS, st.sampled_from([bf16, f32]))
+def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int, k: int, dtype):
     found = [
-        schedules.gemm_schedule(machine, m, n, dtype), schedules.attention_schedule(machine, m, n, dtype),
+        schedules.gemm_schedule(machine, m, n, k, dtype), schedules.attention_schedule(machine, m, n, dtype),
         schedules.backward_schedule(machine, m, n, dtype), schedules.transpose_schedule(machine),
     ]  # fmt: skip
     sizes = [size for schedule in found for size in schedule.values()]
@@ -49,7 +52,7 @@ def test_every_default_is_searched():
     """A tuned kernel gets values for exactly the parameters that the default has, and for schedule options."""
     for machine in (Machine("cpu"), HOPPER):
         for table, default in (
-            (schedules.GEMM_SPACE, schedules.gemm_schedule(machine, 4096, 4096, bf16)),
+            (schedules.GEMM_SPACE, schedules.gemm_schedule(machine, 4096, 4096, 4096, bf16)),
             (schedules.ATTENTION_SPACE, schedules.attention_schedule(machine, 4096, 4096, bf16)),
             (schedules.BACKWARD_SPACE, schedules.backward_schedule(machine, 4096, 4096, bf16)),
             (schedules.ROWS_SPACE, schedules.rows_schedule(64)),

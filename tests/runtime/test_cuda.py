@@ -25,6 +25,7 @@ from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cuda import architectures
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.runtime import cuda
+from tessera.runtime.devices import count
 from tessera.runtime.grid import Grid
 from tessera.runtime.memory import DeviceArray, to_device
 
@@ -376,3 +377,26 @@ def test_arrays_of_every_library_are_used_where_they_lie(library: str):
         cuda.synchronize()
         for out in (y, again):
             np.testing.assert_array_equal(back(out), np.float32(alpha) * host + (host + 1))
+
+
+@pytest.mark.gpu
+def test_two_gpus_in_one_process():
+    if count() < 2:
+        pytest.skip("one GPU")
+    cp = pytest.importorskip("cupy")
+    artifact = compile_program(programs.saxpy(), Target("cuda", cuda.device_architecture()), observe=False).artifact
+    launcher, host = cuda.CudaLauncher(artifact), numbers(1000)
+    places: list[tuple] = []
+    for device in (0, 1):
+        with cp.cuda.Device(device):
+            places.append((cp.asarray(host), cp.asarray(host)))
+    for _ in range(6):  # with device 0 current
+        for x, y in places:
+            launcher(x, y, 1.0)
+    for device, (_, y) in enumerate(places):
+        with cp.cuda.Device(device):
+            cp.cuda.Device().synchronize()
+            np.testing.assert_array_equal(cp.asnumpy(y), 7 * host)
+    with pytest.raises(WrongDevice, match="x is on cuda:0, y is on cuda:1"):
+        launcher(places[0][0], places[1][1], 1.0)
+    assert cp.cuda.Device().id == 0

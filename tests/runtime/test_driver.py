@@ -25,14 +25,21 @@ FIRST = Launched("first", Span("cell.py", 2, 5, 2, 10), SOURCE)
 SECOND = Launched("second", Span("cell.py", 4, 5, 4, 11), SOURCE)
 
 
+class Statuses:
+    """cuda-bindings' enumeration of statuses."""
+
+    CUDA_SUCCESS = 0
+
+    def __call__(self, status: int) -> int:
+        return status
+
+
 def failing(**calls) -> Driver:
     """A driver whose functions give these statuses."""
-    results = SimpleNamespace(CUDA_SUCCESS=0)
-    results.__class__ = type("Results", (), {"CUDA_SUCCESS": 0, "__call__": lambda self, status: status})
     driver = Driver.__new__(Driver)
     driver.lost, driver.launched, driver.used = None, deque(), set()
     driver._api = SimpleNamespace(
-        CUresult=results, CUstream=int, CUevent=int,
+        CUresult=Statuses(), CUstream=int, CUevent=int,
         cuGetErrorString=lambda status: (0, b"an illegal memory access was encountered"),
         **{name: (lambda *given, status=status: (status,)) for name, status in calls.items()},
     )  # fmt: skip

@@ -105,7 +105,7 @@ def test_torch_tensors_are_told_apart_by_what_they_are(place: Place):
 
 
 def test_views_that_stand_for_negated_numbers(place: Place):
-    strided = dict(strides=(16, 2))
+    strided = {"strides": (16, 2)}
     view = standing_for(4096, (4, 8), np.dtype("f4"), (64, 8))
     item = array_item(Tensor(4096, **strided), view, binding(), 0, place)
     assert item.take(Tensor(8192, **strided))

@@ -23,8 +23,11 @@ class Builder:
 
     # -- parameters --------------------------------------------------------------------------------------------
 
-    def array(self, name: str, dtype: DType, *shape: Extent, mutable: bool = False, contiguous: bool = True) -> Value:
-        return self._parameter(name, Array(dtype, tuple(shape), contiguous), mutable)
+    def array(
+        self, name: str, dtype: DType, *shape: Extent, mutable: bool = False, contiguous: bool = True,
+        aligned: bool = False,
+    ) -> Value:  # fmt: skip
+        return self._parameter(name, Array(dtype, tuple(shape), contiguous, aligned), mutable)
 
     def scalar(self, name: str, dtype: DType) -> Value:
         return self._parameter(name, Scalar(dtype), mutable=False)

@@ -496,8 +496,8 @@ class _Block:
                 value = a.astype(target)
             else:
                 value = a.astype(np.float64).astype(target)
-        if target.kind == "i" and target.itemsize < 4 and op.operands[0][:3] != "%rs":
-            value = value.astype(np.int32)
+        if target.kind == "i" and target.itemsize < 4:  # the sign fills the register
+            value = value.astype(np.int16 if op.operands[0][:3] == "%rs" else np.int32)
         self.put(op.operands[0], lanes, value)
 
     def _cvta(self, op, lanes, _):
@@ -730,6 +730,43 @@ class _Block:
                     raise PtxFault(f"{op.text}: lane {lane} reads lane {other}, which does not take part")
                 result[row] = bits[np.flatnonzero(lanes == other)[0]]
         self.put(target, lanes, result)
+
+    def whole_warps(self, lanes, at) -> np.ndarray:
+        """Lanes of the warps that have all arrived at an instruction that a whole warp executes, [warps, 32]."""
+        lanes = self.gather(lanes, np.full(len(lanes), 0xFFFFFFFF, np.uint32), at)
+        return lanes.reshape(-1, WARP)
+
+    def _ldmatrix(self, op, lanes, at):
+        names = [n.strip() for n in op.operands[0].strip("{}").split(",")]
+        for warp in self.whole_warps(lanes, at):
+            addresses = self.addresses(op.operands[1], warp)
+            for number, name in enumerate(names):
+                rows = range(8 * number, 8 * number + 8)
+                found = [self.window("shared", int(warp[r]), int(addresses[r]), 16, op.text).view(np.uint16) for r in rows]
+                matrix = np.array(found).T if "trans" in op.parts else np.array(found)
+                self.put(name, warp, np.ascontiguousarray(matrix).view(np.uint32).reshape(-1))
+
+    def _mma(self, op, lanes, at):
+        """m16n8k16 with f32 sums, added in f64 and rounded once: the hardware's order is its own."""
+        assert "m16n8k16" in op.parts
+        kind = _FLOATS[op.parts[-2]]
+        names = [[n.strip() for n in operand.strip("{}").split(",")] for operand in op.operands]
+        for warp in self.whole_warps(lanes, at):
+            row, pair = np.arange(WARP) // 4, np.arange(WARP) % 4 * 2
+            a, b, c = np.zeros((16, 16)), np.zeros((16, 8)), np.zeros((16, 8))
+            for number in range(4):
+                c[row + 8 * (number // 2), pair + number % 2] = self.raw(names[3][number], warp, np.float32)
+                halves = self.raw(names[1][number], warp, np.uint32).view(np.uint16).view(kind).reshape(WARP, 2)
+                for half in range(2):
+                    a[row + 8 * (number % 2), pair + half + 8 * (number // 2)] = halves[:, half].astype(np.float64)
+            for number in range(2):
+                halves = self.raw(names[2][number], warp, np.uint32).view(np.uint16).view(kind).reshape(WARP, 2)
+                for half in range(2):
+                    b[pair + half + 8 * number, row] = halves[:, half].astype(np.float64)
+            with np.errstate(all="ignore"):
+                total = (a @ b + c).astype(np.float32)
+            for number in range(4):
+                self.put(names[0][number], warp, total[row + 8 * (number // 2), pair + number % 2])
 
     def _vote(self, op, lanes, at):
         lanes = self.gather(lanes, self.raw(op.operands[2], lanes, np.uint32), at)

@@ -180,11 +180,13 @@ def element_wise(
     return b.program()
 
 
-def attention(rows: int, columns: int, step: int, dtype: DType = f16) -> Program:
+def attention(
+    rows: int, columns: int, step: int, dtype: DType = f16, *, aligned: bool = False, **options: Any
+) -> Program:
     """Attention of `rows` queries over all keys, `step` at a time, with a running maximum and sum."""
     b = Writer("attention")
-    q, k, v = (b.array(name, dtype, "s", columns) for name in "qkv")
-    o = b.array("o", f32, "s", columns, mutable=True)
+    q, k, v = (b.array(name, dtype, "s", columns, aligned=aligned) for name in "qkv")
+    o = b.array("o", f32, "s", columns, mutable=True, aligned=aligned)
     zero = b.const(0)
     with b.loop(zero, b.dim("s"), b.const(rows), kind="tile", names=("m",)) as blocks:
         queries = b.load(q, [blocks.index, zero], [rows, columns])
@@ -204,7 +206,7 @@ def attention(rows: int, columns: int, step: int, dtype: DType = f16) -> Program
             keys.yields = (new, sums, out)
         _, sums, out = keys.results
         b.store(o, b.value("div", out, b.broadcast(sums, rows, columns)), [blocks.index, zero], [rows, columns])
-    return b.program()
+    return b.program(**options)
 
 
 _PRODUCT = 2e-6  # f32 sums of a few hundred products in another order

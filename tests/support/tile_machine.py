@@ -79,9 +79,10 @@ class Machine:
             results = getattr(self, f"op_{op.name}", None)
             made = results(op, *operands) if results else self.plain(op, *operands)
             made = made if isinstance(made, tuple) else (made,)
-            for result, value in zip(op.results, made, strict=True):
+            for result, found in zip(op.results, made, strict=True):
+                value = found
                 if isinstance(result.type, TileType):
-                    value = np.asarray(value)
+                    value = np.asarray(found)
                     assert value.shape == result.shape, f"{op.name}: {value.shape} for {result.type}"
                     assert value.dtype == dtype_of(result.element), f"{op.name}: {value.dtype} for {result.type}"
                     assert all(n & (n - 1) == 0 for n in value.shape)
@@ -149,7 +150,8 @@ class Machine:
     def op_assume(self, op: Instruction, value: Any) -> Any:
         low, high = op.attributes.get("bounded", (None, None))
         assert value % op.attributes.get("div_by", 1) == 0
-        assert (low is None or low <= value) and (high is None or value <= high)
+        assert low is None or low <= value
+        assert high is None or value <= high
         return value
 
     # -- shapes ------------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ class Machine:
     def op_extract(self, op: Instruction, a: Any, *numbers: Any) -> Any:
         shape = op.results[0].shape
         at = [int(n) * extent for n, extent in zip(numbers, shape, strict=True)]
-        assert all(0 <= n and n + extent <= whole for n, extent, whole in zip(at, shape, a.shape, strict=True))
+        assert all(n >= 0 and n + extent <= whole for n, extent, whole in zip(at, shape, a.shape, strict=True))
         return a[tuple(slice(n, n + extent) for n, extent in zip(at, shape, strict=True))]
 
     def op_reduce(self, op: Instruction, a: Any) -> Any:
@@ -309,11 +311,12 @@ def _toward_zero(q: Any, r: Any, b: Any) -> Any:
 _PLAIN: dict[str, Callable[..., Any]] = {
     "addf": np.add, "subf": np.subtract, "mulf": np.multiply, "divf": np.divide, "sqrt": np.sqrt, "negf": np.negative,
     "absf": np.abs, "floor": np.floor, "ceil": np.ceil, "remf": np.fmod, "maxf": _maximum, "minf": _minimum,
-    "sin": np.sin, "cos": np.cos, "addi": np.add, "subi": np.subtract, "muli": np.multiply, "maxi": np.maximum, "mini": np.minimum,
+    "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh,
+    "rsqrt": lambda a: 1 / np.sqrt(a), "cos": np.cos, "addi": np.add, "subi": np.subtract, "muli": np.multiply, "maxi": np.maximum, "mini": np.minimum,
     "andi": np.bitwise_and, "ori": np.bitwise_or, "xori": np.bitwise_xor, "shli": np.left_shift,
     "shri": np.right_shift, "select": np.where, "trunci": lambda a: a,
     "divi": lambda a, b: _toward_zero(*np.divmod(a, b), b) if a.dtype.kind == "i" else a // b,
-    "remi": lambda a, b: np.fmod(a, b),
+    "remi": np.fmod,
 }  # fmt: skip
 
 

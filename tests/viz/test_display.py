@@ -75,6 +75,31 @@ def test_the_card_tells_options_and_source(kernel: tessera.Kernel) -> None:
     assert kernel_text(kernel) == kernel_text(kernel)
 
 
+GPU_TEXT = """
+@kernel(fast=True)
+def double(x: f32[n], y: mut f32[n]):
+    i = tile.linear_id()
+    if i < n:
+        y[i] = x[i] + x[i]
+"""
+
+
+def test_code_for_a_gpu_comes_with_its_resources(formatter: DisplayFormatter) -> None:
+    double = tessera.compile_source(GPU_TEXT).double
+    arrays = np.zeros(100, np.float32), np.zeros(100, np.float32)
+    compiled = double.compile(*arrays, target="cuda:sm_90a")
+    data, _ = formatter.format(compiled)
+    assert "resources: registers, occupancy, instructions" in data["text/html"]
+    assert "LDG.128" in data["text/html"]
+    report, _ = formatter.format(compiled.resources())
+    assert report["text/plain"] == str(compiled.resources())
+    assert report["text/plain"].startswith("double for cuda:sm_90a\n")
+    assert "<table>" in report["text/html"]
+    assert "fast: approximate functions and fused arithmetic on GPUs" in kernel_view(double).remarks
+    on_cpu, _ = formatter.format(double.compile(*arrays, target="cpu"))
+    assert "resources: registers" not in on_cpu["text/html"]
+
+
 def test_unregistering_leaves_nothing(formatter: DisplayFormatter) -> None:
     display.unregister(formatter)
     assert not formatter.mimebundle_formatter.type_printers

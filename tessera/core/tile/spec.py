@@ -14,7 +14,7 @@ from tessera.core.tile.verify import is_shared
 
 # What `to_tile` emits, and what upstream's simplification may make of it.
 _ARITH: Final = (
-    "addf addi andi cmpf cmpi constant divf divsi divui extf extsi extui fptosi fptoui maximumf maxsi maxui"
+    "addf addi andi bitcast cmpf cmpi constant divf divsi divui extf extsi extui fptosi fptoui maximumf maxsi maxui"
     " minimumf minsi minui mulf muli negf ori remf remsi remui select shli shrsi shrui sitofp subf subi truncf"
     " trunci uitofp xori"
 )
@@ -30,7 +30,7 @@ LEGAL_OPERATIONS: Final = frozenset(
 )
 """Every operation a target must know."""
 
-ELEMENTS: Final = frozenset(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "i1"))
+ELEMENTS: Final = frozenset(("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1"))
 """Element types of scalars and tiles; memory holds all but i1."""
 
 

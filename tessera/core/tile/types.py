@@ -7,18 +7,25 @@ from tessera.core.program.types import Array, Scalar, Shared, Tile, Type
 
 INDEX: Final = "i64"
 BOOL: Final = "i1"
+_FLOATS: Final = {"fp8_e4m3": "f8E4M3FN", "fp8_e5m2": "f8E5M2"}
+"""MLIR's names of floats that have another one than ours."""
 
 
 def element(dtype: DType) -> str:
     """The type of one value: integers are signless, a bool is one bit."""
     if dtype.kind == "bool":
         return BOOL
-    return f"i{dtype.bits}" if dtype.is_integer else dtype.name
+    return f"i{dtype.bits}" if dtype.is_integer else _FLOATS.get(dtype.name, dtype.name)
 
 
 def stored(dtype: DType) -> str:
     """The type of one element in memory: a bool takes a byte."""
     return "i8" if dtype.kind == "bool" else element(dtype)
+
+
+def packed(dtype: DType) -> str:
+    """The type of one element in memory behind `tile-pack-floats`: a float of 8 bits is a byte, too."""
+    return "i8" if dtype.is_storage else stored(dtype)
 
 
 def mlir_type(kind: Type) -> str:

@@ -4,8 +4,8 @@
 
 Everything is computed in f32.  An exponent is one fused multiply-add, scores times log2(e) minus the row's bound: what
 rounding the bound changes is common to a row, and cancels.  Short rows are tiles of their own, ROWS of them a group,
-read once; long ones are read BLOCK elements at a time, once for their sums and once more for the result.  On GPUs powers
-of two and reciprocal roots are the hardware's (2 ulp).
+read once; long ones are read BLOCK elements at a time, once for their sums and once more for the result.  On GPUs
+powers of two and reciprocal roots are the hardware's (2 ulp).
 """
 
 from __future__ import annotations

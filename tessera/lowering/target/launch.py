@@ -10,7 +10,7 @@ from tessera.lowering.tile.attributes import RANGES, from_attribute
 def launch_rule(function: Any, program: Program, lanes_per_group: int) -> LaunchRule:
     """The rule for the `func.func` of `program`; `lanes_per_group` is the target's choice where the user made none."""
     if RANGES in function.attributes:
-        return LaunchRule("ranges", ranges=_ranges(from_attribute(function.attributes[RANGES])))
+        return LaunchRule("ranges", ranges=ranges_of(function))
     domain = program.domain
     if domain.kind == "groups":
         return LaunchRule("groups", group=program.group or (1,), count=domain.extents)
@@ -19,6 +19,11 @@ def launch_rule(function: Any, program: Program, lanes_per_group: int) -> Launch
     if domain.kind == "lanes":
         return LaunchRule("lanes", extents=domain.extents, lanes_per_group=lanes_per_group)
     return LaunchRule("single")
+
+
+def ranges_of(function: Any) -> tuple[tuple[int | str, int], ...]:
+    """The ranges whose points are the groups of a `func.func`, outer first: (extent, step); none for other kernels."""
+    return _ranges(from_attribute(function.attributes[RANGES])) if RANGES in function.attributes else ()
 
 
 def _ranges(value: Attribute) -> tuple[tuple[int | str, int], ...]:

@@ -25,12 +25,14 @@ _LARGEST: Final = 2.0**990
 def to_dtype(values: Numbers, dtype: DType) -> Numbers:
     """Round real numbers (f64, f32 or integers) once, to nearest even, to the float type `dtype`."""
     values = np.asarray(values)
-    if dtype != bf16 or values.dtype == np.float32:
-        return values.astype(dtype.numpy, copy=False)
+    if not (dtype == bf16 or dtype.is_storage) or values.dtype == np.float32:
+        with np.errstate(invalid="ignore"):  # a NaN may lose its payload
+            return values.astype(dtype.numpy, copy=False)
     if values.dtype.kind in "iu":
         values = _integers_to_odd(values)
-    # ml_dtypes goes from f64 to bf16 through f32, which would round twice.
-    return _to_odd_f32(values.astype(np.float64)).astype(dtype.numpy)
+    # ml_dtypes goes from f64 to its types through f32, which would round twice.
+    with np.errstate(invalid="ignore"):
+        return _to_odd_f32(values.astype(np.float64)).astype(dtype.numpy)
 
 
 def fma(a: Numbers, b: Numbers, c: Numbers, dtype: DType) -> Numbers:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tessera.core.dtypes import DType, f32, f64
+from tessera.core.dtypes import DType, f16, f32, f64
 from tessera.core.program.program import Op
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.reductions import identity, tree_sum
@@ -48,10 +48,10 @@ def dot(a: Numbers, b: Numbers, acc: Numbers | None = None, *, operand: DType, r
     """
     working = result if operand.is_integer else f64 if operand == f64 else f32
     total = np.zeros((a.shape[0], b.shape[1]), working.numpy) if acc is None else cast(acc, working)
-    if operand.bits == 16 and operand.is_float:
+    if operand.bits <= f16.bits and operand.is_float:
         a, b = widen(a), widen(b)
     # An exact product makes the sum the only rounding.
-    exact = operand.is_integer or (operand.bits == 16 and _products_exact(a, b))
+    exact = operand.is_integer or (operand.bits <= f16.bits and _products_exact(a, b))
     a, b = a.astype(working.numpy), b.astype(working.numpy)
     for k in range(a.shape[1]):
         left, right = a[:, k, None], b[None, k, :]

@@ -10,7 +10,7 @@ from tessera.core.artifact import Slot
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
-from tessera.core.tile.types import stored
+from tessera.core.tile.types import packed
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.flow import Flow
@@ -89,7 +89,7 @@ class Kernel:
             if isinstance(kind, Array):
                 self.arguments.append(self._array(number, kind))
             elif isinstance(kind, Scalar):
-                memory = f"i{kind.dtype.bits}" if kind.dtype.bits == _HALF else stored(kind.dtype)
+                memory = f"i{kind.dtype.bits}" if kind.dtype.bits == _HALF else packed(kind.dtype)
                 value = self.slot(Slot("scalar", parameter=number), memory)
                 self.arguments.append(self.to_bool(value) if kind.dtype.kind == "bool" else value)
 
@@ -103,7 +103,7 @@ class Kernel:
             strides = self._contiguous(kind.shape, extents)
         else:
             strides = tuple(self.slot(Slot("stride", parameter=number, axis=a)) for a in range(len(kind.shape)))
-        return ArrayRef(pointer, extents, strides, self.emit.type(stored(kind.dtype)))
+        return ArrayRef(pointer, extents, strides, self.emit.type(packed(kind.dtype)))
 
     def _contiguous(self, shape: tuple[int | str, ...], extents: tuple[Any, ...]) -> tuple[Any, ...]:
         """Row-major strides: numbers as long as the extents further in are numbers."""

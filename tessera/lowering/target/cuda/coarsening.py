@@ -111,7 +111,8 @@ def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
     if elements == 1:
         return Coarsening()
     widths = {a.op: a.offset * a.bytes % min(PIECE, elements * a.bytes) == 0 for a in accesses}
-    return Coarsening(elements, {a.op: replace(a, wide=widths[a.op]) for a in accesses}, dict(_guards(block, facts)))
+    found = {a.op: replace(a, wide=widths[a.op]) for a in accesses}
+    return Coarsening(elements, found, dict(_guards(block, facts, set(found))))
 
 
 def _is_plain(op: Any) -> bool:
@@ -177,16 +178,23 @@ def _defining(value: Any) -> Any:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
-def _guards(block: Any, facts: Uniformity) -> Iterator[tuple[Any, tuple[Guard, ...]]]:
-    """The branches that a whole range takes, with what makes it whole; and those inside them."""
+def _guards(block: Any, facts: Uniformity, accesses: set[Any]) -> Iterator[tuple[Any, tuple[Guard, ...]]]:
+    """The branches that a whole range takes, with what makes it whole; and those inside them.
+
+    A branch that some accesses are outside of, and that ends at a number, is an exception for a few lanes (`if i < 4`):
+    ranges are whole without it.
+    """
     for view in block.operations:
         op = view.operation
         if op.name != "scf.if" or len(op.results) or _does_something(op.regions[1]):
             continue
         found = _conditions(op, op.operands[0], facts)
-        if found is not None:
-            yield op, found
-            yield from _guards(op.regions[0].blocks[0], facts)
+        if found is None:
+            continue
+        if any(_number(guard.bound) is not None for guard in found) and accesses - set(walk(op.regions[0].blocks[0])):
+            continue
+        yield op, found
+        yield from _guards(op.regions[0].blocks[0], facts, accesses)
 
 
 def _does_something(region: Any) -> bool:

@@ -5,6 +5,7 @@ Tile IR -> (hoist, lower) -> Target IR: upstream gpu, nvvm, llvm, scf, arith -> 
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -33,7 +34,9 @@ from tessera.lowering.target.cuda.lower import lower
 from tessera.lowering.target.cuda.ptx import to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
 from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
+from tessera.lowering.target.cuda.tiles.order import cluster_of
 from tessera.lowering.target.cuda.tiles.plan import Plan, make_plan
+from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
 from tessera.lowering.target.cuda.tiles.stages import Depth
 from tessera.lowering.target.cuda.toolchain import Usage, assemble, disassemble, find_tool
 from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, walk
@@ -108,9 +111,11 @@ def _lower(function: Any, program: Program, chip: Architecture, facts: Uniformit
     """
     plan = make_plan(function, program, chip)
     if plan is not None:
+        plan.cluster, plan.shared = cluster_of(function, program, plan)
         wanted = program.options.get("stages")
         most = wanted if isinstance(wanted, int) else _MOST_STAGES
-        return with_depth(most, lambda depth: _attempt_tiles(function, program, chip, plan, depth))
+        with suppress(NeedsRoomError):  # then tiles lie in memory as a whole
+            return with_depth(most, lambda depth: _attempt_tiles(function, program, chip, plan, depth))
     try:
         return _attempt(function, program, chip, facts, spill=False)
     except NeedsSpillError:
@@ -134,7 +139,11 @@ def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Pl
     module, body, kernel, build, entry = _kernel(function, program, lanes)
     if plan.specialised:
         kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
-    rule = replace(launch_rule(function, program, lanes), lanes_per_group=lanes, persistent=plan.specialised)
+    if plan.cluster > 1:
+        kernel.attributes["nvvm.cluster_dim"] = ir.Attribute.parse(f"array<i32: {plan.cluster}, 1, 1>")
+    rule = replace(
+        launch_rule(function, program, lanes), lanes_per_group=lanes, persistent=plan.specialised, cluster=plan.cluster
+    )
     frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()
     lower_tiles(frame, plan, function, depth)

@@ -16,6 +16,7 @@ from tessera.core.mlir import ir
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import identities, spans
+from tessera.core.tile.types import packed
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.coarsening import Coarsening
@@ -68,8 +69,7 @@ class Lowering:
         build = self.build
         extents = tuple(self.extent(number, axis, extent) for axis, extent in enumerate(kind.shape))
         strides = self.frame.strides[number] or row_major(build, extents)
-        element = f"i{max(8, kind.dtype.bits)}" if kind.dtype.kind != "float" else kind.dtype.name
-        return Memory(self.frame.arguments[number], element, extents, strides)
+        return Memory(self.frame.arguments[number], packed(kind.dtype), extents, strides)
 
     def extent(self, parameter: int, axis: int, extent: int | str) -> Any:
         """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""

@@ -88,8 +88,7 @@ def resource_report(artifact: Artifact) -> ResourceReport:
     Raises:
         CompilerCrash: nvdisasm refuses the artifact's code.
     """
-    resources, launch = artifact.resources, artifact.launch
-    target = f"{artifact.target.name}:{artifact.target.arch}" if artifact.target.arch else artifact.target.name
+    resources, launch, target = artifact.resources, artifact.launch, str(artifact.target)
     if artifact.target.name not in ("cuda", "cuda_tile"):
         return ResourceReport(
             artifact.name, target, scratch_bytes=resources.scratch_bytes, shared_bytes=resources.shared_bytes,

@@ -23,6 +23,15 @@ _MOVES: Final = frozenset(("arith.select", "arith.bitcast", "arith.extf", "arith
 _FUNCTIONS: Final = {"math.powf": "pow"}
 # Of f64 these are CUDA's own, within 2 ulp (CUDA Math API): ours looks numbers up in a table, which no tile has.
 _NATIVE: Final = ("sin", "cos")
+# Where the user allows it, f32 has instructions: function -> instruction and its attributes.
+_APPROXIMATE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "exp": ("exp", {"rounding_mode": "approx"}),
+    "exp2": ("exp2", {"flush_to_zero": True}),
+    "log": ("log", {}),
+    "log2": ("log2", {}),
+    "tanh": ("tanh", {"rounding_mode": "approx"}),
+    "rsqrt": ("rsqrt", {"flush_to_zero": True}),
+}
 # MLIR's numbers of comparison predicates
 _FLOAT_PREDICATES: Final = {
     1: ("equal", "ordered"), 2: ("greater_than", "ordered"), 3: ("greater_than_or_equal", "ordered"),
@@ -93,6 +102,9 @@ def operation(
     function = _FUNCTIONS.get(name, name.partition(".")[2])
     if function in _NATIVE and result.element == "f64":
         return build.value(function, operands, result)
+    if build.fast and function in _APPROXIMATE and result.element == "f32":
+        instruction, fixed = _APPROXIMATE[function]
+        return build.value(instruction, operands, result, **fixed)
     if function in NAMES:
         emitter = cast("Emitter", OneType(build, operands[0].shape))
         return emit_math(emitter, function, operands, result.element)

@@ -22,9 +22,13 @@ FLOATS: Final = ("f16", "bf16", "f32", "f64")
 
 
 class Build:
-    """Appends instructions to `block`, with `location`; constants are made once a block."""
+    """Appends instructions to `block`, with `location`; constants are made once a block.
 
-    def __init__(self, block: Block, location: Any) -> None:
+    fast: the user allows the machine's own approximations of functions
+    """
+
+    def __init__(self, block: Block, location: Any, *, fast: bool = False) -> None:
+        self.fast = fast
         self.block = block
         self.location = location
         self._constants: list[dict[tuple[str, str, tuple[int, ...]], Value]] = [{}]

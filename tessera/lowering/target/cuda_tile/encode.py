@@ -6,11 +6,12 @@ of CUDA Tile IR's definition; the tables below say which function and which attr
 
 import importlib
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tessera.core.mistakes import CompilerCrash, ToolMissing
 from tessera.core.source import Source, Span
@@ -37,7 +38,7 @@ VERSION: Final = "V_13_3"
 _NAMES: Final = {
     "absf": "AbsF", "absi": "AbsI", "addf": "AddF", "addi": "AddI", "andi": "AndI", "bitcast": "Bitcast",
     "broadcast": "Broadcast", "ceil": "Ceil", "cmpf": "CmpF", "cmpi": "CmpI", "cos": "Cos", "divf": "DivF",
-    "divi": "DivI", "exti": "ExtI", "floor": "Floor", "fma": "Fma", "ftof": "FToF", "ftoi": "FToI", "iota": "Iota",
+    "divi": "DivI", "exp": "Exp", "exp2": "Exp2", "log": "Log", "log2": "Log2", "rsqrt": "Rsqrt", "tanh": "TanH", "exti": "ExtI", "floor": "Floor", "fma": "Fma", "ftof": "FToF", "ftoi": "FToI", "iota": "Iota",
     "itof": "IToF", "make_partition_view": "MakePartitionView", "make_token": "MakeToken", "maxf": "MaxF",
     "maxi": "MaxI", "minf": "MinF", "mini": "MinI", "mmaf": "MmaF", "mmai": "MmaI", "mulf": "MulF", "muli": "MulI",
     "negf": "NegF", "offset": "Offset", "ori": "OrI", "permute": "Permute", "remf": "RemF", "remi": "RemI",
@@ -83,10 +84,22 @@ def library() -> Any:
     return module
 
 
-def encode(entry: Entry, source: Source, span: Span, warps: int | None = None) -> bytes:
-    """The bytecode of a kernel; `span` is where the user wrote it, in `source`.
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What `tileiras` decides by itself where it is None.
 
-    warps: how many warps of a group compute, 4 or 8; None leaves it to `tileiras`
+    warps: how many warps of a group compute, 4 or 8
+    blocks: thread blocks that work on one group together, as a cluster
+    resident: groups that a processor should have room for at a time
+    """
+
+    warps: int | None = None
+    blocks: int | None = None
+    resident: int | None = None
+
+
+def encode(entry: Entry, source: Source, span: Span, hints: Hints | None = None) -> bytes:
+    """The bytecode of a kernel; `span` is where the user wrote it, in `source`.
 
     Raises:
         ToolMissing: see `library`.
@@ -97,8 +110,12 @@ def encode(entry: Entry, source: Source, span: Span, warps: int | None = None) -
         places = _Places(writer.debug_attr_table, entry.name, source, span)
         types = _Types(bc, writer.type_table)
         parameters = [types.of(v.type) for v in entry.body.arguments]
-        hints = {} if warps is None else {"default": bc.EntryHints(num_worker_warps_per_cta=warps)}
-        with writer.function(entry.name, parameters, [], True, hints, places.of(entry.location)) as (code, values):
+        given = {}
+        if hints is not None:
+            given["default"] = bc.EntryHints(
+                num_cta_in_cga=hints.blocks, occupancy=hints.resident, num_worker_warps_per_cta=hints.warps
+            )
+        with writer.function(entry.name, parameters, [], True, given, places.of(entry.location)) as (code, values):
             encoder = _Encoder(bc, types, places, code)
             encoder.values.update(zip(entry.body.arguments, values, strict=True))
             encoder.block(entry.body)
@@ -173,7 +190,8 @@ class _Encoder:
             if len(instruction.results) == 1 and not isinstance(made, tuple):
                 self.values[instruction.results[0]] = made
             else:
-                self.values.update(zip(instruction.results, made or (), strict=True))
+                for result, value in zip(instruction.results, cast("Sequence[Any]", made or ()), strict=True):
+                    self.values[result] = value
 
     def instruction(self, op: Instruction) -> Any:
         special = _SPECIAL.get(op.name)

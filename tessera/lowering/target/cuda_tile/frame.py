@@ -22,26 +22,31 @@ LANE_IDS: Final = {
 """Ids that no CUDA Tile kernel has, and what to say of them."""
 LANE_HINT: Final = 'a `cuda_tile` kernel works on whole tiles (`x[i:i+128]`); compile this one for "cuda"'
 _BLOCK_ID: Final = "i32"
+_BAND: Final = 8
 
 
 @dataclass
 class Frame:
     """One kernel under construction.
 
+    blocked: order the groups so that neighbours read the same rows and columns
     arguments: what each parameter of the kernel is: an address, or a scalar
     strides: of arrays that are not contiguous, else empty
     symbols: extents by name
+    group: the group's number; depth: its number along the third axis of the launch, which is always 0
     """
 
     program: Program
     rule: LaunchRule
     build: Build
     body: Block
+    blocked: bool = False
     slots: list[Slot] = field(default_factory=list[Slot])
     arguments: list[Value] = field(default_factory=list[Value])
     strides: list[tuple[Value, ...]] = field(default_factory=list[tuple[Value, ...]])
     symbols: dict[str, Value] = field(default_factory=dict[str, Value])
     group: Any = None
+    depth: Any = None
     _grid: tuple[Value, ...] = ()
 
     def begin(self) -> None:
@@ -65,9 +70,35 @@ class Frame:
         if self.rule.kind == "groups":
             self._grid = tuple(self._slot(Slot("grid", axis=axis), INDEX) for axis in range(3))
         place = TileType(_BLOCK_ID)
-        number = self.build.emit("get_tile_block_id", (), [place] * 3).results[0]
+        number, _, self.depth = self.build.emit("get_tile_block_id", (), [place] * 3).results
+        if self.blocked and len(self.rule.ranges) == 2:
+            number = self._in_blocks(number)
         self.group = self.build.resize(number, INDEX, signed=False)
         self.group.name = "group"
+
+    def _in_blocks(self, number: Value) -> Value:
+        """Another order of the groups: those that run at a time form a block of the grid, and share what they read.
+
+        A band is `_BAND` rows of the grid; in a band, the groups of a column follow each other.
+        """
+        build = self.build
+        rows, columns = (self._count(extent, step) for extent, step in self.rule.ranges)
+        height = build.constant(_BAND, _BLOCK_ID)
+        area = build.mul(height, columns)
+        first = build.mul(self._unsigned("divi", number, area, rounding="zero"), height)
+        height = build.smaller(build.sub(rows, first), height)
+        inside = self._unsigned("remi", number, area)
+        row = build.add(first, self._unsigned("remi", inside, height))
+        return build.add(build.mul(row, columns), self._unsigned("divi", inside, height, rounding="zero"))
+
+    def _count(self, extent: int | str, step: int) -> Value:
+        """How many steps an extent has; 32 bits hold the number of groups, of which it is a factor."""
+        build = self.build
+        if isinstance(extent, int):
+            return build.constant(-(-extent // step), _BLOCK_ID)
+        raised = build.add(self.symbols[extent], build.constant(step - 1, INDEX))
+        count = self._unsigned("divi", raised, build.constant(step, INDEX), rounding="zero")
+        return build.resize(count, _BLOCK_ID)
 
     def _scalar(self, number: int, kind: Scalar, name: str) -> Value:
         value = self._slot(Slot("scalar", number), stored(kind.dtype.kind, kind.dtype.bits, kind.dtype.name), name)

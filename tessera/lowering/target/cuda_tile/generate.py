@@ -19,7 +19,7 @@ from tessera.lowering.target.cuda.toolchain import find_tool
 from tessera.lowering.target.cuda_tile.architectures import architecture
 from tessera.lowering.target.cuda_tile.build import Build
 from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
-from tessera.lowering.target.cuda_tile.encode import encode
+from tessera.lowering.target.cuda_tile.encode import Hints, encode
 from tessera.lowering.target.cuda_tile.frame import Frame
 from tessera.lowering.target.cuda_tile.instructions import Block, Entry, instructions_of
 from tessera.lowering.target.cuda_tile.listings import places_of, sass_listing
@@ -31,7 +31,7 @@ from tessera.lowering.target.result import TargetCode
 from tessera.lowering.tile.walk import kernel, operations
 
 _LOOPS = ("scf.for", "scf.while")
-_MANY_WARPS = 8
+_FEW_WARPS, _MANY_WARPS = 4, 8
 _SUMS_OF_FOUR_WARPS = 128 * 128
 """A sum is a register, and a lane has 255: more than these would fill the registers of 4 warps."""
 _LANES = 1
@@ -65,14 +65,15 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
 
 def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usage]:
     """The cubin: for as many warps as the kernel's option `warps` says, else for 8 where 4 have too few registers."""
-    wanted = program.options.get("warps")
-    if isinstance(wanted, int):
+    wanted, blocks, resident = (_option(program, name) for name in ("warps", "cluster", "resident"))
+    if wanted in (_FEW_WARPS, _MANY_WARPS):
         choices: tuple[int | None, ...] = (wanted,)
     else:
         choices = (_MANY_WARPS,) if _sums(entry.body) > _SUMS_OF_FOUR_WARPS else (None, _MANY_WARPS)
     best: tuple[bytes, Usage] | None = None
     for warps in choices:
-        code = assemble(encode(entry, program.source, program.span, warps), chip)
+        hints = Hints(warps, blocks, resident)
+        code = assemble(encode(entry, program.source, program.span, hints), chip)
         usage = read_usage(code, entry.name)
         if best is None or usage.stack_bytes < best[1].stack_bytes:
             best = code, usage
@@ -82,6 +83,11 @@ def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usa
         message = "no machine code was made"
         raise CompilerCrash(message, program.span)
     return best
+
+
+def _option(program: Program, name: str) -> int | None:
+    value = program.options.get(name)
+    return value if isinstance(value, int) else None
 
 
 def _sums(block: Block) -> int:
@@ -103,6 +109,7 @@ def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
         raise CompilerCrash(message, program.span)
     location, body = place(program.span), Block()
     rule = replace(launch_rule(function, program, _LANES), lanes_per_group=_LANES)
-    frame = Frame(program, rule, Build(body, location), body)
+    build = Build(body, location, fast=bool(program.options.get("fast")))
+    frame = Frame(program, rule, build, body, blocked=bool(operations(function, "tessera.dot")))
     lower(frame, function)
     return frame, Entry(name, body, location)

@@ -268,11 +268,32 @@ class Lowering:
         block, tokens = op.regions[0].blocks[0], self.order.carried(op)
         bounds, initial = self.values(list(op.operands)[:3]), self.values(list(op.operands)[3:])
         target = self._arguments(block, tokens)
+        always = self._always(target.arguments[1:], block.arguments[1:], _last(block).operands)
         with self._inside(target, op, block.arguments, len(tokens)):
             self.block(block)
-            self.build.emit("continue", [*self.values(_last(block).operands), *self.order.carried(op)])
+            passed = self._passed(self.values(_last(block).operands), target.arguments[1:], always)
+            self.build.emit("continue", [*passed, *self.order.carried(op)])
         made = self.build.emit("for", [*bounds, *initial, *tokens], [v.type for v in (*initial, *tokens)], [target])
         self._bind(op, made.results)
+
+    def _always(self, arguments: Sequence[Value], names: Sequence[Any], passed: Any) -> Value | None:
+        """A condition that always holds and that no compiler can know, where a loop hands a tile on as it is.
+
+        tileiras 13.5 takes a permuted tile that one carried value hands to another for the first one of the loop.
+        """
+        tiles = any(value in names for value in passed) and any(value.shape for value in arguments[: len(passed)])
+        depth = self.frame.depth
+        return self.build.compare("equal", depth, self.build.like(0, depth)) if tiles else None
+
+    def _passed(self, values: list[Value], arguments: Sequence[Value], always: Value | None) -> list[Value]:
+        """What a loop hands on; a carried tile that becomes another one does so by a choice that is none."""
+        if always is None:
+            return values
+        return [
+            self.build.select(always, value, argument) if value.shape and value in arguments and value is not argument
+            else value
+            for value, argument in zip(values, arguments, strict=False)
+        ]  # fmt: skip
 
     def branch(self, op: Any) -> None:
         """`scf.if`."""
@@ -298,6 +319,7 @@ class Lowering:
         initial, tokens = self.values(op.operands), self.order.carried(op)
         target = self._arguments(before, tokens)
         last = _last(before)
+        always = self._always(target.arguments, (*before.arguments, *after.arguments), _last(after).operands)
         with self._inside(target, op, before.arguments, len(tokens)):
             self.block(before)
             condition, *passed = self.values(last.operands)
@@ -310,7 +332,8 @@ class Lowering:
             self.build.emit("if", [condition], (), [staying, leaving])
             self.env.update(zip(after.arguments, passed, strict=True))
             self.block(after)
-            self.build.emit("continue", [*self.values(_last(after).operands), *self.order.carried(op)])
+            passed = self._passed(self.values(_last(after).operands), target.arguments, always)
+            self.build.emit("continue", [*passed, *self.order.carried(op)])
         kinds = [*(self.type_of(v) for v in op.results), *(token.type for token in tokens)]
         made = self.build.emit("loop", [*initial, *tokens], kinds, [target])
         self._bind(op, made.results)

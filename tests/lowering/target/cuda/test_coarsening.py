@@ -96,6 +96,19 @@ def test_a_branch_on_data_is_no_guard(coarse):
     assert found.guards == {}
 
 
+def test_an_exception_for_a_few_lanes_is_no_guard(coarse):
+    b = Writer("few")
+    y = b.array("y", f32, "n", mutable=True)
+    i = b.id("thread")
+    with b.when(b.compare("lt", i, b.dim("n"))):
+        b.write(y, b.const(1.0, f32), i)
+        with b.when(b.compare("lt", i, b.const(4))):
+            b.write(y, b.const(2.0, f32), i)
+    found = coarse(unary(b))
+    assert len(found.guards) == 1
+    assert len(found.accesses) == 2
+
+
 def test_what_is_left_alone(coarse):
     """Lanes that exchange values, groups of the user's own, loops, gathers, strided arrays."""
     assert coarse(programs.warp_reduce()).elements == 1

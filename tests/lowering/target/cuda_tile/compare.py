@@ -13,17 +13,19 @@ from tessera.runtime.grid import Grid
 from tessera.runtime.interpret.run import run
 
 
+def interpreted(program: Program, arguments: list[Any], groups: int | None = None) -> list[Any]:
+    """What the interpreter leaves in `arguments`."""
+    symbols: dict[str, int] = {}
+    for symbol in program.symbols:
+        symbols.setdefault(symbol.name, arguments[symbol.parameter].shape[symbol.axis] * symbol.scale)
+    with np.errstate(all="ignore"):
+        run(program, arguments, symbols=symbols, grid=None if groups is None else (groups,))
+    return arguments
+
+
 def agree(program: Program, arguments: Sequence[Any], groups: int | None = None) -> Entry:
     """It must leave the interpreter's bits in every array; gives the CUDA Tile program."""
-
-    def interpret(values: list[Any]) -> None:
-        symbols: dict[str, int] = {}
-        for symbol in program.symbols:
-            symbols.setdefault(symbol.name, arguments[symbol.parameter].shape[symbol.axis] * symbol.scale)
-        with np.errstate(all="ignore"):
-            run(program, values, symbols=symbols, grid=None if groups is None else (groups,))
-
-    return _agree(program, arguments, groups, interpret)
+    return _agree(program, arguments, groups, lambda values: interpreted(program, values, groups))
 
 
 def agree_with_cpu(program: Program, arguments: Sequence[Any]) -> Entry:
@@ -37,7 +39,9 @@ def agree_with_cpu(program: Program, arguments: Sequence[Any]) -> Entry:
     return _agree(program, arguments, None, other)
 
 
-def _agree(program: Program, arguments: Sequence[Any], groups: int | None, other: Callable[[list[Any]], None]) -> Entry:
+def _agree(
+    program: Program, arguments: Sequence[Any], groups: int | None, other: Callable[[list[Any]], object]
+) -> Entry:
     got, want = ([a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
     entry = tile_machine.simulate(program, got, None if groups is None else Grid((groups,)))
     other(want)

@@ -111,11 +111,12 @@ def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile) -> 
 
 
 def _vector(window: Window, layout: Layout, element: str) -> int:
-    """Bits of the number of elements that move together."""
+    """Bits of the number of elements that move together: whole words, or one element."""
     if not layout.shape:
         return 0
     most = max(1, window.bytes * 8 // width(element)).bit_length() - 1
-    return vector_bits(layout, min(layout.shape[-1].bit_length() - 1, most))
+    bits = vector_bits(layout, min(layout.shape[-1].bit_length() - 1, most))
+    return bits if (width(element) << bits) // 8 >= WORD else 0
 
 
 def _condition(build: Build, window: Window, indices: Sequence[Any], places: Sequence[Any]) -> Any | None:

@@ -70,6 +70,29 @@ def barrier_wait(build: Build, barrier: Any, parity: Any) -> None:
     assembly(build, text, "r,r", [barrier, parity])
 
 
+def cluster_wait(build: Build) -> None:
+    """Wait for all lanes of all blocks of the cluster."""
+    assembly(build, "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;", "")
+
+
+def cluster_rank(build: Build) -> Any:
+    """An i32: the number of this block in its cluster."""
+    return assembly(build, "mov.u32 $0, %cluster_ctarank;", "=r", (), ["i32"])[0]
+
+
+def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
+    """Arrive once at the same barrier of block `rank` (i32) of the cluster.
+
+    Only reads came before, by the tensor cores, which have been waited for: releasing more than they need, at cluster
+    scope, costs a fence of the whole memory in every round.
+    """
+    text = (
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
+        "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+    )
+    assembly(build, text, "r,r", [barrier, rank])
+
+
 def named_barrier(build: Build, number: int, lanes: int) -> None:
     """Wait for `lanes` lanes at hardware barrier `number` (0 to 15)."""
     assembly(build, f"bar.sync {number}, {lanes};", "")
@@ -83,13 +106,19 @@ def named_barrier_arrive(build: Build, number: int, lanes: int) -> None:
 # -- bulk copies -------------------------------------------------------------------------------------------------
 
 
-def tensor_load(build: Build, target: Any, tensor_map: Any, coordinates: Sequence[Any], barrier: Any) -> None:
-    """Start a copy of a box of an array into shared memory; `coordinates` are i32, innermost axis first."""
+def tensor_load(
+    build: Build, target: Any, tensor_map: Any, coordinates: Sequence[Any], barrier: Any, cluster: int = 1
+) -> None:
+    """Start a copy of a box of an array into shared memory; `coordinates` are i32, innermost axis first.
+
+    All blocks of a `cluster` get it, at the same place, and their barriers are told.
+    """
     rank = len(coordinates)
     places = ", ".join(f"${2 + number}" for number in range(rank))
+    many, mask = (".multicast::cluster", f", {(1 << cluster) - 1}") if cluster > 1 else ("", "")
     text = (
-        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
-        f"[$0], [$1, {{{places}}}], [${2 + rank}];"
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{many} "
+        f"[$0], [$1, {{{places}}}], [${2 + rank}]{mask};"
     )
     assembly(build, text, ",".join(["r", "l", *["r"] * rank, "r"]), [target, tensor_map, *coordinates, barrier])
 

@@ -18,7 +18,7 @@ from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
 from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
-from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 
 _UNIT: Final = 16
 _WORD: Final = 4
@@ -65,8 +65,13 @@ class CopyRing:
         self.stages = plan.stages(self._stage_bytes, depth, shared_bytes)
         self._ahead = plan.ahead(self.stages)
         self._base = room.address(room.take(self._stage_bytes * self.stages))
-        self._now: Any = None
+        self._now: Any = None  # the offset of this round's buffers
         self._next: Any = None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether copies are started in earlier rounds of a loop."""
+        return self.stages > 1
 
     # -- loops that copy ahead ---------------------------------------------------------------------------------
 
@@ -75,9 +80,13 @@ class CopyRing:
         build = self._build
         lower, upper, step = (build.index(host.env[v]) for v in list(loop.operands)[:3])
         host.team.wait()
-        for number in range(self._ahead):
-            index = build.add(lower, build.mul(step, number)) if number else lower
-            self._start(host, index, upper, build.word(number * self._stage_bytes))
+
+        def start(_: Any, values: list[Any]) -> Sequence[Any]:
+            index, offset = values
+            self._start(host, index, upper, offset)
+            return [build.add(index, step), build.value("arith.addi", [offset, build.word(self._stage_bytes)], "i32")]
+
+        build.loop(0, self._ahead, 1, [lower, build.word(0)], start, ROLLED)
         return [build.word(0), build.word(self._ahead * self._stage_bytes)]
 
     def begin_round(self, host: Host, loop: Any, values: Sequence[Any]) -> None:
@@ -116,12 +125,11 @@ class CopyRing:
 
     # -- copies in their place ---------------------------------------------------------------------------------
 
-    def fill(self, host: Host) -> None:
+    def fill(self, host: Host, load: Any) -> None:
         """Copy and wait: for loads whose place or time is not known before."""
         self._now = self._build.word(0)
         host.team.wait()
-        for load in self.plan.loads:
-            self._copy(host, load, self._now)
+        self._copy(host, load, self._now)
         copy_commit(self._build)
         copy_wait(self._build, 0)
         self._arrived(host)
@@ -164,8 +172,8 @@ class Copies:
         ring = next((ring for ring in self._rings if load in ring.plan.loads), None)
         if ring is None:
             return None
-        if ring.plan.loop is None:
-            ring.fill(host)
+        if not ring.is_ahead:
+            ring.fill(host, load)
         return ring.tile(load)
 
     def begin_loop(self, host: Host, loop: Any) -> list[Any]:
@@ -182,7 +190,7 @@ class Copies:
         return [value for ring in self._inside(loop) for value in ring.end_round()]
 
     def _inside(self, loop: Any) -> list[CopyRing]:
-        return [ring for ring in self._rings if ring.plan.loop == loop]
+        return [ring for ring in self._rings if ring.is_ahead and ring.plan.loop == loop]
 
 
 def panels_of(load: Any) -> Panels:

@@ -4,6 +4,7 @@ Both run the same program; the copying warp leaves out everything but control fl
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from tessera.core.errors import TesseraError
@@ -13,8 +14,10 @@ from tessera.core.mlir import ir
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import identities, spans
+from tessera.core.tile.types import packed
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.instrument import begin_group, end_group, phase
 from tessera.lowering.target.cuda.memory import Memory, read, row_major, write
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
@@ -69,17 +72,20 @@ class Engine:
     def run(self, function: Any, group: Any) -> None:
         """Emit the code of one group."""
         block = function.regions[0].blocks[0]
-        self.group = group
+        self.group = self.frame.group = group
         for number, (argument, parameter) in enumerate(zip(block.arguments, self.frame.program.parameters, strict=True)):
             kind = parameter.value.type
             self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else self.frame.arguments[number]
+        if not self.copies:
+            begin_group(self.build, self.frame)
         self.block(block)
+        if not self.copies:
+            end_group(self.build, self.frame)
 
     def _array(self, number: int, kind: Array) -> Memory:
         extents = tuple(self._extent(number, axis, extent) for axis, extent in enumerate(kind.shape))
         strides = self.frame.strides[number] or row_major(self.build, extents)
-        element = f"i{max(8, kind.dtype.bits)}" if kind.dtype.kind != "float" else kind.dtype.name
-        return Memory(self.frame.arguments[number], element, extents, strides)
+        return Memory(self.frame.arguments[number], packed(kind.dtype), extents, strides)
 
     def _extent(self, parameter: int, axis: int, extent: int | str) -> Any:
         """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
@@ -143,7 +149,8 @@ class Engine:
         elif any(is_tile(v.type) for v in (*op.operands, *op.results)):
             if self.copies:
                 self.stages.copy(self, op)
-            else:
+                return
+            with phase(self.build, self.frame, "store") if name == "tessera.store" else nullcontext():
                 tile_operation(self, op)
         else:
             self._scalar(op)
@@ -291,7 +298,7 @@ class Engine:
         last = list(list(inner.operations)[-1].operation.operands)
         rings = self.stages.inside(op)
         others = [pair for number, pair in enumerate(zip(last, carried, strict=True)) if number != plan.number]
-        overlap = Overlap(self, plan)
+        overlap = Overlap(self, plan, turns=self.plan.turns)
         bounds = [build.index(self.env[v]) for v in (lower, upper, step)]
 
         def one(index: Any) -> list[Any]:

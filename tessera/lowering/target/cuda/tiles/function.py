@@ -8,6 +8,7 @@ from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.engine import Engine
+from tessera.lowering.target.cuda.tiles.order import group_count, ordered
 from tessera.lowering.target.cuda.tiles.overlap import begin_turns
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
@@ -19,7 +20,6 @@ COPYING_LANES: Final = 128
 """A whole warp group, as registers are handed out to those; one lane of it works."""
 _FEW_REGISTERS: Final = 40
 _MANY_REGISTERS: Final = 232
-_BAND: Final = 8
 
 
 def lanes_of(plan: Plan) -> int:
@@ -46,7 +46,10 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
         return
     with build.when(build.compare("eq", frame.tid, 0)):
         stages.initialise()
-    build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
+    if plan.cluster > 1:
+        assembly.cluster_wait(build)
+    else:
+        build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
     many = team.lanes > COPYING_LANES
     copying = build.compare("uge", frame.tid, team.lanes)
     op = build.create("scf.if", [copying], (), regions=2)
@@ -59,12 +62,14 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
     with build.at(op.regions[1].blocks.append()):
         if many:
             assembly.set_registers(build, _MANY_REGISTERS, more=True)
-        if plan.overlaps:
+        if plan.overlaps and plan.turns:
             begin_turns(build, team)
         _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function)
         with build.when(team.first()):
             assembly.bulk_wait(build, 0)
         build.create("scf.yield")
+    if plan.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
+        assembly.cluster_wait(build)
     build.create("llvm.return")
 
 
@@ -79,43 +84,7 @@ def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: 
         return [value for ring in rings for value in engine.rounds[ring].values()]
 
     start = [value for now in rings.values() for value in now.values()]
-    build.loop(frame.block, build.index(frame.groups()), frame.blocks(), start, one, ROLLED)
-
-
-def ordered(frame: Frame, plan: Plan, number: Any) -> Any:
-    """The group that is done as number `number`.
-
-    Groups of unequal work: the large ones first, so that small ones fill the gaps at the end.  Groups along rows and
-    columns: in bands of 8 rows, column after column, so that blocks that run at the same time share rows of one factor
-    and columns of the other, which stay in L2.
-    """
-    build, ranges = frame.build, frame.rule.ranges
-    if plan.uneven and ranges:
-        return _large_first(build, number, frame.groups(), _count(build, frame, *ranges[-1]), last=plan.uneven > 0)
-    if len(ranges) != 2 or any(step == 1 for _, step in ranges):  # noqa: PLR2004 - no rows and columns
-        return number
-    rows, columns = (_count(build, frame, extent, step) for extent, step in ranges)
-    whole = build.mul(columns, _BAND)
-    band = build.divide(number, whole)
-    first = build.mul(band, _BAND)
-    height = build.minimum(build.sub(rows, first), _BAND)
-    inside = build.remainder(number, whole)
-    row = build.add(first, build.remainder(inside, height))
-    return build.add(build.mul(row, columns), build.divide(inside, height))
-
-
-def _large_first(build: Build, number: Any, groups: Any, count: Any, *, last: bool) -> Any:
-    """The last range slowest, from its end where the last ones are large."""
-    others = build.divide(groups, count)
-    place = build.divide(number, others)
-    if last:
-        place = build.sub(build.sub(count, 1), place)
-    return build.add(build.mul(build.remainder(number, others), count), place)
-
-
-def _count(build: Build, frame: Frame, extent: int | str, step: int) -> Any:
-    length = frame.symbols[extent] if isinstance(extent, str) else extent
-    return build.divide(build.add(length, step - 1), step)
+    build.loop(frame.block, group_count(frame, plan), frame.blocks(), start, one, ROLLED)
 
 
 Attempt = Callable[[Depth], Any]

@@ -63,9 +63,10 @@ class Pending:
 class Overlap:
     """One such loop while its code is emitted."""
 
-    def __init__(self, host: Host, plan: OverlapPlan) -> None:
+    def __init__(self, host: Host, plan: OverlapPlan, *, turns: bool) -> None:
         self._host = host
         self._plan = plan
+        self._turns = turns
         self._product: Product | None = None
         self.kept: Kept | None = None
         self.waiting: Kept | None = None
@@ -126,7 +127,8 @@ class Overlap:
 
     def _turn(self, *, mine: bool) -> None:
         """Two warp groups take turns at issuing products, so that one computes while the other's run."""
-        turn(self._host.build, self._host.team, mine=mine)
+        if self._turns:
+            turn(self._host.build, self._host.team, mine=mine)
 
 
 def turn(build: Build, team: Team, *, mine: bool) -> None:

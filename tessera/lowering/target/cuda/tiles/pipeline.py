@@ -150,7 +150,7 @@ def _mark_running(dot: Any, rings: list[RingPlan]) -> None:
     if not _accumulates(dot):
         return
     loads = [source_load(operand) for operand in list(dot.operands)[:2]]
-    mine = [ring for ring in rings if any(load in ring.loads for load in loads)]
+    mine = [ring for ring in rings if any(_in_a_ring(load, [ring]) for load in loads)]
     if len(mine) == 1 and set(mine[0].loads) == set(loads) and mine[0].block == dot.block and mine[0].last == dot:
         mine[0].running = dot
 

@@ -44,7 +44,9 @@ class Plan:
     copies: of buffers that the team fills itself
     products: how each product is computed
     overlaps: loops with a product that runs beside the next round's first one, by loop
+    turns: whether the two warp groups of an overlapped loop take turns at issuing products
     uneven: whether the work of a group grows (1) or shrinks (-1) along the last range, or neither (0)
+    cluster: blocks that share loads; shared: the loads they share
     written: parameters (numbers) that the kernel writes
     """
 
@@ -56,7 +58,10 @@ class Plan:
     written: set[int] = field(default_factory=set[int])
     loaded: set[int] = field(default_factory=set[int])
     overlaps: dict[Any, OverlapPlan] = field(default_factory=dict[Any, OverlapPlan])
+    turns: bool = True
     uneven: int = 0
+    cluster: int = 1
+    shared: set[Any] = field(default_factory=set[Any])
 
     @property
     def specialised(self) -> bool:
@@ -102,11 +107,12 @@ def make_plan(function: Any, program: Program, chip: Architecture) -> Plan | Non
         if chip.bulk_copies:
             plan.rings = find_rings(block, dots, lambda load: _copied_ahead(block, program, plan, load))
         for ring in plan.rings:
-            if products.get(ring.running) != WGMMA:
+            if ring.running is not None and products[ring.running] != WGMMA:
                 ring.running = None
         plan.copies = find_copies(dots, lambda load: _copied_by_team(block, program, plan, load))
         plan.uneven = _unevenness(plan.rings)
         if program.options.get("overlap", True):
+            plan.turns = bool(program.options.get("turns", True))
             plan.overlaps = find_overlaps([op for op in dots if products[op] == WGMMA], plan.rings)
     sums = sum_layouts(products, operations, bits, plan.is_staged)
     plan.layouts = infer(operations, bits, padded, aligned, sums)
@@ -125,9 +131,20 @@ def _eligible(operations: list[Any], program: Program) -> bool:
             return False
         if op.name == "tessera.reshape" and not _plain_reshape(op):
             return False
+        if op.name == "tessera.reduce" and not _plain_reduce(op):
+            return False
         if op.name == "scf.for" and any(is_tile(v.type) for v in list(op.operands)[:3]):
             return False
     return True
+
+
+def _plain_reduce(op: Any) -> bool:
+    """Whether padding to powers of two leaves the elements in the order in which they are added."""
+    exact = ir.StringAttr(op.attributes["kind"]).value != "sum" or isinstance(
+        op.operands[0].type.element_type, ir.IntegerType
+    )
+    inner = [extent for extent in op.operands[0].type.shape if extent != 1][1:]
+    return exact or "axis" in op.attributes or all(extent & (extent - 1) == 0 for extent in inner)
 
 
 def _plain_reshape(op: Any) -> bool:

@@ -4,6 +4,7 @@ wgmma: by warp groups, on the tensor cores of sm_90a; mma: by single warps, on t
 fma: exactly, by fused multiply-adds of single lanes
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from tessera.lowering.target.cuda.tiles.pipeline import is_transposed, source_lo
 
 WGMMA, MMA, FMA = "wgmma", "mma", "fma"
 
+_WARP: Final = 32
 _GROUP_ROWS: Final = 64
 _WGMMA_LEAST: Final = 16
 _MMA_ROWS, _MMA_COLUMNS, _MMA_DEPTH = 16, 8, 16
@@ -48,17 +50,18 @@ def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:
     if groups:
         return 2 if min(op.operands[0].type.shape[0] for op in groups) == _GROUP_ROWS else _MOST_WARP_BITS
     stacked = _stacked(products, operations)
-    wanted = 0
+    # Together the chains' sums should fit a lane's registers.
+    chained = sum(math.prod(op.results[0].type.shape) for op, kind in products.items() if kind == FMA)
+    wanted = [max(0, -(-chained // (_WARP * _FMA_SUMS)) - 1).bit_length()]
     for op, kind in products.items():
         m, n = op.results[0].type.shape
-        warps = m * n // (32 * (_MMA_SUMS if kind == MMA else _FMA_SUMS))
-        bits = max(0, warps.bit_length() - 1)
-        if kind == MMA:
-            bits = max(bits, min(_MMA_WARP_BITS, (m * n // (_MMA_ROWS * _MMA_COLUMNS)).bit_length() - 1))
-        if stacked and kind == MMA:
-            bits = (m // _MMA_ROWS).bit_length() - 1
-        wanted = max(wanted, bits)
-    return min(_MOST_WARP_BITS, wanted)
+        if kind == MMA and stacked:
+            wanted.append((m // _MMA_ROWS).bit_length() - 1)
+        elif kind == MMA:
+            filled = (m * n // (_WARP * _MMA_SUMS)).bit_length() - 1
+            possible = (m * n // (_MMA_ROWS * _MMA_COLUMNS)).bit_length() - 1
+            wanted.append(max(filled, min(_MMA_WARP_BITS, possible)))
+    return min(_MOST_WARP_BITS, max(wanted))
 
 
 def sum_layouts(

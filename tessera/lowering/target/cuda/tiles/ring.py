@@ -96,9 +96,13 @@ class Ring:
         """The producer: announce the round's bytes."""
         assembly.barrier_expect(self.build, self.full(now), self.copied_bytes)
 
-    def release(self, now: "Round") -> None:
-        """One arrival of a consumer: it has read the round's bytes."""
-        assembly.barrier_arrive(self.build, self._barrier(now, self.stages))
+    def release(self, now: "Round", rank: Any | None = None) -> None:
+        """One arrival of a consumer, at block `rank` of the cluster: it has read the round's bytes."""
+        barrier = self._barrier(now, self.stages)
+        if rank is None:
+            assembly.barrier_arrive(self.build, barrier)
+        else:
+            assembly.barrier_arrive_at(self.build, barrier, rank)
 
     def _barrier(self, now: "Round", offset: int) -> Any:
         base = self._add(self.barriers, offset * BARRIER_BYTES)

@@ -9,6 +9,7 @@ from tessera.core.mlir import ir
 from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
@@ -123,7 +124,7 @@ class Stages:
         address = room.address(barriers)
         for size, count, place, ring in zip(sizes, counts, places, plan.rings, strict=True):
             copied = sum(self.panels(load).bytes for load in ring.loads)
-            self._rings.append(Ring(build, room.address(place), address, count, size, copied, team.warps))
+            self._rings.append(Ring(build, room.address(place), address, count, size, copied, team.warps * plan.cluster))
             address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
 
     def _lay_out(self, ring: RingPlan) -> int:
@@ -166,7 +167,7 @@ class Stages:
                     self._rings[number].wait_empty(now)
                     self._rings[number].expect(now)
             if op == ring.first and not host.copies and not self._is_overlapped(ring):
-                self._rings[number].wait_full(self._now[number])
+                self._wait_full(number, self._now[number])
 
     def after(self, host: Host, op: Any) -> None:
         """What comes behind an operation."""
@@ -190,16 +191,31 @@ class Stages:
         memory, *starts = op.operands
         dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
         parameter = self.parameter(memory)
-        rows = iter((panels.rows, panels.width))
+        cluster = self._plan.cluster if op in self._plan.shared else 1
+        # Of what a cluster shares, each block loads a part: of the panels, or of the only panel's rows.
+        parts = cluster if panels.count == 1 else 1
+        rows = iter((panels.rows // parts, panels.width))
         box = tuple(1 if axis in dropped else next(rows) for axis in range(len(starts)))
         pointer = self.tensor_map(parameter, TensorMap(box, panels.swizzle))
         target = self._address(host, op, number)
         places = [host.env[v] for v in starts]
-        for panel in range(panels.count):
-            inner = build.add(places[-1], panel * panels.width)
+        first: Any = 0
+        if cluster > 1:
+            rank = build.to_index(assembly.cluster_rank(build))
+            if parts == 1:
+                first = build.mul(rank, panels.count // cluster)
+            else:
+                outer = next(axis for axis in range(len(places)) if axis not in dropped)
+                places[outer] = build.add(places[outer], build.mul(rank, panels.rows // parts))
+                offset = build.to_word(build.mul(rank, panels.panel_bytes // parts))
+                target = build.value("arith.addi", [target, offset], "i32")
+        for number_of_panel in range(panels.count // cluster if parts == 1 else 1):
+            panel = build.add(first, number_of_panel)
+            inner = build.add(places[-1], build.mul(panel, panels.width))
             coordinates = [build.to_word(v) for v in (inner, *reversed(places[:-1]))]
-            place = build.value("arith.addi", [target, build.word(panel * panels.panel_bytes)], "i32")
-            assembly.tensor_load(build, place, pointer, coordinates, ring.full(now))
+            offset = build.to_word(build.mul(panel, panels.panel_bytes))
+            place = build.value("arith.addi", [target, offset], "i32")
+            assembly.tensor_load(build, place, pointer, coordinates, ring.full(now), cluster)
 
     def tensor_map(self, parameter: int, box: TensorMap) -> Any:
         """A pointer to the tensor map of an array parameter: a parameter of the GPU function."""
@@ -246,7 +262,11 @@ class Stages:
 
     def wait(self, load: Any, now: Round) -> None:
         """Wait for a round of a load's ring."""
-        self._rings[self._index(load)].wait_full(now)
+        self._wait_full(self._index(load), now)
+
+    def _wait_full(self, number: int, now: Round) -> None:
+        with phase(self._frame.build, self._frame, "load"):
+            self._rings[number].wait_full(now)
 
     def release(self, host: Host, load: Any, now: Round) -> None:
         """Free a round of a load's ring."""
@@ -282,8 +302,13 @@ class Stages:
 
     def _release(self, host: Host, number: int, now: Round) -> None:
         build = host.build
-        with build.when(build.compare("eq", build.bits(host.team.thread, WARP - 1), 0)):
-            self._rings[number].release(now)
+        lane = build.bits(host.team.thread, WARP - 1)
+        if self._plan.cluster == 1:
+            with build.when(build.compare("eq", lane, 0)):
+                self._rings[number].release(now)
+            return
+        with build.when(build.compare("ult", lane, self._plan.cluster)):
+            self._rings[number].release(now, build.to_word(lane))
 
     def _number(self, op: Any) -> int | None:
         return next((n for n, ring in enumerate(self._plan.rings) if op in ring.loads), None)

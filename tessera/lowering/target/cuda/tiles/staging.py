@@ -7,6 +7,7 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.tiles.pipeline import only_products, source_load
 
+_FEWEST_STAGES: Final = 3
 _MOST_STAGES: Final = 4
 _SCALARS: Final = ("tessera.dim", "tessera.id")
 
@@ -27,12 +28,13 @@ class CopyPlan:
     running: bool = False
 
     def stages(self, stage_bytes: int, depth: int, shared_bytes: int) -> int:
-        """How many buffers there are: enough for two blocks on a multiprocessor, where that leaves three of them."""
-        if self.loop is None:
+        """How many buffers there are: enough for two blocks on a multiprocessor, where that leaves three of them.
+
+        One means that nothing is copied ahead.
+        """
+        if self.loop is None or depth < 2 + self.running:
             return 1
-        fewest = 3
-        half = max(fewest, min(_MOST_STAGES, shared_bytes // 2 // stage_bytes))
-        return max(2 + self.running, min(depth, half))
+        return min(depth, max(_FEWEST_STAGES, min(_MOST_STAGES, shared_bytes // 2 // stage_bytes)))
 
     def ahead(self, stages: int) -> int:
         """How many rounds before their own the copies are started."""

@@ -49,7 +49,9 @@ class Factor:
         if first is not None:
             address = build.value("arith.addi", [address, first], "i32")
         units = build.value("arith.shrui", [address, build.word(4)], "i32")
-        wide = build.value("arith.extui", [units], "i64")
+        # In a cluster, addresses have the number of the block in their upper bits.
+        low = build.value("arith.andi", [units, build.word(_FIELD)], "i32")
+        wide = build.value("arith.extui", [low], "i64")
         signed = constant - (1 << 64) if constant >= 1 << 63 else constant
         return build.value("arith.ori", [wide, build.constant(signed, "i64")], "i64")
 

@@ -1,0 +1,70 @@
+"""Every kernel of the library in the configuration it is shipped with, compiled for GPUs at the sizes that matter.
+
+No GPU is needed: nothing may fail to compile, and no lane may need more registers than it has.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from support.library import bf16
+from tessera.core.settings import overridden
+from tessera.kernels.attention import prepare_flash_attention, prepare_flash_attention_backward
+from tessera.kernels.launches import Prepared
+from tessera.kernels.matrix import prepare_gemm
+from tessera.kernels.reductions import prepare_reduce
+from tessera.kernels.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
+from tessera.kernels.transposition import prepare_transpose
+
+
+def like(*shape: int, dtype: Any = bf16) -> np.ndarray:
+    """An array of that shape; nobody looks at its elements, and its pages are never touched."""
+    return np.empty(shape, dtype)
+
+
+def backward(width: int, causal: bool) -> Prepared[Any]:
+    q = like(4, 16, 4096, width)
+    return prepare_flash_attention_backward(q, q, q, q, q, like(4, 16, 4096, dtype=np.float32), causal=causal)
+
+
+def forward(width: int, causal: bool) -> Prepared[Any]:
+    q = like(4, 16, 4096, width)
+    return prepare_flash_attention(q, q, q, causal=causal)
+
+
+CALLS: Final[dict[str, Callable[[], Prepared[Any]]]] = {
+    "gemm": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096)),
+    "gemm, columns of B contiguous": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096), transpose_b=True),
+    "gemm, columns of A contiguous": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096), transpose_a=True),
+    "gemm, odd": lambda: prepare_gemm(like(4095, 4090), like(4090, 4097)),
+    "gemm, small": lambda: prepare_gemm(like(500, 512), like(512, 512)),
+    "gemm, gelu": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096), bias=like(4096), activation="gelu"),
+    "gemm, f32": lambda: prepare_gemm(like(4096, 4096, dtype=np.float32), like(4096, 4096, dtype=np.float32)),
+    "attention d64": lambda: forward(64, False),
+    "attention d64, causal": lambda: forward(64, True),
+    "attention d128": lambda: forward(128, False),
+    "attention d128, causal": lambda: forward(128, True),
+    "attention backward d64, causal": lambda: backward(64, True),
+    "attention backward d128": lambda: backward(128, False),
+    "attention backward d128, causal": lambda: backward(128, True),
+    "softmax": lambda: prepare_softmax(like(8192, 8192)),
+    "layernorm": lambda: prepare_layernorm(like(8192, 8192), like(8192), like(8192)),
+    "rmsnorm": lambda: prepare_rmsnorm(like(8192, 8192), like(8192)),
+    "rmsnorm, long rows": lambda: prepare_rmsnorm(like(64, 65536), like(65536)),
+    "sum of everything": lambda: prepare_reduce("sum", like(1 << 24, dtype=np.float32)),
+    "sum of rows": lambda: prepare_reduce("sum", like(8192, 8192), 1),
+    "largest of columns": lambda: prepare_reduce("max", like(8192, 8192), 0),
+    "transpose": lambda: prepare_transpose(like(8192, 8192)),
+}
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("call", CALLS)
+def test_compiles_without_spills(call: str, architecture: str):
+    with overridden(target=f"cuda:{architecture}"):
+        for launch in CALLS[call]().launches:
+            used = launch.kernel.compile(*launch.arguments).artifact.resources
+            assert used.spill_bytes == 0, f"{launch.kernel.source.name} spills {used.spill_bytes} bytes"
+            assert used.registers is not None

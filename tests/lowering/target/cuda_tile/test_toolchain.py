@@ -1,0 +1,21 @@
+"""tileiras and nvdisasm."""
+
+import pytest
+
+from tessera.core.mistakes import CompilerCrash
+from tessera.lowering.target.cuda.toolchain import find_tool
+from tessera.lowering.target.cuda_tile.toolchain import assemble, disassemble
+
+needs_tileiras = pytest.mark.skipif(find_tool("tileiras") is None, reason="needs tileiras")
+
+
+@needs_tileiras
+def test_what_tileiras_refuses_is_reported():
+    with pytest.raises(CompilerCrash, match="tileiras refuses its input"):
+        assemble(b"no bytecode", "sm_90")
+
+
+@pytest.mark.skipif(find_tool("nvdisasm") is None, reason="needs nvdisasm")
+def test_what_nvdisasm_refuses_is_reported():
+    with pytest.raises(CompilerCrash, match="nvdisasm refuses its input"):
+        disassemble(b"no cubin")

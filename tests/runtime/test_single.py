@@ -1,0 +1,74 @@
+"""A launch as a graph of one node: made by capturing it, and given new parameters when they have changed."""
+
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+
+from support import fake_cuda, raw_kernels
+from support.fake_cuda import FakeDriver
+from tessera.core.mistakes import CudaFailure
+from tessera.runtime.driver_data import launch_config
+from tessera.runtime.memory import to_device
+from tessera.runtime.parameters import ParameterBlock, ParameterLayout
+from tessera.runtime.single import SingleLaunch
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    return fake_cuda.install(monkeypatch, FakeDriver(run=False))
+
+
+def single(fake: FakeDriver, stream: int = 0) -> tuple[SingleLaunch, ParameterBlock]:
+    artifact = raw_kernels.spin()
+    _, function = fake.load(artifact.code, artifact.entry)
+    block = ParameterBlock(ParameterLayout(artifact))
+    return SingleLaunch(fake, ctypes.c_void_p(function), launch_config(3, 32, 0), block, stream), block
+
+
+def test_it_is_captured_and_then_launched_on_its_stream(fake: FakeDriver):
+    launch, _ = single(fake, 77)
+    assert fake.sizes == []
+    assert launch.start() == 0
+    assert fake.streams == [77]
+    assert fake.sizes == [(3, 32, 0)]
+    assert not fake.captured
+
+
+def test_changed_parameters_are_given_to_the_graph(fake: FakeDriver):
+    fake.keep = [8, 8]
+    launch, block = single(fake)
+    block.write(1, (5).to_bytes(8, "little"))
+    assert launch.version != block.version
+    assert launch.update() == 0
+    assert launch.version == block.version
+    launch.start()
+    assert int.from_bytes(fake.parameters[0][1], "little") == 5
+
+
+def test_it_goes_with_the_launch(fake: FakeDriver):
+    launch, _ = single(fake)
+    fake.log.clear()
+    del launch
+    gc.collect()
+    assert fake.log == [("close executable",), ("close graph",)]
+
+
+def test_what_cannot_be_captured(fake: FakeDriver):
+    fake.statuses = [1]
+    with pytest.raises(CudaFailure, match="cuLaunchKernelEx: 1"):
+        single(fake)
+    assert not fake.captured
+
+
+@pytest.mark.gpu
+def test_new_parameters_on_a_gpu():
+    from tessera.runtime import cuda  # noqa: PLC0415
+
+    launcher = cuda.CudaLauncher(raw_kernels.stride())
+    arrays = [to_device(np.zeros(1000, np.float32)) for _ in range(3)]
+    for _ in range(5):
+        for x in arrays:
+            launcher(x)
+    assert [x.get().tolist() for x in arrays] == [[5.0] * 1000] * 3

@@ -1,0 +1,106 @@
+"""What is tried, what is not, and why."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import tessera
+from support.artifacts import scale_artifact
+from tessera.core.artifact import LaunchRule, Resources
+from tessera.machine import Machine
+from tessera.tuning_space import Proposal, beyond, configurations, propose, prune, suggested_space
+
+SOURCE = """
+@kernel
+def gemm(A: f32[m, k], B: f32[k, n], C: mut f32[m, n]):
+    for i, j, l in tile.mma(A, B, C, BM=64, BN=512, BK=16):
+        tile.mma_sync(i, j, l)
+
+@kernel
+def doubled(x: f32[n], y: mut f32[n]):
+    for t in tile.range(n, step=stages):
+        y[t:t+stages] = 2.0 * x[t:t+stages]
+
+@kernel(target="cuda:sm_90a")
+def product(A: bf16[m, k], B: bf16[k, n], C: mut f32[m, n]):
+    for i, j, l in tile.mma(A, B, C, BM=64, BN=64, BK=64):
+        tile.mma_sync(i, j, l)
+"""
+MACHINE = Machine("cpu", "made up", 1, 2, "core", 1e10, 4e10, 1 << 20, {"f32": 1e11}, "made up", step=0.0, launch=0.0)
+GPU = dataclasses.replace(
+    MACHINE, kind="cuda", unit="SM", units=100, shared_bytes=200_000, registers=65_536, lanes=2048, step=1e-7
+)
+
+
+@pytest.fixture(scope="module")
+def module() -> object:
+    return tessera.compile_source(SOURCE)
+
+
+def arrays(n: int = 500) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(n, np.float32), np.zeros(n, np.float32)
+
+
+def test_every_combination(module):
+    assert configurations(module.gemm, {"BM": (1, 2), "BN": (3,)}) == [{"BM": 1, "BN": 3}, {"BM": 2, "BN": 3}]
+    assert configurations(module.gemm, {"BM": (1,), "stages": (2, 3)}) == [{"BM": 1}]
+    assert configurations(module.doubled, {"stages": (2, 3)}) == [{"stages": 2}, {"stages": 3}]  # its own parameter
+    assert configurations(module.product, {"stages": (2, 3), "rows": (1,)}) == [
+        {"stages": 2, "rows": 1}, {"stages": 3, "rows": 1},
+    ]  # fmt: skip
+
+
+def test_suggestions_are_near_what_the_kernel_says(module):
+    values = tuple(np.zeros((64, 64), np.float32) for _ in range(3))
+    space = suggested_space(module.gemm.source, module.gemm.program(values), "cuda")
+    assert space["BM"] == (32, 64, 128)
+    assert space["BN"] == (256, 512)
+    assert space["BK"] == (16, 32)
+    assert space["stages"] == (2, 3, 4)
+
+
+def test_proposals_carry_predictions_and_refusals_reasons(module):
+    proposals, refused = propose(module.doubled, [{"stages": 0}, {"stages": 32}], arrays(), None, MACHINE)
+    assert [(p.config, p.kernel.options.constants) for p in proposals] == [({"stages": 32}, {"stages": 32})]
+    assert proposals[0].predicted == pytest.approx(4000 / 1e10)
+    assert [(t.config, t.status) for t in refused] == [({"stages": 0}, "illegal")]
+    assert refused[0].error.startswith("TSR-E")
+
+
+def test_what_no_multiprocessor_holds_is_not_compiled(module):
+    shape = (1024, 1024)
+    values = (np.zeros(shape, bfloat16), np.zeros(shape, bfloat16), np.zeros(shape, np.float32))
+    configs = [{"BM": 128}, {"BM": 128, "stages": 99}, {"BM": 1024, "BN": 1024}]
+    proposals, refused = propose(module.product, configs, values, None, GPU)
+    assert [p.config for p in proposals] == configs[:1]
+    assert [(t.status, t.error.split(" ")[0]) for t in refused] == [("illegal", "stages=99"), ("pruned", "one")]
+    assert refused[1].predicted is not None
+
+
+def test_without_a_machine_everything_is_tried(module):
+    proposals, refused = propose(module.doubled, [{"stages": 0}], arrays(), None, None)
+    assert [p.predicted for p in proposals] == [None]
+    assert refused == []
+
+
+def test_pruning_looks_at_all_predictions(module):
+    made = [Proposal({"B": n}, module.gemm, seconds) for n, seconds in enumerate((1.0, 2.9, 3.1, None))]
+    kept, pruned = prune(made, [])
+    assert [p.config["B"] for p in kept] == [0, 1, 3]
+    assert [t.config["B"] for t in pruned] == [2]
+    kept, pruned = prune(made, [0.1])
+    assert [p.config["B"] for p in kept] == [3]
+    assert pruned[0].error == "predicted 1,000,000.0 us, 10.0 times the best prediction"
+
+
+def test_compiled_code_that_does_not_fit():
+    rule = LaunchRule("groups", group=(512,))
+    small = scale_artifact(launch=rule, resources=Resources(registers=128, shared_bytes=1000))
+    assert beyond(small, GPU) == ""
+    many = dataclasses.replace(small, resources=Resources(registers=130))
+    assert beyond(many, GPU) == "a group needs 69632 registers, there are 65536"
+    large = dataclasses.replace(small, resources=Resources(shared_bytes=200_001))
+    assert beyond(large, GPU) == "a group needs 200001 bytes of shared memory, there are 200000"
+    assert beyond(large, MACHINE) == ""
