@@ -22,6 +22,7 @@ from tessera.core.mistakes import BadCapture
 from tessera.graph import Graph, capture
 from tessera.runtime.arrays import as_array, is_array
 from tessera.runtime.device_arrays import device_view, is_on_device
+from tessera.runtime.items import identity
 from tessera.runtime.pointers import address
 from tessera.runtime.recording import recording
 
@@ -85,6 +86,9 @@ class Jit:
 
 def _identity(value: Any) -> tuple[Any, ...]:
     """What tells arguments apart."""
+    quick = identity(value)
+    if quick is not None:
+        return ("array", *quick)
     if is_array(value):
         view = device_view(value, "argument") if is_on_device(value) else as_array(value, "argument")
         return ("array", address(view), view.shape, view.strides, view.dtype)

@@ -162,8 +162,11 @@ class Kernel:
         return Kernel(self.function, options, self._session)
 
     def on(self, stream: object) -> "Configured":
-        """`k.on(s)(...)`: the kernel, launched in the order of a stream, ours or another library's."""
-        return Configured(self, None, as_stream(stream))
+        """`k.on(s)(...)`: the kernel, launched in the order of a stream, ours or another library's.
+
+        None stands for the default one.  Raises BadStream.
+        """
+        return Configured(self, None, None if stream is None else as_stream(stream))
 
     def described(self, values: tuple[Any, ...], target: Target | None = None) -> Described:
         """Return the types and shapes of `values`, one a parameter, as `target` tells them apart (None: the own one).
@@ -247,8 +250,8 @@ class Kernel:
         program, names = self._specialise(described, tuned)
         compiled, launcher = self._launcher(program, described, target, values)
         quick = None if isinstance(launcher, Interpreter) else launcher.run
-        on_gpu = target.name in ON_GPU
-        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned), quick, on_gpu)
+        gpu = None if isinstance(launcher, Interpreter | Launcher) else launcher
+        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned), quick, gpu)
 
     def _launcher(
         self, program: Program, described: Described, target: Target, values: tuple[Any, ...]
@@ -320,7 +323,7 @@ class Configured:
 
     def on(self, stream: object) -> "Configured":
         """The same in the order of a stream, ours or another library's.  Raises BadStream."""
-        return Configured(self.kernel, self.grid, as_stream(stream))
+        return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
 
 
 def _interactive() -> bool:

@@ -30,6 +30,7 @@ class Plan:
 
     settings: those in force when it was made; captured: what its free names stood for
     quick: launches on arguments like earlier ones, or answers False; None: there is no quick way
+    gpu: the launcher, where it is one for GPUs
     """
 
     program: Program
@@ -40,14 +41,16 @@ class Plan:
     arguments: Described
     tuned: bool
     quick: Callable[..., bool] | None
-    on_gpu: bool
+    gpu: "CudaLauncher | None"
 
     def run(self, values: tuple[Any, ...]) -> bool:
         """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
         if self.settings is not current() or (self.captured and not unchanged(self.captured)):
             return False
-        # On a GPU `quick` takes nothing but extents it has seen with this plan.
-        if self.tuned and not self.on_gpu and shape_class(values) != self.arguments.shape_class:
+        gpu = self.gpu
+        if gpu is not None:  # it takes nothing but extents that it has seen with this plan
+            return gpu.quick(values) or gpu.run(values)
+        if self.tuned and shape_class(values) != self.arguments.shape_class:
             return False
         return self.quick is not None and self.quick(values)
 
@@ -56,8 +59,8 @@ class Plan:
         if self.settings is not current() or not unchanged(self.captured) or self.quick is None:
             return False
         if stream is None:
-            return not self.tuned and self.quick(values, grid)
-        return self.on_gpu and not stream.queued and self.quick(values, grid, stream)
+            return (self.gpu is not None or not self.tuned) and self.quick(values, grid)
+        return self.gpu is not None and not stream.queued and self.quick(values, grid, stream)
 
     def valid(self) -> bool:
         """Would the kernel be compiled the same way now?"""

@@ -49,8 +49,9 @@ class TileRecord:
 
 @dataclass(frozen=True, eq=False)
 class Tiles(Sequence[TileRecord]):
-    """The records of a launch as columns, one entry a group; as a sequence, `TileRecord`s."""
+    """The records of a launch as columns, one entry a group that has one; as a sequence, `TileRecord`s."""
 
+    group: Numbers
     unit: Numbers
     start: Numbers
     end: Numbers
@@ -70,7 +71,7 @@ class Tiles(Sequence[TileRecord]):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = range(len(self))[index]
         return TileRecord(
-            number, int(self.unit[number]), float(self.start[number]), float(self.end[number]),
+            int(self.group[number]), int(self.unit[number]), float(self.start[number]), float(self.end[number]),
             float(self.read[number]), float(self.written[number]),
             {name: float(values[number]) for name, values in self.phases.items()},
         )  # fmt: skip
@@ -85,7 +86,7 @@ class Tiles(Sequence[TileRecord]):
 
 
 def read_records(records: Numbers, work: Work, kind: str) -> Tiles:
-    """Tiles from the words of a launch's records (groups x WORDS); groups that did not run are left out."""
+    """Tiles from the words of a launch's records (groups x WORDS); groups that wrote none are left out."""
     ran = records[:, PLACE] >= RAN
     kept = records[ran]
     place = (kept[:, PLACE] & np.uint64(NO_PLACE)).astype(np.int64)
@@ -106,7 +107,7 @@ def read_records(records: Numbers, work: Work, kind: str) -> Tiles:
     else:
         unit = np.where(unit < 0, np.unique(kept[:, WORKER], return_inverse=True)[1], unit)
         start, end = _since_first(kept[:, START], kept), _since_first(kept[:, END], kept)
-    return Tiles(unit, start, end, work.read[ran], work.written[ran], phases)
+    return Tiles(np.flatnonzero(ran), unit, start, end, work.read[ran], work.written[ran], phases)
 
 
 def _since_first(times: Numbers, records: Numbers) -> Numbers:
@@ -183,7 +184,8 @@ def roofline(work: Work, machine: Machine) -> Roofline:
 class Profile:
     """What one launch did.
 
-    kernel, target: what ran; tiles: one record a group; work: what was counted
+    kernel, target: what ran; work: what was counted
+    tiles: one record a group; or, where groups are too short for that, of every `every`-th group
     plain: seconds of launches of the ordinary kernel; instrumented: of the one that writes records, in turns with them
     registers, shared_bytes, spill_bytes: of the ordinary kernel, None where the target has none
     """
@@ -198,6 +200,7 @@ class Profile:
     registers: int | None = None
     shared_bytes: int = 0
     spill_bytes: int | None = None
+    every: int = 1
 
     @property
     def wall(self) -> float:
@@ -270,7 +273,8 @@ class Profile:
             "device": self.machine.label,
             "unit": self.machine.unit,
             "units": self.machine.units,
-            "groups": len(self.tiles),
+            "groups": self.work.groups,
+            "every": self.every,
             "wall_seconds": self.wall,
             "plain_seconds": list(self.plain),
             "instrumented_seconds": list(self.instrumented),
@@ -298,7 +302,7 @@ class Profile:
         }
         if tiles:
             columns = {
-                "unit": self.tiles.unit, "start": self.tiles.start, "end": self.tiles.end,
+                "index": self.tiles.group, "unit": self.tiles.unit, "start": self.tiles.start, "end": self.tiles.end,
                 "read": self.tiles.read, "written": self.tiles.written, **self.tiles.phases,
             }  # fmt: skip
             found["tiles"] = {name: values.tolist() for name, values in columns.items()}
@@ -324,10 +328,10 @@ class Profile:
             ("roofline", (f"{self.attained:.1%} of what {line.bound} allows ({_time(line.floor)}); "
                          f"{line.intensity:.3g} FLOP/B, ridge at {line.ridge:.3g}")),
             ("peaks", f"{_count(self.machine.bandwidth)}B/s; {self.machine.source}"),
-            ("tiles", (f"{len(self.tiles)} on {len(self.busy)} of {self.machine.units} {self.machine.unit}s; "
+            ("tiles", (f"{self._tile_count()} on {len(self.busy)} of {self.machine.units} {self.machine.unit}s; "
                       f"{_time(_at(duration, 0.5) / 1e9)} each (fastest {_time(_at(duration, 0.0) / 1e9)}, "
                       f"slowest {_time(_at(duration, 1.0) / 1e9)})")),
-            ("balance", self._balance()),
+            *([("balance", self._balance())] if self.every == 1 else []),
             ("overhead", f"{self.overhead:+.1%} by writing the records (launches themselves vary by {self.noise:.1%})"),
         ]  # fmt: skip
         if self.phase_share:
@@ -342,6 +346,11 @@ class Profile:
         ordered = sorted(self.work.by_kind.items(), key=lambda item: -item[1])
         return ", ".join(f"{amount / total:.0%} {kind}" for kind, amount in ordered) or "none"
 
+    def _tile_count(self) -> str:
+        if self.every == 1:
+            return str(len(self.tiles))
+        return f"{self.work.groups}, too short to look at all: one in {self.every} has a record,"
+
     def _balance(self) -> str:
         busy = list(self.busy.values())
         if not busy or not self.span:
@@ -351,7 +360,7 @@ class Profile:
 
     def __repr__(self) -> str:
         return (
-            f"<profile of {self.kernel} on {self.machine.label}: {_time(self.wall)}, {len(self.tiles)} tiles, "
+            f"<profile of {self.kernel} on {self.machine.label}: {_time(self.wall)}, {self.work.groups} tiles, "
             f"{self.attained:.0%} of what {self.roofline.bound} allows>"
         )
 

@@ -1,12 +1,14 @@
 """`tessera.profile(k)(args)`: run a kernel once, and say where the time of its tiles went.
 
 The kernel is compiled a second time so that each group writes a record (`core/profile.py`); that one and the ordinary
-one are launched in turns on copies of the arguments, which gives the overhead.  The call itself, on the user's own
-arrays, comes last and is an ordinary one.
+one are launched in turns on copies of the arguments, which gives the overhead.  Where it is more than 5 %, groups are
+too short for a record each, and only one of several gets one.  The call itself, on the user's own arrays, comes last,
+and is an ordinary one.
 """
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -22,10 +24,10 @@ from tessera.core.mistakes import NotAvailableYet
 from tessera.core.profile import RECORD_BYTES, WORDS, with_profile
 from tessera.core.program.types import Scalar
 from tessera.core.source import NOWHERE
-from tessera.core.work import Numbers
+from tessera.core.work import Numbers, Work
 from tessera.kernel_class import Kernel
 from tessera.launch_shape import bound_extents, launch_shape
-from tessera.machine import this_machine
+from tessera.machine import Machine, this_machine
 from tessera.profile_result import Profile, read_records
 from tessera.runtime import driver as door
 from tessera.runtime.grid import Grid, read_grid
@@ -39,6 +41,10 @@ _ROUNDS: Final = 11
 _PATIENCE: Final = 2.0
 """Seconds after which no further round of launches is begun, once there were three."""
 _FEWEST: Final = 3
+_LIMIT: Final = 0.05
+"""The overhead above which not every group writes a record."""
+_AIM: Final = 0.02
+_FEWEST_RECORDS: Final = 16
 _LARGEST_CLUSTER: Final = 16  # blocks, CUDA C++ Programming Guide
 
 
@@ -97,9 +103,8 @@ def profile(kernel: Kernel, grid: object = None) -> Profiler:
 
 
 def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind: str, timer: Timer) -> Profile:
-    """Profile launches on copies of `values`."""
-    on_device = kind == "cuda"
-    trial = Arguments(values, [False] * len(values), on_device=on_device)
+    """Profile launches on copies of `values`: every group, or, where that takes too long, one of several."""
+    trial = Arguments(values, [False] * len(values), on_device=kind == "cuda")
     try:
         kernel.launch(trial.values, None, grid)
         described = kernel.described(trial.values)
@@ -107,66 +112,82 @@ def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind
         trial.close()
     compiled = kernel.last
     assert compiled is not None
-    shape = launch_shape(
-        compiled.artifact, compiled.program, bound_extents(compiled.program, described.arguments), grid
-    )
+    extents = bound_extents(compiled.program, described.arguments)
+    shape = launch_shape(compiled.artifact, compiled.program, extents, grid)
     work, machine = count_work(compiled.program, shape), this_machine(kind)
-    recording = session().compile(with_profile(compiled.program), compiled.target)
-    memory: DeviceRecords | HostRecords = (DeviceRecords if on_device else HostRecords)(shape.groups)
-    ring = Ring(
-        values, [binding.mutable for binding in compiled.artifact.bindings],
-        on_device=on_device, cache_bytes=machine.cache_bytes,
-    )  # fmt: skip
+    memory = DeviceRecords(shape.groups) if kind == "cuda" else HostRecords(shape.groups)
+    mutable = [binding.mutable for binding in compiled.artifact.bindings]
     try:
-        runs = _Runs(compiled, recording, described, grid, memory, ring, timer)
-        plain_seconds, recorded = runs.take()
+        ring = Ring(values, mutable, on_device=kind == "cuda", cache_bytes=machine.cache_bytes)
+        try:
+            runs = _Runs(compiled, described, grid, memory, ring, timer)
+            found = runs.take(work, machine)
+            every = sparser(found)
+            return found if every == 1 else runs.take(work, machine, every)
+        finally:
+            ring.close()
     finally:
-        ring.close()
         memory.close()
-    middle = sorted(recorded, key=lambda run: run[0])[len(recorded) // 2]
-    resources = compiled.artifact.resources
-    return Profile(
-        compiled.name, str(compiled.target), machine, read_records(middle[1], work, kind), work,
-        tuple(plain_seconds), tuple(seconds for seconds, _ in recorded),
-        resources.registers, resources.shared_bytes, resources.spill_bytes,
-    )  # fmt: skip
+
+
+def sparser(found: Profile) -> int:
+    """How many groups there should be to a record, so that writing them does not count: a power of two."""
+    if found.overhead <= max(_LIMIT, found.noise) or found.work.groups < _FEWEST_RECORDS:
+        return 1
+    wanted = 1 << math.ceil(math.log2(found.overhead / _AIM))
+    most = 1 << int(math.log2(found.work.groups / _FEWEST_RECORDS))
+    return min(wanted, most)
 
 
 class _Runs:
-    """Launches of the ordinary and of the recording kernel, in turns."""
+    """Launches of the ordinary and of a recording kernel, in turns."""
 
     def __init__(
-        self, compiled: Compiled, recording: Compiled, described: Described, grid: Grid | None,
-        memory: "DeviceRecords | HostRecords", ring: Ring, timer: Timer,
+        self, compiled: Compiled, described: Described, grid: Grid | None, memory: "DeviceRecords | HostRecords",
+        ring: Ring, timer: Timer,
     ) -> None:  # fmt: skip
-        self._grid, self._memory, self._ring, self._timer = grid, memory, ring, timer
-        if compiled.target.name == "cuda":
-            from tessera.runtime.cuda import CudaLauncher  # noqa: PLC0415 - only with a GPU
+        self._compiled, self._types, self._grid = compiled, described.types, grid
+        self._memory, self._ring, self._timer = memory, ring, timer
 
-            ordinary = CudaLauncher(compiled.artifact, described.types)
-            writing = CudaLauncher(recording.artifact, described.types)
-            self._plain: Callable[..., None] = lambda *values: ordinary(*values, grid=grid)
-            self._write: Callable[..., None] = lambda *values: writing(*values, grid=grid, profile=memory.address)
-        else:
-            host = Launcher(compiled.artifact, described.types)
-            recorder = Launcher(_with_address(recording.artifact), (*described.types, int))
-            self._plain = lambda *values: host(*values, grid=grid)
-            self._write = lambda *values: recorder(*values, memory.address, grid=grid)
-
-    def take(self) -> tuple[list[float], list[tuple[float, Numbers]]]:
-        """Seconds of the ordinary kernel, and seconds and records of the other; the first of each is not counted."""
+    def take(self, work: Work, machine: Machine, every: int = 1) -> Profile:
+        """The profile with a record of every `every`-th group; the first launch of each kernel is not counted."""
+        ordinary, recording = self._launches(every)
         plain_seconds: list[float] = []
         recorded: list[tuple[float, Numbers]] = []
         for turn in range(-1, _ROUNDS):
-            seconds = self._once(self._plain)
+            seconds = self._once(ordinary)
             self._memory.clear()
-            writing = self._once(self._write)
+            writing = self._once(recording)
             if turn >= 0:
                 plain_seconds.append(seconds)
                 recorded.append((writing, self._memory.read()))
             if turn + 1 >= _FEWEST and sum(plain_seconds) > _PATIENCE:
                 break
-        return plain_seconds, recorded
+        compiled, resources = self._compiled, self._compiled.artifact.resources
+        records = sorted(recorded, key=lambda run: run[0])[len(recorded) // 2][1]
+        return Profile(
+            compiled.name, str(compiled.target), machine, read_records(records, work, machine.kind), work,
+            tuple(plain_seconds), tuple(seconds for seconds, _ in recorded),
+            resources.registers, resources.shared_bytes, resources.spill_bytes, every,
+        )  # fmt: skip
+
+    def _launches(self, every: int) -> tuple[Callable[..., None], Callable[..., None]]:
+        """What launches the ordinary kernel, and what launches the one that writes records."""
+        compiled, memory, grid, types = self._compiled, self._memory, self._grid, self._types
+        recording = session().compile(with_profile(compiled.program, every), compiled.target)
+        if compiled.target.name == "cuda":
+            from tessera.runtime.cuda import CudaLauncher  # noqa: PLC0415 - only with a GPU
+
+            ordinary, writing = CudaLauncher(compiled.artifact, types), CudaLauncher(recording.artifact, types)
+            return (
+                lambda *values: ordinary(*values, grid=grid),
+                lambda *values: writing(*values, grid=grid, profile=memory.address),
+            )
+        host, recorder = Launcher(compiled.artifact, types), Launcher(_with_address(recording.artifact), (*types, int))
+        return (
+            lambda *values: host(*values, grid=grid),
+            lambda *values: recorder(*values, memory.address, grid=grid),
+        )
 
     def _once(self, launch: Callable[..., None]) -> float:
         arguments = self._ring.take()

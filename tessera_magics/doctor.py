@@ -12,6 +12,7 @@ from tessera.core.settings import current
 from tessera.lowering.service import host_target
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.toolchain import PACKAGES, find_tool, version
+from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES as TILE_ARCHITECTURES
 from tessera.session import session
 from tessera.viz.table import Table
 
@@ -47,13 +48,16 @@ def _targets() -> list[tuple[str, str, str]]:
     chosen = current().target
     default = dict.fromkeys((chosen,), " (default)")
     gpus = _gpu_count()
-    tools = all(find_tool(name) for name in PACKAGES)
+    tools = all(find_tool(name) for name in ("ptxas", "nvdisasm"))
     look = "compiles, to look at" if tools else "compiles to PTX; SASS needs ptxas and nvdisasm"
+    tiles = "compiles, to look at" if find_tool("tileiras") else "needs tileiras"
     return [
         ("cpu", "running kernels, vectorised, on all cores", f"ready: {host_target().arch}{default.get('cpu', '')}"),
         ("interpret", "the oracle: NumPy, and the sanitizer", f"ready{default.get('interpret', '')}"),
         ("cuda", "NVIDIA GPUs: " + ", ".join(ARCHITECTURES), f"{look}; GPUs found: {gpus}{default.get('cuda', '')}"),
-    ]
+        ("cuda_tile", "NVIDIA GPUs by CUDA Tile: " + ", ".join(TILE_ARCHITECTURES),
+         f"{tiles}; GPUs found: {gpus}{default.get('cuda_tile', '')}"),
+    ]  # fmt: skip
 
 
 def _package(name: str, use: str) -> tuple[str, str, str]:
@@ -66,7 +70,8 @@ def _package(name: str, use: str) -> tuple[str, str, str]:
 def _tool(name: str) -> tuple[str, str, str]:
     path = find_tool(name)
     if path is None:
-        return name, "missing", f"for the level sass: pip install {PACKAGES[name]}"
+        purpose = "the target cuda_tile" if name == "tileiras" else "the level sass"
+        return name, "missing", f"for {purpose}: pip install {PACKAGES[name]}"
     return name, version(name), shown_path(path)
 
 

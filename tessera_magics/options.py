@@ -10,10 +10,12 @@ from IPython.core.error import UsageError
 from tessera.core.listing import LEVELS
 from tessera.core.settings import TARGETS
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
+from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES as TILE_ARCHITECTURES
 
 OPTIONS: Final = ("--target", "--show", "--name", "--time", "--sanitize", "--out")
 COMMANDS: Final = ("doctor", "ir", "targets", "cache", "--version")
 CACHE_ACTIONS: Final = ("info", "clear")
+_ARCHITECTURES: Final = {"cuda": tuple(ARCHITECTURES), "cuda_tile": TILE_ARCHITECTURES}
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -23,13 +25,17 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def target_name(text: str) -> str:
-    """Check a target: `cpu`, `interpret`, `cuda`, or `cuda:` and an architecture.  Raises UsageError."""
+    """Check a target: `cpu`, `interpret`, `cuda` or `cuda_tile`, or `cuda:` or `cuda_tile:` and an architecture.
+
+    Raises UsageError.
+    """
     name, _, arch = text.partition(":")
     if name not in TARGETS:
         raise UsageError(f"there is no target {text!r}{suggestion(name, TARGETS)} (targets: {', '.join(TARGETS)})")
-    if arch and (name != "cuda" or arch not in ARCHITECTURES):
-        known = f" (architectures: {', '.join(ARCHITECTURES)})" if name == "cuda" else ""
-        raise UsageError(f"{name} has no architecture {arch!r}{suggestion(arch, ARCHITECTURES)}{known}")
+    there = _ARCHITECTURES.get(name, ())
+    if arch and arch not in there:
+        known = f" (architectures: {', '.join(there)})" if there else ""
+        raise UsageError(f"{name} has no architecture {arch!r}{suggestion(arch, there)}{known}")
     return text
 
 
@@ -69,7 +75,7 @@ def complete_cell(line: str) -> list[str]:
     current = "" if line.endswith(" ") else words.pop()
     before = words[-1] if words else ""
     if before == "--target":
-        return _starting((*TARGETS, *(f"cuda:{name}" for name in ARCHITECTURES)), current)
+        return _starting((*TARGETS, *(f"{name}:{a}" for name, there in _ARCHITECTURES.items() for a in there)), current)
     if before == "--show":
         done, comma, part = current.rpartition(",")
         return [done + comma + level for level in _starting(LEVELS, part)]

@@ -375,9 +375,10 @@ def test_what_is_no_stream_is_refused():
     with pytest.raises(BadGrid):
         scale[1, 2, 3, 4]
     with pytest.raises(BadStream):
-        scale[1, 2].on(None)
+        scale[1, 2].on(2.5)
     with pytest.raises(BadStream):
-        scale.on(None)
+        scale.on(scale)
+    assert scale.on(None).stream is None
 
 
 def test_bad_grid():

@@ -147,6 +147,18 @@ def test_the_summary_says_it_in_words():
     assert repr(profile()) == "<profile of k on Made-up x1: 3 µs, 4 tiles, 33% of what memory allows>"
 
 
+def test_one_record_for_several_groups():
+    records = gpu_records([0, 100, 400, 0], [300, 500, 500, 200], [0, 0, 0, 1], 1)
+    records[1::2] = 0
+    made = work(4)
+    found = profile(tiles=read_records(records, made, "cuda"), work=made, every=2)
+    assert [tile.index for tile in found.tiles] == [0, 2]
+    assert found.to_dict()["tiles"]["index"] == [0, 2]
+    assert (found.to_dict()["groups"], found.to_dict()["every"]) == (4, 2)
+    assert "4, too short to look at all: one in 2 has a record, on 1 of 4 SMs" in found.summary()
+    assert "balance" not in found.summary()
+
+
 def test_a_launch_without_tiles():
     nothing = read_records(np.zeros((0, WORDS), np.uint64), work(0), "cuda")
     found = profile(tiles=nothing, work=work(0, by_kind={}, least_read=0.0))

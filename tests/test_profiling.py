@@ -18,7 +18,7 @@ from tessera.core.targets import Target
 from tessera.lowering.cache import Entry, entry_of
 from tessera.lowering.compile import compile_program
 from tessera.profile_result import Profile
-from tessera.profiling import Profiler
+from tessera.profiling import Profiler, sparser
 from tessera.runtime import cuda, device_arrays, driver
 from tessera.runtime.grid import Grid
 from tessera.session import Session
@@ -142,6 +142,26 @@ def test_mistakes_write_nothing(module):
     with overridden(target="interpret"), pytest.raises(NotAvailableYet, match="interpret has no profile"):
         tessera.profile(module.added)(x, y, 2.0)
     np.testing.assert_array_equal(y, np.ones(100))
+
+
+@pytest.mark.parametrize(
+    ("overhead", "noise", "groups", "every"),
+    [(0.04, 0.0, 10_000, 1), (0.3, 0.4, 10_000, 1), (0.3, 0.01, 10_000, 16), (3.0, 0.01, 10_000, 256),
+     (3.0, 0.01, 100, 4), (3.0, 0.01, 15, 1)],
+)  # fmt: skip
+def test_how_many_groups_there_are_to_a_record(overhead: float, noise: float, groups: int, every: int):
+    found = mock.Mock(overhead=overhead, noise=noise, **{"work.groups": groups})
+    assert sparser(found) == every
+
+
+def test_short_groups_do_not_all_write_records(module, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tessera.profiling.sparser", lambda found: 4)
+    x, y = arrays(1000)
+    profile = tessera.profile(module.added)(x, y, 3.0)
+    np.testing.assert_array_equal(y, 1 + 3 * x)
+    assert profile.every == 4
+    assert profile.work.groups == 16
+    assert [tile.index for tile in profile.tiles] == [0, 4, 8, 12]
 
 
 def test_ordinary_kernels_write_no_records(module):

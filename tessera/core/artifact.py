@@ -26,10 +26,14 @@ class TensorMap:
 
     box: elements along each axis of the array, in the array's own order (outermost first)
     swizzle: 0, 32, 64 or 128: bytes of the rows inside which 16-byte units are permuted in shared memory
+    first, apart: of a matrix, the window is on rows `first`, `first + apart`, ... alone, and begins at the last
+    multiple of 16 bytes before them: the row's own elements lie a few places further on
     """
 
     box: tuple[int, ...]
     swizzle: int = 0
+    first: int = 0
+    apart: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class Resources:
 
     spill_bytes: stored and loaded where a lane's registers do not suffice; stack_bytes: of a lane
     barriers: hardware barriers of a group; notes: what the assembler has to say, such as a request it ignored
+    lanes: of a hardware block, where the driver knows them and a launch does not say (CUDA Tile)
     """
 
     scratch_bytes: int = 0
@@ -117,6 +122,7 @@ class Resources:
     stack_bytes: int | None = None
     barriers: int | None = None
     notes: tuple[str, ...] = ()
+    lanes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

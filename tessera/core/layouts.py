@@ -10,12 +10,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from operator import or_
 from typing import Final
 
 BANKS: Final = 32
 BANK_BYTES: Final = 4
 """Shared memory answers one word of each bank at a time (CUDA C++ Programming Guide, compute capability 5.0 on)."""
+_WORD_BITS: Final = 2
+_UNIT_BITS: Final = 4
+_LINE_BITS: Final = 7
 
 
 def bits_of(extent: int) -> int:
@@ -302,6 +306,57 @@ def bank_conflicts(addresses: Sequence[int], size: int) -> int:
                 words.setdefault(word % BANKS, set()).add(word)
         longest = max(longest, *(len(group) for group in words.values()))
     return longest
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """A permutation of byte offsets: bit `source` is combined into the lower bit `target`, for each pair.
+
+    pairs: (source, target), every source above every target, so that the offset can be told from the result
+    """
+
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    def __call__(self, offset: int) -> int:
+        """Where the byte at `offset` lies; linear: that of an exclusive or is the exclusive or of those."""
+        result = offset
+        for source, target in self.pairs:
+            result ^= (offset >> source & 1) << target
+        return result
+
+    def shifts(self) -> dict[int, int]:
+        """The same as `offset ^ (offset >> distance & mask)` for each distance and its mask."""
+        masks: dict[int, int] = {}
+        for source, target in self.pairs:
+            masks[source - target] = masks.get(source - target, 0) | 1 << target
+        return masks
+
+
+def choose_swizzle(accesses: Sequence[tuple[Layout, int]], size: int) -> Swizzle:
+    """The swizzle with which accesses to shared memory meet the fewest bank conflicts.
+
+    accesses: a layout, whose elements of `size` bytes lie in memory in row-major order, and how many neighbouring
+    registers move together; units of 16 bytes stay whole
+    """
+    above = range(_LINE_BITS, max((layout.used * size).bit_length() for layout, _ in accesses))
+    choices = [(None, *above)] * (_LINE_BITS - _UNIT_BITS)
+    best, least = Swizzle(), math.inf
+    for sources in product(*choices):
+        pairs = tuple((s, _UNIT_BITS + bit) for bit, s in enumerate(sources) if s is not None)
+        swizzle = Swizzle(pairs)
+        cost = sum(slowdown(layout, together, size, swizzle) for layout, together in accesses)
+        if (cost, len(pairs)) < (least, len(best.pairs)):
+            best, least = swizzle, cost
+    return best
+
+
+def slowdown(layout: Layout, together: int, size: int, swizzle: Swizzle) -> int:
+    """How many times longer than without bank conflicts a warp's access takes: `bank_conflicts`, by rank."""
+    wide = max(BANK_BYTES, together * size)
+    served = (BANKS * BANK_BYTES // wide).bit_length() - 1
+    words = [swizzle(basis * size) >> _WORD_BITS for basis in layout.lanes[:served]]
+    units = (wide // BANK_BYTES).bit_length() - 1
+    return 1 << rank(word >> units for word in words) - rank((word & BANKS - 1) >> units for word in words)
 
 
 def swizzled(offset: int, swizzle: int) -> int:

@@ -2,7 +2,9 @@
 
 A kernel is compiled to write records when its program carries the option `OPTION`, which is part of the artifact's
 key: an ordinary kernel carries nothing of it.  Its artifact then has one slot of kind "profile": the address of zeroed
-memory with a record of `RECORD_BYTES` for each group of the launch, in the order of the groups.
+memory with a record of `RECORD_BYTES` for each group of the launch, in the order of the groups.  The option's value n,
+a power of two, says that only every n-th group, from group 0, writes one: where groups are so short that looking at
+the clock takes as long as they do.
 
 Words of a record, each an unsigned 64-bit number:
 
@@ -39,11 +41,12 @@ RAN: Final = 1 << 32
 NO_PLACE: Final = RAN - 1
 
 
-def with_profile(program: Program) -> Program:
-    """Return `program`, to be compiled so that it writes records."""
-    return dataclasses.replace(program, options={**program.options, OPTION: True})
+def with_profile(program: Program, every: int = 1) -> Program:
+    """Return `program`, to be compiled so that every `every`-th group (a power of two) writes a record."""
+    return dataclasses.replace(program, options={**program.options, OPTION: every})
 
 
-def wants_profile(program: Program) -> bool:
-    """Whether `program` is to be compiled so that it writes records."""
-    return bool(program.options.get(OPTION))
+def wants_profile(program: Program) -> int:
+    """How many groups there are to a record, if `program` is to be compiled so that it writes any; else 0."""
+    every = program.options.get(OPTION)
+    return every if isinstance(every, int) else 0

@@ -115,13 +115,13 @@ def prepare_flash_attention_backward(
     require(sums.shape == rows and sums.dtype == f32, f"lse is {sums.dtype} {extents(sums.shape)}", "pass what came")
     delta = empty(given.q, rows, f32)
     dq, dk, dv = (empty(array, array.shape, array.dtype) for array in (given.q, given.k, given.v))
-    schedule = schedules.backward_schedule(given.machine, rows[2], given.k.shape[2], given.q.dtype)
-    space = schedules.space(schedules.BACKWARD_SPACE, given.machine)
-    preprocess = variant(attention_delta, given.machine, {"BM": schedule["BM"]}, {}, {})
-    keys, queries = (
-        variant(kernel, given.machine, schedule, space, how, CAUSAL=causal)
-        for kernel in (attention_backward_keys, attention_backward_queries)
-    )
+    machine, sizes = given.machine, (rows[2], given.k.shape[2])
+    over_keys = schedules.backward_schedule(machine, *sizes, given.q.shape[3], given.q.dtype)
+    over_queries = schedules.backward_queries_schedule(machine, *sizes, given.q.dtype)
+    space = schedules.space(schedules.BACKWARD_SPACE, machine)
+    preprocess = variant(attention_delta, machine, {"BM": schedules.clamp(rows[2], 16, 64)}, {}, {})
+    keys = variant(attention_backward_keys, machine, over_keys, space, how, CAUSAL=causal)
+    queries = variant(attention_backward_queries, machine, over_queries, space, how, CAUSAL=causal)
     inputs = (given.q.value, given.k.value, given.v.value, do.value, sums.value, delta.value)
     launches = (
         Launch(preprocess, (o.value, do.value, delta.value)),

@@ -94,17 +94,30 @@ def attention_schedule(machine: Machine, queries: int, keys: int, dtype: DType) 
 
 BACKWARD_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "cpu": {"BM": (64, 128), "BN": (64, 128)},
-    "gpu": {"BM": (64, 128), "BN": (64, 128), "warps": (4, 8)},
+    "gpu": {"BM": (16, 32, 64, 128), "BN": (64, 128), "warps": (4, 8)},
 }
 
 
-def backward_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:
-    """As `attention_schedule`; on GPUs half as many queries, since two accumulators and two products share registers.
+def backward_schedule(machine: Machine, queries: int, keys: int, width: int, dtype: DType) -> dict[str, int]:
+    """BN keys at a time, and BM queries in each step over them, for the kernel with two accumulators and four products.
 
-    Both kernels of the backward pass take it: one walks over BM queries at a time for each BN keys, one the reverse.
+    Warpgroups take their operands from shared memory; elsewhere these have to pass through registers, and fewer
+    queries fit beside the accumulators (found by the register counts of ptxas: no lane spills).
     """
     whole = attention_schedule(machine, queries, keys, dtype)
-    return whole if not machine.is_gpu else {**whole, "BM": min(64, whole["BM"])}
+    if not machine.is_gpu:
+        return whole
+    if machine.name in _WGMMA:
+        return {**whole, "BM": min(64 if width <= 64 else 32, whole["BM"])}
+    return {"BM": min(32 if width <= 64 else 16, whole["BM"]), "BN": min(64, whole["BN"])}
+
+
+def backward_queries_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:
+    """BM queries at a time, and BN keys in each step, for the kernel with one accumulator and three products."""
+    whole = attention_schedule(machine, queries, keys, dtype)
+    if not machine.is_gpu or machine.name in _WGMMA:
+        return whole
+    return {"BM": min(64, whole["BM"]), "BN": min(64, whole["BN"])}
 
 
 ROWS_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {

@@ -66,6 +66,7 @@ def _compile(program: Program, target: Target, observe: bool) -> Compilation:
             PassRecord(after.stage, "tile", spent, before.text != after.text)
             for (_, spent), before, after in zip(seconds, snapshots, snapshots[1:], strict=False)
         ),
+        *code.passes,
         PassRecord(f"generate-{target.name}", "target", generated),
     )
     return Compilation(artifact, (_source_listing(program), *snapshots, *code.listings), records)

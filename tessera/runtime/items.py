@@ -78,7 +78,7 @@ class NumberItem:
 class ArrayItem:
     """An array on a device.
 
-    low, high: bytes that it covers, from its address; alignment: of its address, in bytes
+    start, end: the bytes that it covers; alignment: of its address, in bytes
     moved: the address has changed and nobody has looked at what follows from that
     """
 
@@ -91,26 +91,25 @@ class ArrayItem:
         aligned = isinstance(binding.type, Array) and binding.type.aligned
         self.alignment = WINDOW_ALIGNMENT if aligned else view.itemsize
         spans = [(extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True)]
-        self.low = sum(min(0, span) for span in spans)
-        self.high = sum(max(0, span) for span in spans) + view.itemsize
+        self._low = sum(min(0, span) for span in spans)
+        self._high = sum(max(0, span) for span in spans) + view.itemsize
+        self.start, self.end = self.pointer + self._low, self.pointer + self._high
         self.moved = False
         self._place = place
 
     def move(self, pointer: int, device: int) -> bool:
-        """Take the address of another array; False where it lies on another device."""
-        if device != self.device:
+        """Take the address of another array; False where it lies on another device, or is not aligned as this was."""
+        if device != self.device or pointer % self.alignment:
             return False
         self.pointer = pointer
+        self.start, self.end = pointer + self._low, pointer + self._high
         self._place.write(pointer)
         self.moved = self._place.block.moved = True
         return True
 
     def meets(self, other: "ArrayItem") -> bool:
         """Might this array, which is written, and `other` share bytes, without being one array read and written?"""
-        if (
-            self.pointer + self.low >= other.pointer + other.high
-            or other.pointer + other.low >= self.pointer + self.high
-        ):
+        if self.start >= other.end or other.start >= self.end:
             return False
         return other.mutable or self.pointer != other.pointer or self.layout != other.layout
 
@@ -199,6 +198,19 @@ def array_item(value: Any, view: AnyArray, binding: Binding, device: int, place:
         return CupyItem(value, view, binding, device, place)
     if library in ("jaxlib", "jax") and hasattr(value, "is_deleted"):
         return FrozenItem(value, view, binding, device, place)
+    return None
+
+
+def identity(value: Any) -> tuple[Any, ...] | None:
+    """What tells arrays with a quick way apart: place, shape, strides and dtype; None for everything else."""
+    if isinstance(value, DeviceArray):
+        return (value.address, *value.layout)
+    kind = type(cast("object", value))
+    library = kind.__module__.partition(".")[0]
+    if library == "torch" and kind in _torch_types():
+        return (value.data_ptr(), value.shape, value.stride(), value.dtype)
+    if library == "cupy" and hasattr(value, "data"):
+        return (value.data.ptr, value.shape, value.strides, value.dtype)
     return None
 
 

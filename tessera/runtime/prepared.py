@@ -58,7 +58,6 @@ class PreparedLaunch:
     _takes: tuple[Callable[[Any], bool], ...] = ()
     _arrays: dict[int, ArrayItem] = field(default_factory=dict[int, ArrayItem])
     _pairs: tuple[tuple[ArrayItem, ArrayItem], ...] = ()
-    _settled: bool = True
     _count: int = -1
     _call: tuple[Any, ...] = ()
     _start: Callable[..., int] = field(init=False)
@@ -178,17 +177,15 @@ class PreparedLaunch:
         return Place(self.block, tuple(self.block.word(index) for index in found))
 
     def _settle(self) -> bool:
-        """After addresses have changed: check alignment and overlap, and bring the tensor maps up to date."""
-        arrays = self._arrays
-        if any(item.pointer % item.alignment for item in arrays.values()):
-            return False
-        if any(mine.meets(theirs) for mine, theirs in self._pairs):
-            return False
+        """After addresses have changed: look whether arrays overlap, and bring the tensor maps up to date."""
+        for mine, theirs in self._pairs:
+            if mine.start < theirs.end and theirs.start < mine.end and mine.meets(theirs):
+                return False
         for slot, place, encoding in self.windows:
-            if arrays[place].moved:
-                self.block.write(slot, self.encode(replace(encoding, address=arrays[place].pointer)))
-        for item in arrays.values():
-            item.moved = False
+            if self._arrays[place].moved:
+                self.block.write(slot, self.encode(replace(encoding, address=self._arrays[place].pointer)))
+        for _, place, _ in self.windows:
+            self._arrays[place].moved = False
         self.block.moved = False
         return True
 

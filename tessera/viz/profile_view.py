@@ -64,16 +64,22 @@ def profile_view(profile: Profile) -> ProfileView:
     shown = [units[number * len(units) // count] for number in range(count)]
     most = _most_at_once(tiles)
     rows = tuple(_unit_row(profile, unit, most) for unit in shown)
-    left = f"{len(shown)} of {len(units)} {profile.machine.unit}s are drawn" if len(shown) < len(units) else ""
+    remarks = [f"{len(shown)} of {len(units)} {profile.machine.unit}s are drawn"] if len(shown) < len(units) else []
+    if profile.every > 1:
+        remarks.append(f"one tile in {profile.every} is drawn")
     phases = tuple((name, share, _PHASES[name]) for name, share in profile.phase_share.items())
     return ProfileView(
-        f"profile of {profile.kernel} on {profile.machine.name}", tuple(profile.rows()[1:]), phases, rows, left
+        f"profile of {profile.kernel} on {profile.machine.name}",
+        tuple(profile.rows()[1:]),
+        phases,
+        rows,
+        "; ".join(remarks),
     )
 
 
 def profile_text(profile: Profile) -> str:
     """Return one line that is the same in every run: what was counted, not what was measured."""
-    work, count = profile.work, len(profile.tiles)
+    work, count = profile.work, profile.work.groups
     return (
         f"profile of {profile.kernel} for {profile.target.partition(':')[0]}: {count} tile{'' if count == 1 else 's'}, "
         f"{work.least_bytes:,.0f} bytes of memory, {work.total_flops:,.0f} operations"
@@ -107,7 +113,7 @@ def _unit_row(profile: Profile, unit: int, most: int) -> UnitRow:
     mine = mine[np.argsort(tiles.start[mine], kind="stable")]
     start, end = tiles.start[mine], tiles.end[mine]
     stretches = (
-        _one_by_one(start, end, mine, profile.span)
+        _one_by_one(start, end, tiles.group[mine], profile.span)
         if most == 1 and len(mine) <= _FEW
         else _by_time(start, end, profile.span, most)
     )

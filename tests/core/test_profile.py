@@ -13,7 +13,9 @@ def test_the_option_is_part_of_the_key():
     assert not profile.wants_profile(program)
     assert not program.options
     target = Target("cuda", "sm_90a")
-    assert artifact_key(recording, target) != artifact_key(program, target)
+    keys = {artifact_key(p, target) for p in (program, recording, profile.with_profile(program, 8))}
+    assert len(keys) == 3
+    assert [profile.wants_profile(p) for p in (program, recording, profile.with_profile(program, 8))] == [0, 1, 8]
 
 
 def test_no_tuning_parameter_can_have_its_name():

@@ -21,6 +21,11 @@ def test_large_products_take_the_largest_blocks_of_a_machine():
     assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 128, "BK": 32}
 
 
+def test_a_heavy_activation_halves_the_accumulators():
+    assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16, heavy=True)["BN"] == 128
+    assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, 4096, bf16, heavy=True)["BN"] == 64
+
+
 def test_small_products_keep_every_processor_busy():
     assert schedules.gemm_schedule(HOPPER, 1024, 1024, 4096, bf16)["BN"] == 64
     assert (
@@ -35,7 +40,8 @@ def test_small_products_keep_every_processor_busy():
 def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int, k: int, dtype):
     found = [
         schedules.gemm_schedule(machine, m, n, k, dtype), schedules.attention_schedule(machine, m, n, dtype),
-        schedules.backward_schedule(machine, m, n, dtype), schedules.transpose_schedule(machine),
+        schedules.backward_schedule(machine, m, n, 64, dtype), schedules.transpose_schedule(machine),
+        schedules.backward_queries_schedule(machine, m, n, dtype),
     ]  # fmt: skip
     sizes = [size for schedule in found for size in schedule.values()]
     assert all(size & (size - 1) == 0 and 16 <= size <= 512 for size in sizes)
@@ -54,7 +60,8 @@ def test_every_default_is_searched():
         for table, default in (
             (schedules.GEMM_SPACE, schedules.gemm_schedule(machine, 4096, 4096, 4096, bf16)),
             (schedules.ATTENTION_SPACE, schedules.attention_schedule(machine, 4096, 4096, bf16)),
-            (schedules.BACKWARD_SPACE, schedules.backward_schedule(machine, 4096, 4096, bf16)),
+            (schedules.BACKWARD_SPACE, schedules.backward_schedule(machine, 4096, 4096, 128, bf16)),
+            (schedules.BACKWARD_SPACE, schedules.backward_queries_schedule(machine, 4096, 4096, bf16)),
             (schedules.ROWS_SPACE, schedules.rows_schedule(64)),
             (schedules.REDUCE_SPACE, schedules.columns_schedule(64)),
             (schedules.TRANSPOSE_SPACE, schedules.transpose_schedule(machine)),

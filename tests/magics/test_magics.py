@@ -131,7 +131,7 @@ def test_what_does_not_exist_is_refused_in_words(
 
 def test_line_commands(loaded: InteractiveShell) -> None:
     assert run(loaded, "%tessera --version") == f"tessera {tessera.__version__}"
-    assert [row[0] for row in run(loaded, "%tessera targets").rows] == ["cpu", "interpret", "cuda"]
+    assert [row[0] for row in run(loaded, "%tessera targets").rows] == ["cpu", "interpret", "cuda", "cuda_tile"]
     rows = {row[0]: row for row in run(loaded, "%tessera doctor").rows}
     assert rows["target cpu"][1].startswith("ready")
     assert rows["cache"][1] == "0 kernels"

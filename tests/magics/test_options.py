@@ -14,7 +14,7 @@ def test_targets_are_accepted(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("cup", "there is no target 'cup'; did you mean cpu? (targets: cpu, interpret, cuda)"),
+        ("cup", "there is no target 'cup'; did you mean cpu? (targets: cpu, interpret, cuda, cuda_tile)"),
         ("cuda:sm_99", "cuda has no architecture 'sm_99'; did you mean sm_89?"),
         ("cpu:zen", "cpu has no architecture 'zen'"),
     ],

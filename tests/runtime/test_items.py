@@ -12,7 +12,7 @@ from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Span
 from tessera.runtime import items
 from tessera.runtime.device_arrays import standing_for
-from tessera.runtime.items import NumberItem, Place, array_item
+from tessera.runtime.items import NumberItem, Place, array_item, identity
 from tessera.runtime.parameters import ParameterBlock, ParameterLayout
 
 SPAN = Span("k.py", 1, 1, 1, 2)
@@ -145,6 +145,13 @@ def test_arrays_that_never_change_are_known_by_identity(place: Place):
     assert not item.take(Frozen())
     value.deleted = True
     assert not item.take(value)
+
+
+def test_what_tells_arrays_apart_at_once():
+    assert identity(Tensor(4096)) == (4096, (4, 8), (8, 1), "f32")
+    assert identity(Tensor(4096)) != identity(Tensor(4096, strides=(1, 4)))
+    assert identity(np.zeros(3)) is None
+    assert identity(3) is None
 
 
 def test_other_libraries_have_no_quick_way(place: Place):

@@ -19,7 +19,7 @@ def profile(unit: list[int], start: list[float], end: list[float], phases: dict[
     machine = Machine("cpu", "<made up>", 1, 8, "core", 1e10, 2e10, 1, {"f32": 1e10}, "made up")
     work = Work(part, part, part, {"f32": 100.0 * count}, 100.0 * count, 0.0, 0.0)
     columns = {name: np.array(values, float) for name, values in (phases or {}).items()}
-    tiles = Tiles(np.array(unit), np.array(start, float), np.array(end, float), part, part, columns)
+    tiles = Tiles(np.arange(count), np.array(unit), np.array(start, float), np.array(end, float), part, part, columns)
     return Profile("k<1>", "cpu:znver5", machine, tiles, work, (1e-6, 2e-6), (1e-6, 2e-6))
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tessera.core.artifact import LaunchRule, Resources, Slot
+from tessera.core.compilation import PassRecord
 from tessera.core.listing import Listing
 
 
@@ -10,8 +11,9 @@ from tessera.core.listing import Listing
 class TargetCode:
     """Machine code and how to launch it.
 
-    code: ELF object (CPU) or cubin (CUDA); entry: its symbol; listings: levels below Tile IR, in order
-    (`target`, `llvm`, `asm` or `ptx` and `sass`); empty when nobody looks.
+    code: ELF object (CPU) or cubin (CUDA); entry: its symbol; listings: what the target's own passes made of Tile IR,
+    then the levels below it, in order (`target`, `llvm`, `asm` or `ptx` and `sass`); empty when nobody looks; passes:
+    a record of each of those passes.
     """
 
     code: bytes
@@ -21,3 +23,4 @@ class TargetCode:
     resources: Resources
     bounded: bool
     listings: tuple[Listing, ...]
+    passes: tuple[PassRecord, ...] = ()

@@ -4,7 +4,7 @@ One look at the clock a group: the end of one group is the beginning of the next
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tessera.core.artifact import Slot
@@ -24,30 +24,50 @@ _CORE: Final = ("sched_getcpu", "i32 ()")
 
 
 class Recorder:
-    """Emits the record of each group into an open entry point.
+    """Emits the record of each group, or of every `every`-th one, into an open entry point.
 
     `carried` is what the loop over groups hands from one group to the next: when the one before ended.
     """
 
-    def __init__(self, kernel: Kernel, module_block: Any) -> None:
+    def __init__(self, kernel: Kernel, module_block: Any, every: int) -> None:
         self._kernel = kernel
+        self._every = every
         self._module_block = module_block
         self._records = kernel.slot(Slot("profile"), _POINTER)
         self._timespec = kernel.scratch(_TIMESPEC_BYTES)
         self._thread = self._call(_THREAD, [], "i64")
         self._place = self._where()
         self._declare(_CLOCK)
-        self.carried: list[Any] = [self._now()]
+        self.carried: list[Any] = [self._now()] if every == 1 else []
 
-    def end(self, group: Any, began: Any) -> list[Any]:
-        """Emit the record of `group`, which began at `began`; give the time at which the next one begins."""
+    def group(self, number: Any, began: Sequence[Any], body: Callable[[], None]) -> list[Any]:
+        """Emit `body`, the code of group `number`, and its record; `began` and the result are what is carried."""
+        if self._every == 1:
+            body()
+            return [self._write(number, began[0])]
+        flow, vectors = self._kernel.flow, self._kernel.vectors
+        zero = vectors.constant(0, "i64")
+        place = vectors.integer("andi", number, vectors.constant(self._every - 1, "i64"))
+        chosen = vectors.compare("eq", place, zero)
+        (start,) = flow.branch(chosen, lambda: [self._now()], lambda: [zero], ["i64"])
+        body()
+
+        def record() -> list[Any]:
+            self._write(number, start)
+            return []
+
+        flow.branch(chosen, record)
+        return []
+
+    def _write(self, group: Any, began: Any) -> Any:
+        """The record of `group`, which began at `began`; gives the time at which it ended."""
         kernel, vectors = self._kernel, self._kernel.vectors
         size = vectors.constant(RECORD_BYTES, "i64")
         record = kernel.element(self._records, vectors.integer("muli", group, size), "i8")
         ended = self._now()
         for word, value in ((START, began), (END, ended), (WORKER, self._thread), (PLACE, self._place)):
             kernel.store(value, kernel.offset(record, word * WORD), WORD)
-        return [ended]
+        return ended
 
     def _where(self) -> Any:
         """The record's PLACE: asked for once a chunk of groups."""

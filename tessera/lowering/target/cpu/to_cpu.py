@@ -93,13 +93,19 @@ def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group, target: Any)
     lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
     extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if rule.kind == "groups" else ()
 
-    recorder = Recorder(kernel, target.body) if wants_profile(kernel.program) else None
+    every = wants_profile(kernel.program)
+    recorder = Recorder(kernel, target.body, every) if every else None
 
     def inside(number: Any, *began: Any) -> list[Any]:
-        with code.scope():
-            code.position = Position(number, _coordinates(code, body, number, extents), extents, lanes=lanes)
-            group.body(body)
-        return recorder.end(number, *began) if recorder is not None else []
+        def one() -> None:
+            with code.scope():
+                code.position = Position(number, _coordinates(code, body, number, extents), extents, lanes=lanes)
+                group.body(body)
+
+        if recorder is not None:
+            return recorder.group(number, began, one)
+        one()
+        return []
 
     one = vectors.constant(1, "i64")
     first = recorder.carried if recorder is not None else []

@@ -40,6 +40,18 @@ def cache_of(op: Any) -> str:
     return hint
 
 
+def phrase(hint: str, *, store: bool = False) -> tuple[str, str, str]:
+    """A hint inside a longer piece of inline PTX: (what goes before, the instruction's suffix, its last operand).
+
+    "" gives three empty texts; the policy of an eviction hint is a register of that piece, called `policy`.
+    """
+    if not hint:
+        return "", "", ""
+    if hint not in _POLICIES:
+        return "", f".{_OPERATORS[hint][store]}", ""
+    return f".reg .b64 policy; {_policy(hint, 'policy')} ", ".L2::cache_hint", ", policy"
+
+
 def load_with_hint(emit: Emitter, pointer: Any, kind: Any, size: int, hint: str) -> Any:
     """The value of type `kind` (1, 2, 4, 8 or 16 bytes: `size`) at a global address, read with a hint."""
     suffix, letter, word, count = _shape(size)
@@ -80,8 +92,13 @@ def _modifiers(emit: Emitter, hint: str, which: int, place: int) -> tuple[str, l
     """The instruction's suffix, the value of its policy where it has one, and how that operand is written."""
     if hint not in _POLICIES:
         return f".{_OPERATORS[hint][which]}", [], ""
-    text = f"createpolicy.fractional.L2::{hint}.b64 $0, 0f3F800000;"
-    return ".L2::cache_hint", [_assembly(emit, text, "=l", [], "i64", effects=False)], f", ${place}"
+    made = _assembly(emit, _policy(hint, "$0"), "=l", [], "i64", effects=False)
+    return ".L2::cache_hint", [made], f", ${place}"
+
+
+def _policy(hint: str, register: str) -> str:
+    """The instruction that makes an eviction policy for all of an access (the fraction 1.0)."""
+    return f"createpolicy.fractional.L2::{hint}.b64 {register}, 0f3F800000;"
 
 
 def _assembly(emit: Emitter, text: str, letters: str, operands: list[Any], result: Any, *, effects: bool = True) -> Any:

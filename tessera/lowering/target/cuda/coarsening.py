@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tessera.core.artifact import LaunchRule
+from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array
@@ -25,6 +26,7 @@ from tessera.lowering.target.cuda.uniformity import Uniformity, is_memory, is_ti
 
 PIECE: Final = 16
 """Bytes of the widest access of one lane."""
+_CHOICES: Final = (1, 2, 4, 8, 16, 32)
 _BUDGET: Final = 1024
 """Instructions, roughly, that a thread's elements may take together: beyond that more threads are worth more."""
 _COSTS: Final = {"math": 16, "arith.divf": 8, "arith.remf": 256, "arith.divsi": 32, "arith.remsi": 32, "tessera": 3}
@@ -84,10 +86,16 @@ class Coarsening:
 def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
     """Decide how many elements a lane of the `func.func` takes; 1 where it would not pay or could be noticed.
 
-    The schedule option `elements` overrules the number (a power of two; 1: never).
+    The schedule option `elements` overrules the number (a power of two up to 32; 1: never).
+
+    Raises:
+        NotOnCuda: the option is another number.
     """
     block = function.regions[0].blocks[0]
     wanted = program.options.get("elements")
+    if isinstance(wanted, int) and wanted not in _CHOICES:
+        message = f"the option elements is a power of two up to {_CHOICES[-1]}, got {wanted}"
+        raise NotOnCuda(message, program.span)
     if program.group is not None or program.domain.kind != "lanes" or wanted == 1:
         return Coarsening()
     operations = list(walk(block))

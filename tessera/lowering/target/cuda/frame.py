@@ -36,6 +36,7 @@ class Frame:
     symbols: extents by name, as i64 values
     arguments: what each parameter of the kernel is: a pointer, or a scalar value
     records: address of the records of a profiled launch, None in an ordinary kernel (see `instrument`)
+    every: how many groups there are to a record, 0 in an ordinary kernel
     """
 
     program: Program
@@ -59,6 +60,7 @@ class Frame:
     scratch_base: Any = None
     shared_base: Any = None
     records: Any = None
+    every: int = 0
     _grid: tuple[Any, ...] = ()
     _scratch_size: Any = None
 
@@ -97,7 +99,8 @@ class Frame:
             self.group = 0
         else:
             self.lane, self.group = self.tid, self.block
-        if wants_profile(self.program):
+        self.every = wants_profile(self.program)
+        if self.every:
             self.records = self.slot(Slot("profile"), GLOBAL)
         if self.spill:
             base = self.slot(Slot("scratch"), GLOBAL)

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.artifact import Resources
+from tessera.core.compilation import PassRecord
 from tessera.core.listing import Listing
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir, passmanager
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.core.tile.location import place
+from tessera.core.tile.text import listing_of_tile
 from tessera.lowering.diagnostics import crash
 from tessera.lowering.target.cuda.architectures import Architecture, architecture
 from tessera.lowering.target.cuda.build import Build
@@ -33,9 +35,10 @@ from tessera.lowering.target.cuda.listings import (
 from tessera.lowering.target.cuda.lower import lower
 from tessera.lowering.target.cuda.ptx import to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
+from tessera.lowering.target.cuda.tiles.byte_products import byte_products, copied, widen_unfit
+from tessera.lowering.target.cuda.tiles.decisions import Observer, make_plan
 from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
-from tessera.lowering.target.cuda.tiles.order import cluster_of
-from tessera.lowering.target.cuda.tiles.plan import Plan, make_plan
+from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
 from tessera.lowering.target.cuda.tiles.stages import Depth
 from tessera.lowering.target.cuda.toolchain import Usage, assemble, disassemble, find_tool
@@ -43,6 +46,7 @@ from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, 
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.llvm_ir import to_llvm_text
 from tessera.lowering.target.result import TargetCode
+from tessera.lowering.tile.pack_floats import widen_factors
 
 DEFAULT_ARCHITECTURE: Final = "sm_90a"
 _MOST_STAGES: Final = 7
@@ -68,9 +72,20 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     chip = architecture(target.arch or DEFAULT_ARCHITECTURE)
     function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
     bounded = all(op.name not in LOOPS for op in walk(function.regions[0].blocks[0]))
+    _settle_bytes(function, program, chip)
     facts = hoist_tiles(function)
-    lowered = _lower(function, program, chip, facts)
     listings: list[Listing] = []
+    passes: list[PassRecord] = []
+    if observe:
+        listings.append(listing_of_tile(module, "cuda-begin", program))
+
+    def decided(name: str, seconds: float) -> None:
+        before, after = listings[-1], listing_of_tile(module, name, program)
+        listings.append(after)
+        passes.append(PassRecord(name, "tile", seconds, before.text != after.text))
+
+    lowered = _lower(function, program, chip, facts, decided if observe else None)
+    del listings[:1]  # what the passes of all targets made of it, which is shown already
     places = Places.of(lowered.module) if observe else Places()
     if observe:
         listings.append(target_listing(lowered.module))
@@ -94,7 +109,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         barriers=usage.barriers if usage.registers else None,
         notes=notes,
     )
-    return TargetCode(code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
+    return TargetCode(code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +119,15 @@ class _Lowered:
     entry: str
 
 
-def _lower(function: Any, program: Program, chip: Architecture, facts: Uniformity) -> _Lowered:
+def _lower(
+    function: Any, program: Program, chip: Architecture, facts: Uniformity, observe: Observer | None
+) -> _Lowered:
     """Target IR: tiles in registers where the kernel allows it.
 
     A second time, with private global memory, where shared memory turns out to be too small.
     """
-    plan = make_plan(function, program, chip)
+    plan = make_plan(function, program, chip, observe)
     if plan is not None:
-        plan.cluster, plan.shared = cluster_of(function, program, plan)
         wanted = program.options.get("stages")
         most = wanted if isinstance(wanted, int) else _MOST_STAGES
         with suppress(NeedsRoomError):  # then tiles lie in memory as a whole
@@ -120,6 +136,14 @@ def _lower(function: Any, program: Program, chip: Architecture, facts: Uniformit
         return _attempt(function, program, chip, facts, spill=False)
     except NeedsSpillError:
         return _attempt(function, program, chip, facts, spill=True)
+
+
+def _settle_bytes(function: Any, program: Program, chip: Architecture) -> None:
+    """Leave factors of 8 bits only where tensor cores multiply all of a kernel's as they are."""
+    dots = widen_unfit(byte_products(list(walk(function.regions[0].blocks[0]))), chip)
+    if dots and not copied(dots, make_plan(function, program, chip)):
+        for dot in dots:
+            widen_factors(dot)
 
 
 def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniformity, *, spill: bool) -> _Lowered:
@@ -142,8 +166,9 @@ def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Pl
     if plan.cluster > 1:
         kernel.attributes["nvvm.cluster_dim"] = ir.Attribute.parse(f"array<i32: {plan.cluster}, 1, 1>")
     rule = replace(
-        launch_rule(function, program, lanes), lanes_per_group=lanes, persistent=plan.specialised, cluster=plan.cluster
-    )
+        launch_rule(function, program, lanes), lanes_per_group=lanes, cluster=plan.cluster,
+        persistent=plan.specialised or plan.persistent,
+    )  # fmt: skip
     frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()
     lower_tiles(frame, plan, function, depth)

@@ -34,7 +34,7 @@ def begin_group(build: Build, frame: Frame) -> None:
     """Write when the group begins; every lane of the block runs this."""
     if frame.records is None:
         return
-    with build.when(first_lane(build, frame)):
+    with build.when(_writes(build, frame)):
         record = _record(build, frame)
         _put(build, record, START, _read(build, _TIME, INDEX))
         _put(build, record, WORKER, _read(build, _CYCLE, INDEX))
@@ -44,7 +44,7 @@ def end_group(build: Build, frame: Frame) -> None:
     """Write when the group ends, and where it ran; every lane of the block runs this."""
     if frame.records is None:
         return
-    with build.when(first_lane(build, frame)):
+    with build.when(_writes(build, frame)):
         record = _record(build, frame)
         _put(build, record, CYCLES, _read(build, _CYCLE, INDEX))
         _put(build, record, END, _read(build, _TIME, INDEX))
@@ -63,15 +63,23 @@ def phase(build: Build, frame: Frame, name: str, writer: Any = None) -> Generato
         yield
         return
     word = FIRST_PHASE + PHASES.index(name)
-    condition = first_lane(build, frame) if writer is None else writer
+    condition = _writes(build, frame, writer)
     _count(build, frame, word, condition, leaving=False)
     yield
     _count(build, frame, word, condition, leaving=True)
 
 
-def first_lane(build: Build, frame: Frame) -> Any:
-    """An i1: this is lane 0 of the block."""
-    return build.compare("eq", frame.tid, 0)
+def _writes(build: Build, frame: Frame, writer: Any = None) -> Any:
+    """An i1: this lane writes, and its group has a record."""
+    conditions = [build.compare("eq", frame.tid, 0) if writer is None else writer]
+    if frame.every > 1:
+        conditions.append(build.compare("eq", build.bits(_number(frame), frame.every - 1), 0))
+    return build.all_of(conditions)
+
+
+def _number(frame: Frame) -> Any:
+    """The group's number; a launch without groups has one a block."""
+    return frame.block if frame.whole_launch else frame.group
 
 
 def _count(build: Build, frame: Frame, word: int, condition: Any, *, leaving: bool) -> None:
@@ -83,9 +91,8 @@ def _count(build: Build, frame: Frame, word: int, condition: Any, *, leaving: bo
 
 
 def _record(build: Build, frame: Frame) -> Any:
-    """The address of this group's record; a launch without groups has one a block."""
-    number = frame.block if frame.whole_launch else frame.group
-    return build.offset(frame.records, build.mul(number, RECORD_BYTES), "i8")
+    """The address of this group's record."""
+    return build.offset(frame.records, build.mul(_number(frame), RECORD_BYTES), "i8")
 
 
 def _put(build: Build, record: Any, word: int, value: Any) -> None:

@@ -104,11 +104,11 @@ def resource_report(artifact: Artifact) -> ResourceReport:
         notes.append(f"instructions are not counted without nvdisasm: pip install {PACKAGES['nvdisasm']}")
     # Names of machine code that runs on later chips of the family too mean the same multiprocessor.
     chip = ARCHITECTURES.get(artifact.target.arch) or ARCHITECTURES.get(f"{artifact.target.arch}a")
-    full = None
-    if chip is not None and resources.registers is not None and launch.threads:
-        full = occupancy(chip, launch.threads, resources.registers, resources.shared_bytes)
+    full, threads = None, resources.lanes or launch.threads
+    if chip is not None and resources.registers is not None and threads:
+        full = occupancy(chip, threads, resources.registers, resources.shared_bytes)
     return ResourceReport(
-        artifact.name, target, launch.threads, launch.elements, resources.registers, resources.spill_bytes,
+        artifact.name, target, threads, launch.elements, resources.registers, resources.spill_bytes,
         resources.stack_bytes, resources.shared_bytes, resources.scratch_bytes, resources.barriers,
         len(artifact.code), full, found, sum(kind.count for kind in found), tuple(notes),
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.lifetimes import Lifetimes
 from tessera.lowering.target.cuda.memory import Memory, read, split, write
 from tessera.lowering.target.cuda.scalars import scalar_operation
@@ -224,11 +225,11 @@ class _Window:
 def _load(host: Host, op: Any) -> None:
     memory, *starts = op.operands
     window, kind = _Window(host, op, memory, starts), op.results[0].type
-    element, location = element_of(kind), op.location
+    element, location, hint = element_of(kind), op.location, cache_of(op)
 
     def at(indices: Sequence[Any]) -> Any:
         with host.build.located(location):
-            return read(host.build, window.memory, window.place(indices), element, window.proven)
+            return read(host.build, window.memory, window.place(indices), element, window.proven, hint)
 
     tile = TileValue(shape_of(kind), element, at, host.memory_classes(memory), NOTHING, 3)
     _keep(host, op, tile, must=host.lifetimes.overwritten(op))
@@ -236,12 +237,12 @@ def _load(host: Host, op: Any) -> None:
 
 def _store(host: Host, op: Any) -> None:
     memory, value, *starts = op.operands
-    window, tile = _Window(host, op, memory, starts), host.tile(value)
+    window, tile, hint = _Window(host, op, memory, starts), host.tile(value), cache_of(op)
     host.tiles.access(tile.classes, host.memory_classes(memory))
 
     def put(number: Any) -> None:
         indices = split(host.build, number, tile.shape)
-        write(host.build, window.memory, tile.at(indices), window.place(indices), window.proven)
+        write(host.build, window.memory, tile.at(indices), window.place(indices), window.proven, hint)
 
     count = 1
     for extent in tile.shape:

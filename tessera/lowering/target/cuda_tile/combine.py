@@ -94,12 +94,10 @@ def _ordered_sum(build: Build, value: Value, axis: int) -> Value:
         value = parts[0]
         for part in parts[1:]:
             value = build.float_operation("addf", value, part)
-    value = build.reshape(value, (*before, blocks, width, *after))
     while width > 1:
         width //= 2
         value = build.reshape(value, (*before, blocks, 2, width, *after))
         value = _pair(build, value, len(before) + 1)
-    value = build.reshape(value, (*before, blocks, *after))
     while blocks > 1:
         blocks //= 2
         value = _pair(build, build.reshape(value, (*before, blocks, 2, *after)), len(before) + 1)

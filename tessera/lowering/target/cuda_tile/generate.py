@@ -58,7 +58,11 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         listings.append(target_listing(entry, program))
         if find_tool("nvdisasm") is not None:
             listings.append(sass_listing(disassemble(code), places_of(entry)))
-    resources = Resources(shared_bytes=usage.shared_bytes, registers=usage.registers, spill_bytes=usage.stack_bytes)
+    # All that lies on the stack was spilled: a CUDA Tile kernel has no arrays of a lane's own.
+    resources = Resources(
+        shared_bytes=usage.shared_bytes, registers=usage.registers, spill_bytes=usage.stack_bytes,
+        stack_bytes=usage.stack_bytes, lanes=usage.lanes,
+    )  # fmt: skip
     bounded = not operations(function, *_LOOPS)
     return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
 

@@ -17,8 +17,8 @@ from tessera.core.source import NOWHERE
 from tessera.runtime.launch import Launcher
 
 
-def profiled(program: Program, groups: int, *arguments: object) -> np.ndarray:
-    artifact = compiled(with_profile(program))
+def profiled(program: Program, groups: int, *arguments: object, every: int = 1) -> np.ndarray:
+    artifact = compiled(with_profile(program, every))
     number = len(artifact.bindings)
     binding = Binding("records", Scalar(dtypes.u64), False, NOWHERE)
     slots = tuple(Slot("scalar", number) if slot.kind == "profile" else slot for slot in artifact.slots)
@@ -51,6 +51,16 @@ def test_groups_of_one_thread_follow_each_other() -> None:
         mine = records[records[:, WORKER] == thread]
         mine = mine[np.argsort(mine[:, START])]
         assert (mine[1:, START] >= mine[:-1, END]).all()
+
+
+def test_every_fourth_group() -> None:
+    x, y = np.ones(128 * 18, np.float32), np.zeros(128 * 18, np.float32)
+    records = profiled(programs.tile_copy(), 18, x, y, every=4)
+    np.testing.assert_array_equal(y, np.full(128 * 18, 2, np.float32))
+    ran = records[:, PLACE] >= RAN
+    assert np.flatnonzero(ran).tolist() == [0, 4, 8, 12, 16]
+    assert (records[ran, START] < records[ran, END]).all()
+    assert not records[~ran].any()
 
 
 def test_an_ordinary_kernel_carries_nothing() -> None:

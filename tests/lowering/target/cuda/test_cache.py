@@ -1,6 +1,7 @@
 """Cache hints: the right instructions, and the same values."""
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def hinted(program: Program, load: str, store: str) -> Program:
         return dataclasses.replace(old, ops=tuple(operation(op) for op in old.ops))
 
     def operation(op: Op) -> Op:
-        hints = {"read": {"cache": load}, "write": {"cache": store}}.get(op.opcode, {})
+        found = {"read": load, "load": load, "write": store, "store": store}.get(op.opcode)
+        hints = {} if found is None else {"cache": found}
         return dataclasses.replace(
             op, attributes={**op.attributes, **hints}, regions=tuple(block(r) for r in op.regions)
         )
@@ -89,6 +91,24 @@ def test_an_unknown_hint_lists_the_known():
     with pytest.raises(NotOnCuda, match="'quickly'") as caught:
         compile_ptx(hinted(programs.saxpy(), "quickly", ""))
     assert "streaming" in caught.value.hint
+
+
+@pytest.mark.parametrize("dtype", [f32, f16], ids=str)
+@pytest.mark.parametrize("step", [128, 96])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_tiles_are_loaded_and_stored_with_hints(arch: str, step: int, dtype: DType):
+    """Predicated at the edge of the array; ptxas takes what is written."""
+    for hint, load, store in (
+        ("streaming", ".cs", ".cs"),
+        ("all", ".ca", ".wb"),
+        ("evict_last", ".L2::cache_hint", ".L2::cache_hint"),
+    ):
+        program = hinted(programs.tile_copy(step, dtype), hint, hint)
+        text = ptx_of(compile_ptx(program, arch))
+        accesses = re.findall(r"\b(ld|st)\.global(\.\w[\w:]*)", text)
+        assert {suffix for name, suffix in accesses if name == "ld"} == {load}
+        assert {suffix for name, suffix in accesses if name == "st"} == {store}
+        assert compile_program(program, Target("cuda", arch), observe=False).artifact.resources.registers
 
 
 def test_shared_memory_has_no_cache():

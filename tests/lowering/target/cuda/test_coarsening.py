@@ -8,6 +8,7 @@ from support import programs
 from support.interpret_programs import Writer
 from tessera.core.artifact import LaunchRule
 from tessera.core.dtypes import f16, f32, f64
+from tessera.core.mistakes import NotOnCuda
 from tessera.core.program.program import Domain
 from tessera.core.tile.dialect import context
 from tessera.lowering.target.cuda.coarsening import Coarsening, coarsen
@@ -127,6 +128,11 @@ def test_what_is_left_alone(coarse):
 def test_a_schedule_decides(coarse):
     assert coarse(replace(programs.saxpy(), options={"elements": 1})) == Coarsening()
     assert coarse(replace(programs.saxpy(), options={"elements": 8})).elements == 8
+
+
+def test_a_number_that_cannot_be(coarse):
+    with pytest.raises(NotOnCuda, match="a power of two up to 32, got 3"):
+        coarse(replace(programs.saxpy(), options={"elements": 3}))
 
 
 def test_the_launch_rule():

@@ -1,14 +1,16 @@
 """Records of a profiled launch on a GPU, on the machine that runs PTX in this process."""
 
 import re
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 import pytest
 
 from support import programs, ptx_machine, simulate
+from tessera.core.dtypes import bf16
 from tessera.core.profile import CYCLES, END, FIRST_PHASE, PHASES, PLACE, RAN, START, WORKER, with_profile
-from tessera.core.program.program import Program
+from tessera.core.program.program import Block, Program, Value
 from tessera.lowering.target.cuda import architectures, lower
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.instrument import phase
@@ -18,8 +20,8 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def profiled(program: Program, *arguments: object) -> np.ndarray:
-    return simulate.launch(simulate.compile_ptx(with_profile(program)), arguments)
+def profiled(program: Program, *arguments: object, every: int = 1) -> np.ndarray:
+    return simulate.launch(simulate.compile_ptx(with_profile(program, every)), arguments)
 
 
 def test_every_block_of_a_lane_kernel_writes_one_record() -> None:
@@ -43,6 +45,14 @@ def test_every_group_of_a_tile_kernel_writes_one_record() -> None:
     assert len(records) == 3
 
 
+def test_every_second_group() -> None:
+    x, y = numbers(600), np.zeros(600, np.float32)
+    records = profiled(programs.tile_copy(), x, y, every=2)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert np.flatnonzero(records[:, PLACE] >= RAN).tolist() == [0, 2, 4]
+    assert not records[1::2].any()
+
+
 def test_a_block_that_does_several_groups_writes_a_record_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(architectures.ARCHITECTURES, "sm_90a", Architecture("sm_90a", "+ptx80", 1))
     a, b, c = numbers(30, 6), numbers(6, 9), np.full((30, 9), np.nan, np.float32)
@@ -56,6 +66,43 @@ def test_an_ordinary_kernel_carries_nothing() -> None:
     artifact = simulate.compile_ptx(programs.saxpy())
     assert all(slot.kind != "profile" for slot in artifact.slots)
     assert not re.search("globaltimer|clock64|smid", simulate.ptx_of(artifact))
+
+
+@pytest.mark.parametrize("steps", [(128, 128, 64), (64, 64, 32)])
+def test_kernels_that_copy_ahead_count_their_phases_and_lose_nothing(steps: tuple[int, int, int]) -> None:
+    """The waits of the matrix unit's pipeline are timed inside its loop: no spill, no remark of ptxas."""
+    bm, bn, bk = steps
+    program = aligned(programs.matmul(bm, bn, bk, bf16))
+    plain, recording = (simulate.compile_cuda(p) for p in (program, with_profile(program)))
+    assert plain.artifact.launch.persistent
+    ptx = next(listing.text for listing in recording.listings if listing.level == "ptx")
+    assert ptx.count("%globaltimer") == 2
+    assert ptx.count("red.relaxed.gpu.global.add.u64") == 4  # around the wait for loads, and around the store
+    assert "wgmma.mma_async" in ptx
+    resources = recording.artifact.resources
+    assert resources.spill_bytes == plain.artifact.resources.spill_bytes == 0
+    assert resources.notes == plain.artifact.resources.notes
+    assert resources.registers <= plain.artifact.resources.registers + 16
+
+
+def aligned(program: Program) -> Program:
+    """The same for arrays whose rows begin at multiples of 16 bytes."""
+    parameters = [replace(p, value=Value(replace(p.value.type, aligned=True))) for p in program.parameters]
+    values = {old.value: new.value for old, new in zip(program.parameters, parameters, strict=True)}
+    return replace(program, parameters=tuple(parameters), body=substituted(program.body, values))
+
+
+def substituted(block: Block, values: dict[Value, Value]) -> Block:
+    """A block that uses other values in the place of some."""
+    ops = (
+        replace(
+            op,
+            operands=tuple(values.get(v, v) for v in op.operands),
+            regions=tuple(substituted(region, values) for region in op.regions),
+        )
+        for op in block.ops
+    )
+    return Block(block.arguments, tuple(ops))
 
 
 def test_the_turns_of_a_phase_add_up() -> None:

@@ -40,7 +40,7 @@ def test_a_loop_with_a_product(tmp_path: Path):
 @needs_disassembler
 def test_places_and_hints_travel(tmp_path: Path):
     text = disassembled(programs.tile_copy(), tmp_path, Hints(warps=8), "-g")
-    assert '"cell.py":3:5' in text
+    assert 'loc("cell.py":5:5)' in text
     assert "num_worker_warps_per_cta = 8" in text
 
 

@@ -6,6 +6,8 @@ from support.tile_machine import lowered
 from tessera.core.program.program import Program
 from tessera.lowering.target.cuda_tile.text import target_listing
 
+VIEW = "partition_view<tile=(128), padding_value=zero, tensor_view<?xf32, strides=[1]>>"
+
 
 def printed(program: Program) -> list[str]:
     return target_listing(lowered(program)[1], program).text.split("\n")
@@ -20,11 +22,9 @@ def test_a_copy_reads_well():
         "  %3 = assume bounded=0.. %n : tile<i64>",
         "  %4 = assume bounded=0.. %n : tile<i64>",
         "  %5 = make_tensor_view %x, %3 : tensor_view<?xf32, strides=[1]>",
-        "  %6 = make_partition_view %5 :"
-        " partition_view<tile=(128), padding_value=zero, tensor_view<?xf32, strides=[1]>>",
+        f"  %6 = make_partition_view %5 : {VIEW}",
         "  %7 = make_tensor_view %y, %4 : tensor_view<?xf32, strides=[1]>",
-        "  %8 = make_partition_view %7 :"
-        " partition_view<tile=(128), padding_value=zero, tensor_view<?xf32, strides=[1]>>",
+        f"  %8 = make_partition_view %7 : {VIEW}",
         "  %9 = muli %group, 128 : tile<i64>",
         "  %10 = shri unsigned %9, 7 : tile<i64>",
         "  %block, %token_1 = load_view_tko %6, %10, %token : tile<128xf32>",

@@ -9,6 +9,7 @@ from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array, Type
 from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.cache import phrase
 from tessera.lowering.target.cuda.memory import Memory, address, inside
 from tessera.lowering.target.cuda.tiles.assembly import assembly
 from tessera.lowering.target.cuda.tiles.team import Team
@@ -24,7 +25,7 @@ class Window:
 
     memory: the array; starts: its first index along each axis; dropped: axes of the array that the tile lacks
     proven: axes known to stay inside; extents: the tile's own shape, before it is padded to powers of two
-    bytes: that may be moved at a time, as far as alignment goes
+    bytes: that may be moved at a time, as far as alignment goes; hint: how caches should treat it (see `cache`)
     """
 
     memory: Memory
@@ -33,6 +34,7 @@ class Window:
     proven: tuple[bool, ...]
     extents: tuple[int, ...]
     bytes: int
+    hint: str = ""
 
     def place(self, build: Build, indices: Sequence[Any]) -> list[Any]:
         """The array's indices of the tile's element at `indices`."""
@@ -88,9 +90,9 @@ def load_tile(build: Build, team: Team, window: Window, layout: Layout, element:
         condition = _condition(build, window, indices, places.indices(first))
         pointer = address(build, window.memory, indices)
         if size < WORD:
-            values.append(_load_small(build, pointer, element, condition))
+            values.append(_load_small(build, pointer, element, condition, window.hint))
         else:
-            values += from_words(build, _load_words(build, pointer, size // WORD, condition), element)
+            values += from_words(build, _load_words(build, pointer, size // WORD, condition, window.hint), element)
     return RegisterTile(layout, element, tuple(values))
 
 
@@ -105,9 +107,10 @@ def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile) -> 
             condition = _condition(build, window, indices, places.indices(first))
             pointer = address(build, window.memory, indices)
             if size < WORD:
-                _store_small(build, pointer, tile.values[first], tile.element, condition)
+                _store_small(build, pointer, tile.values[first], tile.element, condition, window.hint)
             else:
-                _store_words(build, pointer, to_words(build, tile.values[first : first + count]), condition)
+                words = to_words(build, tile.values[first : first + count])
+                _store_words(build, pointer, words, condition, window.hint)
 
 
 def _vector(window: Window, layout: Layout, element: str) -> int:
@@ -130,15 +133,16 @@ def _condition(build: Build, window: Window, indices: Sequence[Any], places: Seq
     return build.all_of([*within, *([] if outside is None else [outside])])
 
 
-def _load_small(build: Build, pointer: Any, element: str, condition: Any | None) -> Any:
+def _load_small(build: Build, pointer: Any, element: str, condition: Any | None, hint: str) -> Any:
     """One element of 1 or 2 bytes."""
     stored = "i8" if element == "i1" else element
     if condition is None:
-        value = build.load(pointer, stored)
+        value = build.load(pointer, stored, hint)
     else:
+        before, suffix, last = phrase(hint)
         text = (
-            "{ .reg .pred go; setp.ne.u32 go, $2, 0; mov.b16 $0, 0; "
-            f"@go ld.global.{'u8' if width(stored) < _SHORT else 'b16'} $0, [$1]; }}"
+            f"{{ .reg .pred go; {before}setp.ne.u32 go, $2, 0; mov.b16 $0, 0; "
+            f"@go ld.global{suffix}.{'u8' if width(stored) < _SHORT else 'b16'} $0, [$1]{last}; }}"
         )
         value = assembly(build, text, "=&h,l,r", [pointer, _flag(build, condition)], ["i16"])[0]
         if stored != "i16":
@@ -147,56 +151,54 @@ def _load_small(build: Build, pointer: Any, element: str, condition: Any | None)
     return build.compare("ne", value, build.constant(0, stored)) if element == "i1" else value
 
 
-def _store_small(build: Build, pointer: Any, value: Any, element: str, condition: Any | None) -> None:
+def _store_small(build: Build, pointer: Any, value: Any, element: str, condition: Any | None, hint: str) -> None:
     stored = "i8" if element == "i1" else element
     if element == "i1":
         value = build.value("arith.extui", [value], stored)
     if condition is None:
-        build.store(value, pointer, stored)
+        build.store(value, pointer, stored, hint)
         return
     if stored != "i16":
         narrow = width(stored) < _SHORT
         value = build.value("arith.extui" if narrow else "llvm.bitcast", [value], "i16")
     kind = "b8" if width(stored) < _SHORT else "b16"
-    text = f"{{ .reg .pred go; setp.ne.u32 go, $1, 0; @go st.global.{kind} [$0], $2; }}"
+    before, suffix, last = phrase(hint, store=True)
+    text = f"{{ .reg .pred go; {before}setp.ne.u32 go, $1, 0; @go st.global{suffix}.{kind} [$0], $2{last}; }}"
     assembly(build, text, "l,r,h", [pointer, _flag(build, condition), value])
 
 
-def _load_words(build: Build, pointer: Any, count: int, condition: Any | None) -> list[Any]:
+def _load_words(build: Build, pointer: Any, count: int, condition: Any | None, hint: str) -> list[Any]:
     if condition is None:
-        kind = "i32" if count == 1 else f"vector<{count}xi32>"
-        attributes = {"alignment": f"{WORD * count} : i64", "ordering": "0 : i64"}
-        loaded = build.value("llvm.load", [pointer], kind, attributes)
         if count == 1:
-            return [loaded]
+            return [build.load(pointer, "i32", hint)]
+        loaded = build.load_vector(pointer, count, "i32", hint)
         return [build.value("llvm.extractelement", [loaded, build.word(n)], "i32") for n in range(count)]
     names = ", ".join(f"${n}" for n in range(count))
     outputs = names if count == 1 else f"{{{names}}}"
     zero = " ".join(f"mov.b32 ${n}, 0;" for n in range(count))
-    suffix = "" if count == 1 else f".v{count}"
+    before, suffix, last = phrase(hint)
+    suffix += "" if count == 1 else f".v{count}"
     text = (
-        f"{{ .reg .pred go; setp.ne.u32 go, ${count + 1}, 0; {zero} @go ld.global{suffix}.b32 {outputs}, [${count}]; }}"
+        f"{{ .reg .pred go; {before}setp.ne.u32 go, ${count + 1}, 0; {zero} "
+        f"@go ld.global{suffix}.b32 {outputs}, [${count}]{last}; }}"
     )
     constraints = ",".join([*["=&r"] * count, "l", "r"])
     return assembly(build, text, constraints, [pointer, _flag(build, condition)], ["i32"] * count)
 
 
-def _store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any | None) -> None:
+def _store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any | None, hint: str) -> None:
     count = len(words)
     if condition is None:
-        kind = "i32" if count == 1 else f"vector<{count}xi32>"
-        value = words[0]
-        if count > 1:
-            value = build.value("llvm.mlir.poison", [], kind)
-            for number, word in enumerate(words):
-                value = build.value("llvm.insertelement", [value, word, build.word(number)], kind)
-        attributes = {"alignment": f"{WORD * count} : i64", "ordering": "0 : i64"}
-        build.create("llvm.store", [value, pointer], (), attributes)
+        if count == 1:
+            build.store(words[0], pointer, "i32", hint)
+        else:
+            build.store_vector(build.vector(words), pointer, count, "i32", hint)
         return
     names = ", ".join(f"${n}" for n in range(2, 2 + count))
     inputs = names if count == 1 else f"{{{names}}}"
-    suffix = "" if count == 1 else f".v{count}"
-    text = f"{{ .reg .pred go; setp.ne.u32 go, $1, 0; @go st.global{suffix}.b32 [$0], {inputs}; }}"
+    before, suffix, last = phrase(hint, store=True)
+    suffix += "" if count == 1 else f".v{count}"
+    text = f"{{ .reg .pred go; {before}setp.ne.u32 go, $1, 0; @go st.global{suffix}.b32 [$0], {inputs}{last}; }}"
     constraints = ",".join(["l", "r", *["r"] * count])
     assembly(build, text, constraints, [pointer, _flag(build, condition), *words])
 

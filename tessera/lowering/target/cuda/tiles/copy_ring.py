@@ -4,25 +4,28 @@ In round i of a loop the copies for round i + ahead are started, after one barri
 own copies for round i arrive, and nobody reads the buffer that is filled next any more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from tessera.core.layouts import blocked, coordinates
+from tessera.core.layouts import Layout, blocked, coordinates
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.memory import address, inside
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile
 from tessera.lowering.target.cuda.tiles.assembly import fence_async_shared
 from tessera.lowering.target.cuda.tiles.assembly_warp import copy_async, copy_commit, copy_wait
-from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
 from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
 from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
+from tessera.lowering.target.cuda.tiles.values import pack, shared_pointer
 
 _UNIT: Final = 16
 _WORD: Final = 4
 _ALIGNMENT: Final = 1024
+_HELD: Final = 4
+"""Bits of the number of elements that a lane has in registers on their way to shared memory."""
 
 
 class Host(Protocol):
@@ -210,7 +213,7 @@ def copy_window(build: Build, team: Team, window: Window, target: SharedTile) ->
         return
     bits = _alignment(build, window, target.panels.size)
 
-    def choose(size: int, otherwise: Any) -> None:
+    def choose(size: int, otherwise: Callable[[], None]) -> None:
         even = build.compare("eq", build.bits(bits, size - 1), 0)
         made = build.create("scf.if", [even], (), regions=2)
         for region, emit in zip(made.regions, (lambda: _pieces(build, team, window, target, size), otherwise), strict=True):
@@ -278,6 +281,18 @@ def _amount(build: Build, window: Window, indices: list[Any], size: int, element
 
 
 def _elements(build: Build, team: Team, window: Window, target: SharedTile) -> None:
+    """Copy through registers, a few at a time, two neighbours to a word."""
     panels = target.panels
-    layout = blocked((panels.rows, panels.columns), _WORD // panels.size, team.bits)
-    write_panels(build, team, load_tile(build, team, window, layout, target.element), panels, target.address)
+    pair = _WORD // panels.size
+    layout = blocked((panels.rows, panels.columns), pair, team.bits)
+    cursor = Cursor(build, target, *team.places(layout).parts(0)[0])
+    part = Layout(layout.shape, layout.registers[:_HELD], layout.lanes, layout.warps)
+    for first in range(0, layout.count, part.count):
+        begin = coordinates(layout.element(first), layout.shape)
+        moved = replace(window, starts=tuple(window.place(build, begin)))
+        values = load_tile(build, team, moved, part, target.element).values
+        with build.when(team.owns(layout)):
+            for number in range(0, part.count, pair):
+                address, offset = cursor.at(*coordinates(layout.element(first + number), layout.shape))
+                place = build.value("arith.addi", [address, build.word(offset)], "i32")
+                build.store(pack(build, values[number : number + pair]), shared_pointer(build, place), "i32")

@@ -16,6 +16,7 @@ from tessera.core.source import NOWHERE
 from tessera.core.tile.location import identities, spans
 from tessera.core.tile.types import packed
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import begin_group, end_group, phase
 from tessera.lowering.target.cuda.memory import Memory, read, row_major, write
@@ -126,7 +127,7 @@ class Engine:
                     if error.span == NOWHERE:
                         error.span = next(iter(spans(op.location)), NOWHERE)
                     raise
-        if self.plan.specialised or block.owner.operation.name != "func.func":
+        if self.plan.specialised or self.plan.persistent or block.owner.operation.name != "func.func":
             self.room.settle()
 
     def _settle(self, op: Any) -> None:
@@ -241,7 +242,7 @@ class Engine:
         kind = self.stages.array(ir.BlockArgument(memory).arg_number)
         return Window(
             self.env[memory], tuple(self.env[v] for v in starts), dropped, tuple(_proven(op)), tuple(extents),
-            access_bytes(kind, op),
+            access_bytes(kind, op), cache_of(op),
         )  # fmt: skip
 
     def unsigned(self, op: Any) -> bool:

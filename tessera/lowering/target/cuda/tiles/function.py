@@ -18,8 +18,9 @@ from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
 
 COPYING_LANES: Final = 128
 """A whole warp group, as registers are handed out to those; one lane of it works."""
-_FEW_REGISTERS: Final = 40
-_MANY_REGISTERS: Final = 232
+_REGISTERS: Final = (40, 232)
+_REGISTERS_FOR_WINDOWS: Final = (80, 216)
+"""Of a copying lane, and of one of the team's: what two warp groups and the copying one share is 64 Ki."""
 
 
 def lanes_of(plan: Plan) -> int:
@@ -41,7 +42,10 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
     copied = Copies(build, plan.copies, room, depth.inner, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
         engine = Engine(frame, plan, stages, room, copied, team)
-        engine.run(function, ordered(frame, plan, frame.group) if plan.products else frame.group)
+        if plan.persistent:
+            _groups(frame, plan, stages, engine, function)
+        else:
+            engine.run(function, ordered(frame, plan, frame.group) if plan.products else frame.group)
         build.create("llvm.return")
         return
     with build.when(build.compare("eq", frame.tid, 0)):
@@ -51,17 +55,18 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
     else:
         build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
     many = team.lanes > COPYING_LANES
+    few, most = _REGISTERS_FOR_WINDOWS if plan.interleaved else _REGISTERS
     copying = build.compare("uge", frame.tid, team.lanes)
     op = build.create("scf.if", [copying], (), regions=2)
     with build.at(op.regions[0].blocks.append()):
         if many:
-            assembly.set_registers(build, _FEW_REGISTERS, more=False)
+            assembly.set_registers(build, few, more=False)
         with build.when(build.compare("eq", frame.tid, team.lanes)):
             _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, None), function)
         build.create("scf.yield")
     with build.at(op.regions[1].blocks.append()):
         if many:
-            assembly.set_registers(build, _MANY_REGISTERS, more=True)
+            assembly.set_registers(build, most, more=True)
         if plan.overlaps and plan.turns:
             begin_turns(build, team)
         _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function)

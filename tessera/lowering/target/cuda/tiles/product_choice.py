@@ -11,12 +11,14 @@ from typing import Any, Final
 from tessera.core.layouts import Layout, accumulator, register_blocks
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.tiles.pipeline import is_transposed, source_load
+from tessera.lowering.tile.pack_floats import FACTORS
 
 WGMMA, MMA, FMA = "wgmma", "mma", "fma"
 
 _WARP: Final = 32
 _GROUP_ROWS: Final = 64
 _WGMMA_LEAST: Final = 16
+_BYTES_LEAST: Final = 32
 _MMA_ROWS, _MMA_COLUMNS, _MMA_DEPTH = 16, 8, 16
 _FMA_LEAST: Final = 8
 _MOST_WARP_BITS: Final = 3
@@ -32,6 +34,8 @@ def product_kind(op: Any, chip: Architecture) -> str | None:
     a, b = op.operands[0].type, op.operands[1].type
     (m, k), n = a.shape, b.shape[1]
     element = str(a.element_type)
+    if FACTORS in op.attributes:
+        return WGMMA if bytes_fit(op, chip) else None
     if str(b.element_type) != element or str(op.results[0].type.element_type) != "f32":
         return None
     if any(extent & (extent - 1) for extent in (m, n, k)) or element not in ("f32", "f16", "bf16"):
@@ -42,6 +46,21 @@ def product_kind(op: Any, chip: Architecture) -> str | None:
         if m >= _MMA_ROWS and n >= _MMA_COLUMNS and k >= _MMA_DEPTH:
             return MMA
     return FMA if min(m, n, k) >= _FMA_LEAST else None
+
+
+def bytes_fit(op: Any, chip: Architecture) -> bool:
+    """Whether the tensor cores can multiply the floats of 8 bits that `op` has as factors.
+
+    Only those of sm_90a do so here, and they read bytes from shared memory alone, K contiguous in both factors: rows
+    of the left one as they are loaded, and the right one loaded as its transpose.
+    """
+    a, b = list(op.operands)[:2]
+    (m, k), n = a.type.shape, b.type.shape[1]
+    if chip.name != "sm_90a" or op.attributes["exact"].value or any(extent & (extent - 1) for extent in (m, n, k)):
+        return False
+    if m % _GROUP_ROWS or n < _WGMMA_LEAST or k < _BYTES_LEAST or source_load(a) is None or source_load(b) is None:
+        return False
+    return not is_transposed(a) and is_transposed(b)
 
 
 def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:

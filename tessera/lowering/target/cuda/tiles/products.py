@@ -4,18 +4,29 @@ The left factor may come from registers; what else is there is first written to 
 tensor cores read.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from tessera.core.layouts import Layout, accumulator
+from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles.gathering import gathered_words
+from tessera.lowering.target.cuda.tiles.interleaving import gathers
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.panels import write_panels
+from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile, Stages
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
+from tessera.lowering.tile.pack_floats import FACTORS
+
+
+_PROMOTED_COLUMNS = 128
+"""Sums of one block that are not added yet take 64 registers a lane."""
 
 
 class Host(Protocol):
@@ -23,6 +34,7 @@ class Host(Protocol):
 
     build: Build
     env: dict[Any, Any]
+    plan: Plan
     stages: Stages
     room: Room
     overlap: Overlap | None
@@ -54,6 +66,10 @@ def dot(host: Host, op: Any) -> None:
     accumulators = host.tile(sums[0], layout).values if sums else None
     if overlap is not None and accumulators is not None and overlap.keeps(op, product, accumulators):
         return
+    if FACTORS in op.attributes and host.plan.promote:
+        results = _promoted(host, product, accumulators)
+        host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
+        return
     if overlap is not None:
         overlap.enter(op)
     results = issue(build, team, product, accumulators)
@@ -66,12 +82,38 @@ def dot(host: Host, op: Any) -> None:
     host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
 
 
+def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[Any]:
+    """A product a part of K, and a block of sums, at a time; the parts are added in f32.
+
+    While one warp group adds, the other one's tensor cores work.
+    """
+    build, (m, n, k), step = host.build, product.shape, host.plan.promote
+    results: list[Any] = list(sums or ())
+    for first in range(0, k, step):
+        part = replace(product, shape=(m, n, min(step, k - first)), first=first, widest=_PROMOTED_COLUMNS)
+        for number in range(part.blocks(host.team)):
+            found = assembly.wgmma_wait(build, 0, issue(build, host.team, part, None, only=number))
+            before = results[number * part.block : (number + 1) * part.block]
+            added = (
+                [build.value("arith.addf", pair, "f32") for pair in zip(before, found, strict=True)]
+                if before
+                else found
+            )
+            results[number * part.block : (number + 1) * part.block] = added
+    return results
+
+
 def _product(host: Host, op: Any) -> Product:
     a, b = list(op.operands)[:2]
     (m, k), n = a.type.shape, b.type.shape[1]
     element = str(a.type.element_type)
+    if FACTORS in op.attributes:
+        element = ir.StringAttr(op.attributes[FACTORS]).value
     right = _factor(host, b, left=False)
-    if isinstance(host.env[a], SharedTile):
+    found = host.env[a]
+    if isinstance(found, SharedTile) and gathers(op, host.plan.interleaved):
+        return Product((m, n, k), element, right, words=gathered_words(host.build, host.team, found))
+    if isinstance(found, SharedTile):
         return Product((m, n, k), element, right, left=_factor(host, a, left=True))
     values = host.tile(a, accumulator((m, k), host.team.bits)).values
     words = tuple(pack(host.build, values[place : place + 2]) for place in range(0, len(values), 2))

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.core.layouts import Change, Layout, swizzled
+from tessera.core.layouts import Change, Layout, Swizzle, choose_swizzle
 from tessera.lowering.target.cuda.build import SHARED, Build, width
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.team import Team
 
 WORD: Final = 4
-_SWIZZLE: Final = 128
 _UNIT: Final = 16
 
 
@@ -61,11 +60,13 @@ def convert(build: Build, team: Team, room: Room, tile: RegisterTile, layout: La
     """Move a tile to another layout through shared memory; the team waits once, between writing and reading."""
     stored = "i8" if tile.element == "i1" else tile.element
     before, after = compressed(tile.layout, layout)
-    with room.exchange(team, before.shape[0] * width(stored) // 8) as scratch:
-        _write(build, team, tile, before, stored, scratch)
+    size = width(stored) // 8
+    swizzle = choose_swizzle([(each, _together(each, size)) for each in (before, after)], size)
+    with room.exchange(team, before.shape[0] * size) as scratch:
+        _write(build, team, tile, _Buffer(build, before, stored, scratch, swizzle))
         team.wait()
         room.waited()
-        values = _read(build, team, after, stored, scratch)
+        values = _read(build, team, _Buffer(build, after, stored, scratch, swizzle))
     if tile.element == "i1":
         zero = build.constant(0, stored)
         values = [build.compare("ne", value, zero) for value in values]
@@ -79,46 +80,63 @@ def compressed(before: Layout, after: Layout) -> tuple[Layout, Layout]:
     return before.map(change, shape), after.map(change, shape)
 
 
-def _write(build: Build, team: Team, tile: RegisterTile, layout: Layout, stored: str, scratch: Any) -> None:
-    base, count = team.base(layout), _together(layout, stored)
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """Shared memory at `pointer` in which a tile lies row-major and swizzled, as lanes of one layout reach it."""
+
+    build: Build
+    layout: Layout
+    stored: str
+    pointer: Any
+    swizzle: Swizzle
+
+    @property
+    def count(self) -> int:
+        """Neighbouring registers that move together."""
+        return _together(self.layout, width(self.stored) // 8)
+
+    def at(self, base: Any, register: int) -> Any:
+        """The address of the element in a register of the lane whose first element is `base`.
+
+        The swizzle is linear, so that of the lane's part and of the register's part can be computed apart.
+        """
+        build, size = self.build, width(self.stored) // 8
+        offset = lane = build.mul(base, size)
+        for distance, mask in self.swizzle.shifts().items():
+            lane = build.xor(lane, build.bits(build.divide(offset, 1 << distance), mask))
+        return build.offset(self.pointer, build.xor(lane, self.swizzle(self.layout.element(register) * size)), "i8")
+
+
+def _write(build: Build, team: Team, tile: RegisterTile, buffer: _Buffer) -> None:
+    layout, count, stored = buffer.layout, buffer.count, buffer.stored
+    base = team.base(layout)
     with build.when(team.owns(layout)):
         for first in range(0, layout.count, count):
             values = list(tile.values[first : first + count])
             if tile.element == "i1":
                 values = [build.value("arith.extui", [value], stored) for value in values]
-            pointer = _pointer(build, scratch, base, layout.element(first), width(stored) // 8)
             if count == 1:
-                build.store(values[0], pointer, stored)
+                build.store(values[0], buffer.at(base, first), stored)
             else:
-                build.store_vector(build.vector(values), pointer, count, stored)
+                build.store_vector(build.vector(values), buffer.at(base, first), count, stored)
 
 
-def _read(build: Build, team: Team, layout: Layout, stored: str, scratch: Any) -> list[Any]:
-    base, count = team.base(layout), _together(layout, stored)
+def _read(build: Build, team: Team, buffer: _Buffer) -> list[Any]:
+    layout, count, stored = buffer.layout, buffer.count, buffer.stored
+    base = team.base(layout)
     values: list[Any] = []
     for first in range(0, layout.count, count):
-        pointer = _pointer(build, scratch, base, layout.element(first), width(stored) // 8)
         if count == 1:
-            values.append(build.load(pointer, stored))
+            values.append(build.load(buffer.at(base, first), stored))
         else:
-            vector = build.load_vector(pointer, count, stored)
+            vector = build.load_vector(buffer.at(base, first), count, stored)
             values += [build.element(vector, number) for number in range(count)]
     return values
 
 
-def _together(layout: Layout, stored: str) -> int:
-    """Registers whose elements lie side by side in one unit that the swizzle leaves whole."""
-    return 1 << vector_bits(layout, (_UNIT * 8 // width(stored)).bit_length() - 1)
-
-
-def _pointer(build: Build, scratch: Any, base: Any, element: int, size: int) -> Any:
-    """The address of an element: row-major, swizzled so that columns meet different banks.
-
-    The swizzle is linear, so that of the lane's part and of the register's part can be computed apart.
-    """
-    lane = build.mul(base, size)
-    spread = build.mul(build.bits(build.divide(lane, _SWIZZLE), _SWIZZLE // _UNIT - 1), _UNIT)
-    return build.offset(scratch, build.xor(build.xor(lane, spread), swizzled(element * size, _SWIZZLE)), "i8")
+def _together(layout: Layout, size: int) -> int:
+    """Registers whose elements, of `size` bytes, lie side by side in one unit that swizzles leave whole."""
+    return 1 << vector_bits(layout, (_UNIT // size).bit_length() - 1)
 
 
 def broadcast(tile: RegisterTile, layout: Layout) -> RegisterTile:

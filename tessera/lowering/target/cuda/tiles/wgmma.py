@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.stages import SharedTile
 from tessera.lowering.target.cuda.tiles.team import Team
@@ -65,7 +65,10 @@ def _at(build: Build, descriptor: Any, offset: int) -> Any:
 class Product:
     """`a b` of m x k and k x n elements, all of the type `element`.
 
+    element: as PTX names it
     left: a in shared memory; or else `words`: a in registers, two elements in each, as `layouts.accumulator` has them
+    first: where along K the product begins in both factors
+    widest: columns of one instruction, a power of two of at most 256
     """
 
     shape: tuple[int, int, int]
@@ -73,26 +76,45 @@ class Product:
     right: Factor
     left: Factor | None = None
     words: tuple[Any, ...] = ()
+    first: int = 0
+    widest: int = _MOST_COLUMNS
+
+    @property
+    def columns(self) -> int:
+        """Columns of each instruction."""
+        return min(self.shape[1], self.widest)
+
+    @property
+    def block(self) -> int:
+        """Registers of one block of 64 rows and `columns`: they are in order of columns, then rows."""
+        return self.columns // 2
+
+    def blocks(self, team: Team) -> int:
+        """Number of such blocks of one warp group."""
+        m, n, _ = self.shape
+        return m * n // (team.lanes // GROUP_LANES * _ROWS * self.columns)
 
 
-def issue(build: Build, team: Team, product: Product, sums: Sequence[Any] | None) -> list[Any]:
-    """Start a product, added to `sums` if there are any; gives the new sums, which nothing may read before a wait."""
-    m, n, k = product.shape
+def issue(build: Build, team: Team, product: Product, sums: Sequence[Any] | None, only: int | None = None) -> list[Any]:
+    """Start a product, added to `sums` if there are any; gives the new sums, which nothing may read before a wait.
+
+    only: the number of the one block to start
+    """
+    _, n, k = product.shape
     left, right = product.left, product.right
-    columns = min(n, _MOST_COLUMNS)
+    columns, block = product.columns, product.block
     groups = team.lanes // GROUP_LANES
-    block = columns // 2  # registers of one product of 64 rows
     right_start = right.descriptor(build, None)
     left_start = _left_start(build, team, left) if left is not None else None
-    step = _STEP_BYTES // (width(product.element) // 8)
+    step = _STEP_BYTES // right.tile.panels.size
     flags = (left.outer_major if left is not None else False, right.outer_major)
     assembly.wgmma_fence(build)
     results: list[Any] = []
-    for number in range(m * n // (groups * GROUP_LANES * block)):
+    for number in range(product.blocks(team)) if only is None else (only,):
         rows, first = divmod(number, n // columns)
         steps: list[tuple[Sequence[Any], Any]] = []
         for place in range(0, k, step):
-            inner = place * _STEP_BYTES // step
+            inner = (product.first + place) * _STEP_BYTES // step
             if left is not None:
                 a: Sequence[Any] = [_at(build, left_start, left.offset(rows * groups * _ROWS, inner))]
             else:

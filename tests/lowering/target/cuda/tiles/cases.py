@@ -11,8 +11,16 @@ from lowering.target.cuda.compare import agree
 from support.interpret_programs import Writer
 from tessera.core.artifact import Artifact
 from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u32
+from tessera.core.layouts import Layout
 from tessera.core.program.program import Program, Value
 from tessera.core.program.types import Array
+from tessera.core.tile.dialect import shared_context
+from tessera.lowering.passes import run_passes
+from tessera.lowering.pipelines import PIPELINES
+from tessera.lowering.target.cuda.architectures import architecture
+from tessera.lowering.target.cuda.tiles.plan import Plan, make_plan
+from tessera.lowering.target.cuda.uniformity import walk
+from tessera.lowering.tile.to_tile import to_tile
 
 DTYPES = (f32, bf16, f16, f64, i64, i32, i16, i8, u32, u8, boolean)
 
@@ -81,3 +89,24 @@ def boxes(draw: st.DrawFn, most: int = 3, elements: int = 2000) -> Box:
     shape = tuple(draw(st.sampled_from([e, e + 1, e + 16, 16 * e, max(1, e - 3)])) for e in extents)
     starts = tuple(draw(st.sampled_from([0, 0, 1, 4, 8, 16])) for _ in extents)
     return Box(shape, starts, tuple(extents))
+
+
+def tile_function(program: Program) -> Any:
+    """The kernel's Tile IR function after the passes of the CUDA target; call it inside `shared_context()`."""
+    module = to_tile(program)
+    run_passes(PIPELINES["cuda"], module)
+    return next(op.operation for op in module.body.operations if op.operation.name == "func.func")
+
+
+def plan_of(program: Program, arch: str = "sm_90a") -> tuple[Plan | None, dict[str, list[Layout]]]:
+    """The plan for a kernel, and the layouts of the results of its operations by their names."""
+    with shared_context():
+        function = tile_function(program)
+        plan = make_plan(function, program, architecture(arch))
+        found: dict[str, list[Layout]] = {}
+        if plan is not None:
+            for op in walk(function.regions[0].blocks[0]):
+                for result in op.results:
+                    if result in plan.layouts:
+                        found.setdefault(str(op.name), []).append(plan.layouts[result])
+        return plan, found

@@ -1,0 +1,52 @@
+"""Products of floats of 8 bits: which of them the tensor cores multiply as they are, and f16 for all others."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tessera.core.program.program import Program
+from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.lowering.target.cuda.tiles.pipeline import source_load
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.product_choice import bytes_fit
+from tessera.lowering.tile.pack_floats import FACTORS, widen_factors
+
+_PROMOTED: Final = 128
+"""Elements of K, as cuBLAS has it without fast accumulation."""
+
+
+def byte_products(operations: Sequence[Any]) -> list[Any]:
+    """The products whose factors are floats of 8 bits."""
+    return [op for op in operations if FACTORS in op.attributes]
+
+
+def widen_unfit(dots: Sequence[Any], chip: Architecture) -> list[Any]:
+    """Give f16 factors to the products of bytes that the tensor cores cannot read as they are; gives the others.
+
+    before: `tessera.dot %a, %b {factors = "e4m3"} : tile<16x16xf32>` of tiles of i8
+    after:  `tessera.dot %u, %v : tile<16x16xf32>` of tiles of f16, which hold the same numbers
+    """
+    unfit = [dot for dot in dots if not bytes_fit(dot, chip)]
+    for dot in unfit:
+        widen_factors(dot)
+    return [dot for dot in dots if dot not in unfit]
+
+
+def copied(dots: Sequence[Any], plan: Plan | None) -> bool:
+    """Whether all their factors are copied ahead, to where and how the tensor cores read bytes."""
+    if plan is None:
+        return False
+    loads = [source_load(factor) for dot in dots for factor in list(dot.operands)[:2]]
+    return all(plan.ring_of(load) is not None and load not in plan.interleaved for load in loads)
+
+
+def promotion(dots: Sequence[Any], program: Program) -> int:
+    """See `Plan.promote`: what the option of that name says, else 128, and 0 for a kernel with `fast=True`.
+
+    The tensor cores of sm_90a keep about 14 bits of each product of bytes that they add.
+    """
+    if not byte_products(dots):
+        return 0
+    wanted = program.options.get("promote")
+    if isinstance(wanted, int):
+        return int(wanted)
+    return 0 if program.options.get("fast") else _PROMOTED

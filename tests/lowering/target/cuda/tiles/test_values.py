@@ -1,0 +1,109 @@
+"""Tiles that move between layouts, are repeated and packed: every dtype, bit for bit."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowering.target.cuda.tiles.cases import DTYPES, Maker, in_registers, is_wide, numbers, poison
+from support.simulate import compile_ptx, ptx_of
+from tessera.core.dtypes import DType, f32
+from tessera.core.layouts import Layout
+from tessera.core.program.program import Program
+from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast, compressed, permuted, vector_bits
+
+
+def permutation(dtype: DType, shape: tuple[int, ...], order: tuple[int, ...], rounds: int = 1) -> Program:
+    b = Maker("permutation")
+    after = tuple(shape[axis] for axis in order)
+    x = b.matrix("x", dtype, *shape, wide=is_wide(dtype, shape))
+    out = b.matrix("out", dtype, *after, wide=is_wide(dtype, after), mutable=True)
+    tile = b.load(x, [b.const(0)] * len(shape), shape)
+    for _ in range(rounds):
+        tile = b.transpose(tile, *order)
+    b.store(out, tile, [b.const(0)] * len(shape), after)
+    return b.program()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(DTYPES), st.lists(st.integers(1, 40), min_size=2, max_size=3), st.data())
+def test_transpositions(dtype: DType, extents: list[int], data: st.DataObject):
+    shape = tuple(extents[:2] if len(extents) < 3 else [*extents[:2], min(extents[2], 6)])
+    order = tuple(data.draw(st.permutations(range(len(shape)))))
+    arguments = [numbers(dtype, *shape), poison(dtype, *(shape[axis] for axis in order))]
+    in_registers(permutation(dtype, shape, order), arguments)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_there_and_back(dtype: DType):
+    in_registers(permutation(dtype, (32, 32), (1, 0), 3), [numbers(dtype, 32, 32), poison(dtype, 32, 32)])
+
+
+def test_a_transposition_in_place():
+    """The tile is loaded once, before the array changes."""
+    b = Maker("place")
+    x = b.matrix("x", f32, 48, 48, wide=True, mutable=True)
+    zero = [b.const(0), b.const(0)]
+    b.store(x, b.transpose(b.load(x, zero, [48, 48]), 1, 0), zero, [48, 48])
+    in_registers(b.program(), [numbers(f32, 48, 48)])
+
+
+def test_lines_are_read_and_written_whole():
+    text = ptx_of(compile_ptx(permutation(f32, (64, 64), (1, 0))))
+    assert text.count("ld.global.v4.b32") == text.count("st.global.v4.b32") == 8
+    assert text.count("ld.shared.v4.b32") == 8
+    assert text.count("bar.sync") == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(DTYPES), st.integers(1, 30), st.integers(1, 30), st.integers(0, 1), st.booleans())
+def test_rows_and_columns_repeated(dtype: DType, rows: int, columns: int, axis: int, both: bool):
+    b = Maker("repeated")
+    length = (columns, rows)[axis]
+    v, out = b.matrix("v", dtype, length), b.matrix("out", dtype, rows, columns, mutable=True)
+    line = b.load(v, [b.const(0)], [length])
+    tile = b.broadcast(b.reshape(line, *((1, columns) if axis == 0 else (rows, 1))), rows, columns)
+    if both:
+        tile = b.select(b.compare("eq", tile, tile), tile, tile)
+    b.store(out, tile, [b.const(0), b.const(0)], [rows, columns])
+    in_registers(b.program(), [numbers(dtype, length), poison(dtype, rows, columns)])
+
+
+# -- without code ------------------------------------------------------------------------------------------------
+
+
+def tile(layout: Layout) -> RegisterTile:
+    return RegisterTile(layout, "f32", tuple(range(100, 100 + layout.count)))
+
+
+def same(found: RegisterTile | None, layout: Layout, values: tuple[int, ...]) -> bool:
+    return found is not None and found.layout == layout and found.values == values
+
+
+def test_permuted():
+    """Registers in another order cost nothing; other lanes' elements cannot be had that way."""
+    before = Layout((8,), (1, 2), (4,))
+    swapped = Layout((8,), (2, 1), (4,))
+    assert same(permuted(tile(before), swapped), swapped, (100, 102, 101, 103))
+    assert permuted(tile(before), Layout((8,), (1, 4), (2,))) is None
+    assert permuted(tile(before), Layout((8,), (1, 2, 4), (0,))) is None
+
+
+def test_broadcast():
+    whole = Layout((2, 4), (1, 4), (2,))
+    column = tile(whole.sliced([1]))
+    assert broadcast(column, whole).values == (100, 100, 101, 101)
+    row = tile(whole.sliced([0]))
+    assert broadcast(row, whole).values == (100, 101, 100, 101)
+
+
+def test_vector_bits():
+    assert vector_bits(Layout((64,), (1, 2, 8), (4, 16, 32)), 4) == 2
+    assert vector_bits(Layout((64,), (1, 2, 4), (8, 16, 32)), 1) == 1
+    assert vector_bits(Layout((64,), (2, 1), (4,)), 4) == 0
+
+
+def test_compressed():
+    """Bits that no element has take no room."""
+    before, after = compressed(Layout((64,), (8,), (32, 0)), Layout((64,), (32,), (8, 0)))
+    assert before == Layout((4,), (1,), (2, 0))
+    assert after == Layout((4,), (2,), (1, 0))

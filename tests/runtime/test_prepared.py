@@ -1,0 +1,82 @@
+"""Launches made ready: what they take again, and what they leave to the launcher."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from support import fake_cuda, raw_kernels
+from support.fake_cuda import FakeDriver
+from tessera.core.mistakes import CudaFailure
+from tessera.runtime import cuda
+from tessera.runtime.grid import Grid
+from tessera.runtime.memory import DeviceArray, to_device
+from tessera.runtime.prepared import PreparedLaunch
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    return fake_cuda.install(monkeypatch, FakeDriver(run=False))
+
+
+def prepared(artifact, *arguments) -> PreparedLaunch:
+    launcher = cuda.CudaLauncher(artifact)
+    launcher(*arguments)
+    ((made,),) = launcher._prepared.values()
+    return made
+
+
+def zeros() -> DeviceArray:
+    return to_device(np.zeros((32, 64), np.float32))
+
+
+def test_it_takes_calls_like_the_one_it_was_made_for(fake: FakeDriver):
+    x = to_device(np.zeros(4, np.float32))
+    launch = prepared(raw_kernels.spin(), x, 1)
+    assert launch.launch((x, 2))
+    assert launch.launch((x, 2), None, 9)
+    assert fake.streams == [0, 0, 9]
+    assert not launch.launch((x, 2, 3))
+    assert not launch.launch((x, 2), Grid((1,)))
+    assert not launch.launch((2, x))
+
+
+def test_another_thread_has_its_own(fake: FakeDriver):
+    x = to_device(np.zeros(4, np.float32))
+    launch, seen = prepared(raw_kernels.null(), x), []
+    thread = threading.Thread(target=lambda: seen.append(launch.launch((x,))))
+    thread.start()
+    thread.join()
+    assert seen == [False]
+
+
+def test_a_copy_stays_as_it_was(fake: FakeDriver):
+    fake.keep = [8, 8]
+    x = to_device(np.zeros(4, np.float32))
+    launch = prepared(raw_kernels.spin(), x, 1)
+    copy = launch.copy()
+    launch.launch((x, 2))
+    copy.set_stream(5)
+    copy.begin()
+    assert [int.from_bytes(given[1], "little") for given in fake.parameters] == [1, 2, 1]
+    assert fake.streams == [0, 0, 5]
+
+
+def test_windows_follow_their_arrays(fake: FakeDriver):
+    x, out = zeros(), to_device(np.zeros((2, 16, 64), np.float32))
+    launch = prepared(raw_kernels.window(), x, out)
+    other = zeros()
+    assert launch.launch((other, out))
+    assert [encoding.address for encoding in fake.encoded] == [x.address, other.address]
+    shifted = DeviceArray.__new__(DeviceArray)
+    shifted.layout, shifted.device, shifted.address = x.layout, 0, x.address + 4
+    assert not launch.launch((shifted, out))
+
+
+def test_what_the_driver_refuses_names_the_kernel(fake: FakeDriver):
+    x = to_device(np.zeros(4, np.float32))
+    launch = prepared(raw_kernels.null(), x)
+    fake.statuses = [701]
+    with pytest.raises(CudaFailure, match="kernel null: cuLaunchKernelEx: 701") as caught:
+        launch.launch((x,))
+    assert caught.value.span == raw_kernels.SPAN
