@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from importlib import import_module
@@ -148,6 +149,22 @@ def _timed_by_the_host(run: Any, sets: list[tuple[Any, ...]], to_torch: Any, not
     return Ready(launch, result, clock="host", wait=lambda: jax.block_until_ready(last[0]), notes=notes)
 
 
+def _with_configuration(function: Any) -> Any:
+    """The product as a function of (a, b, configuration); what else it wants has changed from version to version.
+
+    Raises TypeError for a version that wants what is not known here.
+    """
+    wanted = inspect.signature(function).parameters
+    first, second, *others = wanted
+    needed = [name for name in others if wanted[name].default is inspect.Parameter.empty and name != "config"]
+    unknown = [name for name in needed if not name.endswith("dtype")]
+    if unknown or "config" not in wanted:
+        raise TypeError(f"{function.__name__}{inspect.signature(function)} is a version that is not known here")
+    return lambda a, b, config: function(
+        **{first: a, second: b, "config": config, **dict.fromkeys(needed, a.dtype)}
+    )  # fmt: skip
+
+
 def pallas_gemm(a: list[Any], b: list[Any]) -> Ready:
     """The matrix product for Hopper that comes with JAX."""
     module = import_module("jax.experimental.pallas.ops.gpu.hopper_matmul_mgpu")
@@ -161,7 +178,7 @@ def pallas_gemm(a: list[Any], b: list[Any]) -> Ready:
                             grid_tile_width=width)
         for (m, n, steps), minor, width in choices
     ]  # fmt: skip
-    run, config = _quickest(_Call(function, sets[0]), configs)
+    run, config = _quickest(_Call(_with_configuration(function), sets[0]), configs)
     return _timed_by_the_host(run, sets, lambda c: c, {"configuration": str(config)})
 
 

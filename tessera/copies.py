@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from tessera.core.mistakes import CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray, as_array, is_array
 from tessera.runtime.device_arrays import device_view, is_on_device
@@ -117,24 +118,25 @@ class Arguments:
 
     def __init__(self, values: Sequence[object], mutable: Sequence[bool], *, on_device: bool) -> None:
         self._copies: dict[int, Copy] = {}
-        self._written: set[int] = set()
-        chosen: list[Any] = []
-        for value, written in zip(values, mutable, strict=True):
-            if not is_array(value):
-                chosen.append(value)
-                continue
-            copy = self._copies.get(id(value))
-            if copy is None:
-                copy = self._copies[id(value)] = _copy_of(value, on_device=on_device)
-            if written:
-                self._written.add(id(value))
-            chosen.append(copy.value)
-        self.values: tuple[Any, ...] = tuple(chosen)
+        self._written = {id(value) for value, written in zip(values, mutable, strict=True) if written}
+        try:
+            self.values: tuple[Any, ...] = tuple(self._stand_in(value, on_device=on_device) for value in values)
+        except BaseException:
+            self.close()
+            raise
         self.size = sum(copy.size for copy in self._copies.values())
+
+    def _stand_in(self, value: object, *, on_device: bool) -> Any:
+        if not is_array(value):
+            return value
+        copy = self._copies.get(id(value))
+        if copy is None:
+            copy = self._copies[id(value)] = _copy_of(value, on_device=on_device)
+        return copy.value
 
     def restore(self) -> None:
         """Undo what a launch has written."""
-        for key in self._written:
+        for key in self._written & self._copies.keys():
             self._copies[key].restore()
 
     def close(self) -> None:
@@ -164,9 +166,14 @@ class Ring:
         wanted = math.ceil(_BEYOND * cache_bytes / max(1, first.size)) + 1
         affordable = max(1, _LARGEST // max(1, first.size))
         self._sets = [first]
-        for _ in range(min(wanted, affordable, _MOST_SETS) - 1):
-            self._sets.append(Arguments(values, mutable, on_device=on_device))
         self._turn = 0
+        for _ in range(min(wanted, affordable, _MOST_SETS) - 1):
+            try:
+                self._sets.append(Arguments(values, mutable, on_device=on_device))
+            except CudaFailure:  # the device's memory is full: what there is will do
+                if door.driver().lost is not None:
+                    raise
+                break
 
     def __len__(self) -> int:
         return len(self._sets)

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast, overload
@@ -40,6 +41,8 @@ _MANY: Final = 3
 _HOW: Final = "write kernel[grid, block](...)"
 _CONFIGURED: Final = 64
 """Grids a kernel keeps ready."""
+_EARLIER: Final = 4
+"""Plans for GPUs that a call tries."""
 
 
 class Kernel:
@@ -56,6 +59,7 @@ class Kernel:
         self._signature = inspect.signature(function)
         self._names = tuple(self._signature.parameters)
         self._latest: Plan | None = None
+        self._earlier: deque[Plan] = deque(maxlen=_EARLIER)
         self._configured: dict[object, Configured] = {}
         self._families: dict[tuple[object, ...], Family] = {}
         functools.update_wrapper(self, function)
@@ -66,8 +70,18 @@ class Kernel:
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         """Run the kernel on a grid derived from the arguments."""
         plan = self._latest
-        if keywords or plan is None or Recorder.count or Shared.dispatcher.busy or not plan.run(arguments):
+        if keywords or plan is None or Recorder.count or Shared.dispatcher.busy:
             self.launch(arguments, keywords)
+        elif not plan.run(arguments):
+            self._run_another(arguments)
+
+    def _run_another(self, arguments: tuple[Any, ...]) -> None:
+        """Run the plan of an earlier call like this one: on GPUs, calls of several kinds take turns."""
+        for plan in self._earlier:
+            if plan.run(arguments):
+                self._latest = plan
+                return
+        self.launch(arguments)
 
     def __getitem__(self, key: object) -> "Configured":
         """`k[grid, block]`: the kernel with an explicit launch grid; each of the two an int or a tuple.
@@ -80,7 +94,7 @@ class Kernel:
             return self._configure(key)
         if found is None:
             found = self._configure(key)
-            if len(self._configured) < _CONFIGURED:
+            if found.stream is None and len(self._configured) < _CONFIGURED:
                 self._configured[key] = found
         return found
 
@@ -103,6 +117,8 @@ class Kernel:
         values = self._ordered(arguments, keywords or {})
         plan = self._plan(values, grid)
         self._latest = plan
+        if plan.gpu is not None and plan not in self._earlier:
+            self._earlier.appendleft(plan)
         noted = recording()
         if noted is None and stream is None:
             drain()

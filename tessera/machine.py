@@ -72,7 +72,7 @@ _CYCLE: Final[Mapping[tuple[int, int], Mapping[str, int]]] = {
 }
 _NEWEST: Final = (10, 0)
 _SIXTEEN: Final = ("dot f16", "dot bf16")
-_EIGHT: Final = ("dot f8e4m3", "dot f8e5m2", "dot i8")
+_EIGHT: Final = ("dot fp8_e4m3", "dot fp8_e5m2", "dot i8")
 _GPU_CACHE: Final = 2.5
 _CPU_CACHE: Final = 4.0
 """How many times faster than memory the shared cache is taken to be: only the cost model asks."""

@@ -24,7 +24,7 @@ ON_GPU: Final = ("cuda", "cuda_tile")
 """Targets that run on a GPU."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A kernel made ready for one kind of arguments.
 

@@ -342,6 +342,7 @@ def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool):
     for place in (driver, cuda):
         monkeypatch.setattr(place, "driver", lambda: fake)
     monkeypatch.setattr(Session, "_fetch", fetch)
+    monkeypatch.setattr(machine, "_COPY_BYTES", 1 << 16)
     machine._gpu.cache_clear()
     x, y = arrays(64)
     values = [fake.device_array(array) for array in (x, y)] if on_device else [x, y]

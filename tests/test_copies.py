@@ -6,6 +6,7 @@ import pytest
 
 from support.fake_cuda import FakeDriver
 from tessera.copies import Arguments, DeviceCopy, HostCopy, Ring, on_a_device
+from tessera.core.mistakes import CudaFailure
 from tessera.runtime import device_arrays, driver
 
 
@@ -54,7 +55,7 @@ def test_a_device_copy_is_laid_out_like_its_original(fake: FakeDriver, index: in
     assert len(fake.memory) == 1
 
 
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.bool_, np.int8])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.bool_])
 def test_host_arrays_go_to_the_device(fake: FakeDriver, dtype: type):
     original = np.arange(12).reshape(3, 4).astype(dtype)[:, ::2]
     copy = DeviceCopy(fake, original, on_host=True)
@@ -91,6 +92,26 @@ def test_a_ring_gives_its_memory_back(fake: FakeDriver):
     assert len(fake.memory) == len(ring) == 6
     ring.close()
     assert not fake.memory
+
+
+def test_a_full_device_makes_a_ring_smaller(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    allocate = fake.allocate
+
+    def limited(size: int, stream: int) -> int:
+        if len(fake.memory) == 5:
+            raise CudaFailure("cuMemAllocAsync: out of memory")
+        return allocate(size, stream)
+
+    monkeypatch.setattr(fake, "allocate", limited)
+    arrays = [np.zeros(100, np.float32), np.zeros(100, np.float32)]
+    ring = Ring(arrays, [True, False], on_device=True, cache_bytes=10_000)
+    assert len(ring) == 2
+    assert len(fake.memory) == 4  # the third set's first array was given back
+    ring.close()
+    assert not fake.memory
+    fake.lost = CudaFailure("an earlier fault")
+    with pytest.raises(CudaFailure):
+        Ring(arrays, [True, False], on_device=True, cache_bytes=10_000)
 
 
 def test_which_device_arguments_are_on(fake: FakeDriver):

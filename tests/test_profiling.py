@@ -186,6 +186,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeDriver
     for place in (driver, cuda):
         monkeypatch.setattr(place, "driver", lambda: made)
     monkeypatch.setattr(Session, "_fetch", fetch)
+    monkeypatch.setattr(machine, "_COPY_BYTES", 1 << 16)
     machine._gpu.cache_clear()
     with overridden(cache_dir=tmp_path, target="cuda:sm_90a"):
         yield made

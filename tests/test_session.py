@@ -93,6 +93,8 @@ def test_the_cache_follows_the_settings(own: Session, tmp_path: Path):
         ("interpret", Target("interpret", "")),
         ("cuda", Target("cuda", "sm_90a")),
         ("cuda:sm_80", Target("cuda", "sm_80")),
+        ("cuda_tile", Target("cuda_tile", "sm_90")),
+        ("cuda_tile:sm_120", Target("cuda_tile", "sm_120")),
     ],
 )
 def test_targets(name: str, target: Target):

@@ -12,7 +12,6 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 
-
 _BYTE: Final = 8
 
 
@@ -75,7 +74,8 @@ ALL: Final = (f64, f32, f16, bf16, fp8_e4m3, fp8_e5m2, i64, i32, i16, i8, u64, u
 ALIASES: Final = {
     "float": f32, "float32": f32, "fp32": f32, "float64": f64, "fp64": f64, "double": f64,
     "float16": f16, "fp16": f16, "half": f16, "bfloat16": bf16, "int": i32, "int64": i64, "int32": i32,
-    "float8_e4m3fn": fp8_e4m3, "float8_e5m2": fp8_e5m2, "int16": i16, "int8": i8, "uint64": u64, "uint32": u32, "uint16": u16, "uint8": u8, "boolean": boolean,
+    "float8_e4m3fn": fp8_e4m3, "float8_e5m2": fp8_e5m2, "int16": i16, "int8": i8, "uint64": u64, "uint32": u32,
+    "uint16": u16, "uint8": u8, "boolean": boolean,
 }  # fmt: skip
 BY_NAME: Final = {**{d.name: d for d in ALL}, **ALIASES}
 _BY_NUMPY: Final = {d.numpy: d for d in ALL}

@@ -21,7 +21,7 @@ class Dot:
     @property
     def operand_bytes(self) -> int:
         """Bytes of both operands."""
-        bits = {"f64": 64, "f32": 32, "i32": 32, "i8": 8, "f8e4m3": 8, "f8e5m2": 8}.get(self.dtype, 16)
+        bits = {"f64": 64, "f32": 32, "i32": 32, "i8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}.get(self.dtype, 16)
         return (self.m + self.n) * self.k * bits // 8
 
 

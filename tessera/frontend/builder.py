@@ -232,12 +232,8 @@ class Builder:
 
     def cast(self, value: Value, dtype: DType, span: Span) -> Value:
         """Convert to `dtype`; nothing to do when it is already."""
-        source = dtype_of_value(value)
-        if source == dtype:
+        if dtype_of_value(value) == dtype:
             return value
-        if (source.is_storage and not dtype.is_float) or (dtype.is_storage and not source.is_float):
-            # f32 holds every integer that does not overflow a float of 8 bits: this rounds once.
-            value = self.value("cast", (value,), with_dtype(value.type, dtypes.f32), span)
         return self.value("cast", (value,), with_dtype(value.type, dtype), span)
 
     def computable(self, value: Value, span: Span) -> Value:

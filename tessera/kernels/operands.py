@@ -19,7 +19,8 @@ from tessera.runtime.device_arrays import device_view, is_on_device
 
 # PyTorch's names; the others take NumPy's dtypes, with bfloat16 from ml_dtypes.
 _TORCH: Final = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "i64": "int64", "i32": "int32",
     "i16": "int16", "i8": "int8", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool",
 }  # fmt: skip
 

@@ -73,6 +73,18 @@ def gemm_schedule(
     return {"BM": 128, "BN": best, "BK": (128 if wide else 64) // dtype.bytes}
 
 
+def byte_schedule(chosen: Mapping[str, int], *, along_k: bool) -> dict[str, int]:
+    """The schedule of a product of floats of 8 bits on a GPU.
+
+    Sums of 128 products are added in f32 (`promote`), as the tensor cores' own sums keep 14 bits.
+    along_k: K is contiguous in both factors, so that tensor cores may read bytes; else they become f16 in registers,
+    and larger blocks than these do not fit there.
+    """
+    if along_k:
+        return {**chosen, "promote": 128}
+    return {**chosen, "BN": min(chosen["BN"], 128), "BK": min(chosen["BK"], 64)}
+
+
 def _cpu_gemm(m: int, n: int, k: int) -> dict[str, int]:
     bm, bn = clamp(m, 32, 512), clamp(n, 32, 512)
     while bm * bn > 128 * 128 and -(-m // bm) * -(-n // bn) < 2 * current().threads:

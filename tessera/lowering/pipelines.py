@@ -35,6 +35,6 @@ PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {
     # A GPU keeps tiles in registers or shared memory; its own lowering decides.  Some have products of bytes.
     "cuda": (PackFloats(products=True), *_COMMON),
     # So does CUDA Tile's compiler.
-    "cuda_tile": (_BYTES, *_COMMON),
+    "cuda_tile": (PackFloats(products=True), *_COMMON),
 }
 """By `Target.name`."""

@@ -10,10 +10,9 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core.dtypes import bf16
 from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
-from tessera.runtime.dlpack import DLTensor
+from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
 from tessera.runtime.pointers import address
 
 AnyArray = NDArray[Any]
@@ -21,7 +20,6 @@ AnyArray = NDArray[Any]
 _HOST_DEVICES: Final = (1, 3)  # kDLCPU and kDLCUDAHost (pinned memory)
 _LONGEST: Final = (1 << 31) - 1  # the most that a GPU's bulk copies count along one axis
 _DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed cuda", 14: "oneapi"}
-_BFLOAT: Final = 4
 
 
 def is_array(value: object) -> bool:
@@ -102,17 +100,20 @@ def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
     kind, number = value.__dlpack_device__()
     if int(kind) not in _HOST_DEVICES:
         raise _elsewhere(name, f"{_DEVICE_NAMES.get(int(kind), f'device type {int(kind)}')}:{number}", span)
+    found = as_bytes(value)
+    if found is not None:
+        return np.from_dlpack(found[0]).view(found[1])
     try:
         return np.from_dlpack(value)
     except (BufferError, TypeError, RuntimeError) as error:
-        view = _bfloat_view(value)  # NumPy's own reader knows no bfloat16
+        view = _short_view(value)  # NumPy's own reader knows no bfloat16
         if view is None:
             raise NotAnArray(f"{name} cannot be viewed: {error}", span, hint="pass a NumPy array") from None
         return view
 
 
-def _bfloat_view(value: Any) -> AnyArray | None:
-    """View a bfloat16 tensor through its DLPack capsule; None for any other type.
+def _short_view(value: Any) -> AnyArray | None:
+    """View a tensor of bfloat16 or of floats of 8 bits through its DLPack capsule; None for any other type.
 
     The capsule is not consumed: the view keeps it, and its own destructor frees the tensor.
     """
@@ -123,17 +124,18 @@ def _bfloat_view(value: Any) -> AnyArray | None:
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = DLTensor.from_address(get_pointer(capsule, b"dltensor"))
-    if (tensor.code, tensor.bits, tensor.lanes) != (_BFLOAT, 16, 1):
+    dtype = BEYOND_NUMPY.get((tensor.code, tensor.bits))
+    if dtype is None or tensor.lanes != 1:
         return None
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     contiguous = _row_major(shape)
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else contiguous
     span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     if 0 in shape or any(stride < 0 for stride in strides):
-        return np.empty(shape, bf16.numpy) if 0 in shape else None
-    memory = (ctypes.c_uint16 * span).from_address(tensor.data + tensor.byte_offset)
+        return np.empty(shape, dtype) if 0 in shape else None
+    memory = (ctypes.c_uint8 * (span * dtype.itemsize)).from_address(tensor.data + tensor.byte_offset)
     memory.owner = capsule  # pyright: ignore[reportAttributeAccessIssue] - keeps the tensor's memory alive
-    return np.ndarray(shape, bf16.numpy, memory, 0, [2 * stride for stride in strides])  # pyright: ignore[reportArgumentType]
+    return np.ndarray(shape, dtype, memory, 0, [dtype.itemsize * stride for stride in strides])  # pyright: ignore[reportArgumentType]
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

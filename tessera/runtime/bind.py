@@ -306,7 +306,8 @@ def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:
         layout = True if kind.contiguous else None if scalar is None else False
         mutable = binding.mutable
         return _Spec(
-            True, kind.dtype.numpy, rank, kind.contiguous, layout, kind.aligned, mutable, fixed, object, None, False, base
+            True, kind.dtype.numpy, rank, kind.contiguous, layout, kind.aligned, mutable, fixed, object, None, False,
+            base,
         )  # fmt: skip
     dtype = kind.dtype
     usual = {"float": float, "bool": bool}.get(dtype.kind, int)

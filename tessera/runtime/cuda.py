@@ -34,14 +34,13 @@ from tessera.runtime.tensor_maps import TensorMaps
 
 
 class HasHandle(Protocol):
-    """A stream that has a CUDA stream on each device."""
+    """A stream that has a CUDA stream on each device; `external`: it is another library's, which may be capturing."""
+
+    handles: dict[int, int]
+    external: bool
 
     def handle(self, device: int) -> int:
-        """The CUDA stream's address."""
-        ...
-
-    def handle_of(self, device: int) -> tuple[int, bool]:
-        """The same, and whether it is one of ours, which nobody else captures."""
+        """The CUDA stream's address, which is one of `handles` from then on."""
         ...
 
 
@@ -155,7 +154,12 @@ class CudaLauncher:
         if prepared is None:
             return False
         for index, candidate in enumerate(prepared):
-            handle, own = (stream, not stream) if isinstance(stream, int) else stream.handle_of(candidate.device)
+            if isinstance(stream, int):
+                handle, own = stream, not stream
+            else:
+                handle, own = stream.handles.get(candidate.device), not stream.external
+            if handle is None:
+                handle = cast("HasHandle", stream).handle(candidate.device)
             if candidate.launch(arguments, grid, handle, own):
                 if index:
                     prepared.insert(0, prepared.pop(index))

@@ -10,17 +10,15 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from tessera.core.dtypes import bf16
 from tessera.core.mistakes import NotAnArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime.arrays import AnyArray
-from tessera.runtime.dlpack import DLTensor
+from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
 from tessera.runtime.memory import DeviceArray
 
 _CUDA: Final = 2
 _MANAGED: Final = 13
 _KINDS: Final = {0: "i", 1: "u", 2: "f", 6: "b"}
-_BFLOAT: Final = 4
 
 
 def is_on_device(value: object) -> bool:
@@ -65,7 +63,8 @@ def standing_for(
         return np.empty(shape, dtype)
     header = _Header()
     header.__array_interface__ = {
-        "data": (address, False), "shape": shape, "typestr": dtype.str, "strides": strides, "version": 3,
+        "data": (address, False), "shape": shape, "strides": strides, "version": 3,
+        "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",  # NumPy cannot read all of ml_dtypes'
     }  # fmt: skip
     array: AnyArray = np.asarray(header)
     return array if array.dtype is dtype else array.view(dtype)
@@ -76,6 +75,9 @@ def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
 
     No stream is named, so the producer makes the data ready for the default stream, where launches go by default.
     """
+    found = as_bytes(value)
+    if found is not None:
+        return _from_dlpack(found[0], name, span).view(found[1])
     capsule = value.__dlpack__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -90,8 +92,8 @@ def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
 
 
 def _dtype(code: int, bits: int) -> "np.dtype[Any] | None":
-    if code == _BFLOAT and bits == bf16.bits:
-        return bf16.numpy
+    if (code, bits) in BEYOND_NUMPY:
+        return BEYOND_NUMPY[code, bits]
     kind = _KINDS.get(code)
     if kind is None or bits % 8:
         return None

@@ -5,7 +5,6 @@ asked for is everything that decides about a launch, so that arrays which come a
 not by which object they are.
 """
 
-import ctypes
 import struct
 import sys
 import weakref
@@ -21,23 +20,19 @@ from tessera.runtime.parameters import ParameterBlock
 from tessera.runtime.pointers import address
 from tessera.runtime.slots import FORMATS
 
+WINDOW_ALIGNMENT: Final = 16
+"""Bytes: of the address of an array that bulk copies read, and of one whose type says that its rows are aligned."""
+
+
+_NOTHING: Final = object()
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The parameters of a block that hold one argument's address or number."""
+    """The parameters of a block that hold one argument's address or number: their numbers among the slots."""
 
     block: ParameterBlock
-    words: tuple[ctypes.c_uint64, ...]
-
-    def write(self, value: int) -> None:
-        """Let them hold another."""
-        for word in self.words:
-            word.value = value
-        self.block.version += 1
-
-
-WINDOW_ALIGNMENT: Final = 16
-"""Bytes: of the address of an array that bulk copies read, and of one whose type says that its rows are aligned."""
+    slots: tuple[int, ...]
 
 
 class Item(Protocol):
@@ -49,28 +44,33 @@ class Item(Protocol):
 
 
 class NumberItem:
-    """A number; types whose range `struct` does not check are never patched."""
+    """A number; a bf16 one is never patched."""
 
     def __init__(self, value: Any, kind: Scalar, place: Place) -> None:
         self._type: type = type(value)
         self._value = value
-        self._place = place
+        self._block = place.block
+        self._places = tuple(place.block.place(slot) for slot in place.slots)
         name = kind.dtype.name
-        self._pack: Callable[..., bytes] | None = struct.Struct("<" + FORMATS[name]).pack if name in FORMATS else None
-        if name == "bf16":
-            self._pack = None
+        # `struct` checks the range of all but bf16, which it cannot write.
+        known = name in FORMATS and name != "bf16"
+        self._pack: Callable[..., None] | None = struct.Struct("<" + FORMATS[name]).pack_into if known else None
 
     def take(self, value: Any) -> bool:
         """See `Item`."""
         if value is self._value:
             return True
-        if type(value) is not self._type or self._pack is None:
+        pack = self._pack
+        if type(value) is not self._type or pack is None:
             return False
+        block = self._block
         try:
-            packed = self._pack(value)
+            for place in self._places:
+                pack(block.memory, place, value)
         except (struct.error, OverflowError):
+            self._value = _NOTHING  # `struct` has written zeros: the same number has to be written again
             return False
-        self._place.write(int.from_bytes(packed, "little"))
+        block.version += 1
         self._value = value
         return True
 
@@ -95,16 +95,20 @@ class ArrayItem:
         self._high = sum(max(0, span) for span in spans) + view.itemsize
         self.start, self.end = self.pointer + self._low, self.pointer + self._high
         self.moved = False
-        self._place = place
+        self._block = place.block
+        self._words = tuple(place.block.word(slot) for slot in place.slots)
 
-    def move(self, pointer: int, device: int) -> bool:
-        """Take the address of another array; False where it lies on another device, or is not aligned as this was."""
-        if device != self.device or pointer % self.alignment:
+    def move(self, pointer: int) -> bool:
+        """Take the address of another array on this one's device; False where it is not aligned as this was."""
+        if pointer % self.alignment:
             return False
         self.pointer = pointer
         self.start, self.end = pointer + self._low, pointer + self._high
-        self._place.write(pointer)
-        self.moved = self._place.block.moved = True
+        for word in self._words:
+            word.value = pointer
+        block = self._block
+        block.version += 1
+        self.moved = block.moved = True
         return True
 
     def meets(self, other: "ArrayItem") -> bool:
@@ -135,7 +139,7 @@ class TorchItem(ArrayItem):
         if pointer == self.pointer:
             return True
         # A view with gaps may stand for the negated imaginary part of complex numbers.
-        return (self.dense or not value.is_neg()) and self.move(pointer, value.get_device())
+        return value.get_device() == self.device and (self.dense or not value.is_neg()) and self.move(pointer)
 
 
 class CupyItem(ArrayItem):
@@ -157,7 +161,7 @@ class CupyItem(ArrayItem):
             return False
         memory = value.data
         pointer = memory.ptr
-        return pointer == self.pointer or self.move(pointer, memory.device_id)
+        return pointer == self.pointer or (memory.device_id == self.device and self.move(pointer))
 
 
 class OwnItem(ArrayItem):
@@ -171,7 +175,8 @@ class OwnItem(ArrayItem):
         """See `Item`."""
         if type(value) is not DeviceArray or value.layout is not self._layout:
             return False
-        return value.address == self.pointer or self.move(value.address, value.device)
+        address = value.address
+        return address == self.pointer or (value.device == self.device and self.move(address))
 
 
 class FrozenItem(ArrayItem):

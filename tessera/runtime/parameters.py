@@ -63,9 +63,10 @@ class ParameterBlock:
         self.version = 0
         self.moved = False
         self._layout = layout
-        self._memory = ctypes.create_string_buffer(layout.size + MAP_ALIGNMENT)
-        start = ctypes.addressof(self._memory)
+        self.memory = ctypes.create_string_buffer(layout.size + MAP_ALIGNMENT)
+        start = ctypes.addressof(self.memory)
         self._base = -(-start // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        self._skipped = self._base - start
         pointers = [self._base + offset for offset in layout.offsets]
         self._pointers = (ctypes.c_void_p * len(pointers))(*pointers)
         self.addresses = ctypes.c_void_p(ctypes.addressof(self._pointers))
@@ -82,6 +83,10 @@ class ParameterBlock:
     def word(self, slot: int) -> ctypes.c_uint64:
         """One slot's 8 bytes as a number to be read and assigned; it lives no longer than the block."""
         return ctypes.c_uint64.from_address(self._base + self._layout.offsets[slot])
+
+    def place(self, slot: int) -> int:
+        """Where one slot begins in `memory`."""
+        return self._skipped + self._layout.offsets[slot]
 
     def content(self) -> bytes:
         """All bytes of the block."""

@@ -173,21 +173,24 @@ class PreparedLaunch:
 
     def _place(self, artifact: Artifact, parameter: int, kind: str) -> Place:
         slots = enumerate(artifact.slots)
-        found = [index for index, slot in slots if slot.kind == kind and slot.parameter == parameter]
-        return Place(self.block, tuple(self.block.word(index) for index in found))
+        return Place(self.block, tuple(i for i, slot in slots if slot.kind == kind and slot.parameter == parameter))
 
     def _settle(self) -> bool:
         """After addresses have changed: look whether arrays overlap, and bring the tensor maps up to date."""
         for mine, theirs in self._pairs:
             if mine.start < theirs.end and theirs.start < mine.end and mine.meets(theirs):
                 return False
+        if self.windows:
+            self._move_windows()
+        self.block.moved = False
+        return True
+
+    def _move_windows(self) -> None:
         for slot, place, encoding in self.windows:
             if self._arrays[place].moved:
                 self.block.write(slot, self.encode(replace(encoding, address=self._arrays[place].pointer)))
         for _, place, _ in self.windows:
             self._arrays[place].moved = False
-        self.block.moved = False
-        return True
 
     def _with_scratch(self) -> None:
         """Launch with memory that is there for this launch alone."""

@@ -93,14 +93,11 @@ class Stream:
                 self._follow(event, device)
         return found
 
-    def handle_of(self, device: int) -> tuple[int, bool]:
-        """The CUDA stream on a device, and whether it is one of ours, which nobody else captures."""
-        return self.handle(device), not self.external
-
     @property
     def queued(self) -> bool:
         """Whether a launch now has to wait for its turn, or for what is in the queue before it."""
-        return not self.queue.idle or (_Known.uneven and not self.external)
+        queue = self.queue
+        return queue.running is not None or bool(queue.operations) or (_Known.uneven and not self.external)
 
     def submit(self, run: Callable[[], None], engine: str, cancel: Callable[[], None] | None = None) -> None:
         """Do `run` when what was submitted before it is done, on the CPU ("compute", "copy") or as a GPU's launch.

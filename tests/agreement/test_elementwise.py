@@ -23,7 +23,7 @@ LIBRARY = ("exp", "exp2", "log", "log2", "rsqrt", "sin", "cos", "tanh", "erf", "
 FLOAT_ONLY = (*LIBRARY[:-1], "sqrt", "floor", "ceil", "div")
 BITWISE = ("and", "or", "xor", "shl", "shr", "not")
 NUMBERS = tuple(d for d in ALL if d != boolean)
-FLOATS = tuple(d for d in ALL if d.is_float)
+FLOATS = tuple(d for d in ALL if d.is_float and not d.is_storage)
 host = cache(host_target)
 
 

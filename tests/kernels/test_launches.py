@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from support.library import normal
+from tessera import graph, stream
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.settings import overridden
+from tessera.kernels import transpose
 from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, variant
 from tessera.kernels.operands import operand
 from tessera.kernels.tiles.transposition import transpose_matrices
@@ -74,3 +76,23 @@ def test_what_is_prepared_runs_again_and_again():
     for factor in (1.0, 2.0):
         x *= np.float32(factor)
         np.testing.assert_array_equal(prepared.run(), x.transpose(0, 2, 1))
+
+
+def test_a_stream_takes_the_launches_in_order():
+    queue = stream.new()
+    x = normal(300, 300)
+    y = transpose(x, stream=queue)
+    z = transpose(y, stream=queue)
+    queue.synchronize()
+    np.testing.assert_array_equal(y, x.T)
+    np.testing.assert_array_equal(z, x)
+
+
+def test_launches_can_be_captured():
+    x, y = normal(5, 70), np.zeros((70, 5), np.float32)
+    with graph.capture() as captured:
+        transpose(x, y)
+    assert not y.any()
+    x *= np.float32(2)
+    graph.launch(captured)
+    np.testing.assert_array_equal(y, x.T)

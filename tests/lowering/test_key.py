@@ -78,6 +78,7 @@ def test_which_value_is_used_matters():
 def test_toolchain_names_its_parts():
     assert set(toolchain("cpu")) == {"tessera", "torch-mlir", "llvmlite"}
     assert {"ptxas", "nvdisasm"} <= set(toolchain("cuda"))
+    assert {"tileiras", "cuda-tile", "nvdisasm"} <= set(toolchain("cuda_tile"))
 
 
 def test_another_ptxas_gives_another_key(monkeypatch: pytest.MonkeyPatch):

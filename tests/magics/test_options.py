@@ -6,7 +6,7 @@ from IPython.core.error import UsageError
 from tessera_magics import options
 
 
-@pytest.mark.parametrize("name", ["cpu", "interpret", "cuda", "cuda:sm_90a"])
+@pytest.mark.parametrize("name", ["cpu", "interpret", "cuda", "cuda:sm_90a", "cuda_tile", "cuda_tile:sm_90"])
 def test_targets_are_accepted(name: str) -> None:
     assert options.target_name(name) == name
 
@@ -65,7 +65,9 @@ def test_a_result_needs_a_name() -> None:
     ("line", "found"),
     [
         ("%%tessera --s", ["--show", "--sanitize"]),
-        ("%%tessera --target c", ["cpu", "cuda", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90a", "cuda:sm_100a"]),
+        ("%%tessera --target cuda:", ["cuda:sm_80", "cuda:sm_89", "cuda:sm_90a", "cuda:sm_100a"]),
+        ("%%tessera --target cuda_tile:sm_1", ["cuda_tile:sm_100", "cuda_tile:sm_120"]),
+        ("%%tessera --target cp", ["cpu"]),
         ("%%tessera --show tile,as", ["tile,asm"]),
         ("%%tessera --time --t", ["--target"]),
     ],

@@ -49,10 +49,11 @@ class OnGpu:
     __cuda_array_interface__: ClassVar = {"shape": (3,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
 
 
-class BFloatTensor:
-    """A bfloat16 tensor as torch exports it; NumPy's own reader refuses it.  `freed` counts deleter calls."""
+DLPACK_CODES = {ml_dtypes.bfloat16: 4, ml_dtypes.float8_e4m3fn: 10, ml_dtypes.float8_e5m2: 12}
 
-    freed = 0
+
+class ShortFloatTensor:
+    """A tensor of what only ml_dtypes has, as torch exports it; NumPy's own reader refuses it."""
 
     def __init__(self, values: np.ndarray, strides: tuple[int, ...] | None = None, offset: int = 0) -> None:
         self.values = values
@@ -78,8 +79,9 @@ class BFloatTensor:
         self.shape = (ctypes.c_int64 * rank)(*self.values.shape)
         self.steps = (ctypes.c_int64 * rank)(*self.strides) if self.strides else None
         self.managed = Managed(
-            self.values.ctypes.data, 1, 0, rank, 4, 16, 1, self.shape, self.steps, self.offset, None, None
-        )
+            self.values.ctypes.data, 1, 0, rank, DLPACK_CODES[self.values.dtype.type], 8 * self.values.itemsize, 1,
+            self.shape, self.steps, self.offset, None, None,
+        )  # fmt: skip
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return new(ctypes.addressof(self.managed), b"dltensor", None)
@@ -118,21 +120,22 @@ def test_strides_survive():
     np.testing.assert_array_equal(view, x[:, ::2])
 
 
-def test_bfloat16_through_dlpack():
-    x = np.arange(12).astype(ml_dtypes.bfloat16).reshape(3, 4)
-    view = as_array(BFloatTensor(x), "x", mutable=True)
-    assert view.dtype == ml_dtypes.bfloat16
+@pytest.mark.parametrize("kind", DLPACK_CODES)
+def test_short_floats_through_dlpack(kind: type):
+    x = np.arange(12).astype(kind).reshape(3, 4)
+    view = as_array(ShortFloatTensor(x), "x", mutable=True)
+    assert view.dtype == kind
     view[2, 3] = 40.0
     assert float(x[2, 3]) == 40.0
-    every_second = as_array(BFloatTensor(x[:, ::2], strides=(4, 2)), "x")
+    every_second = as_array(ShortFloatTensor(x[:, ::2], strides=(4, 2)), "x")
     np.testing.assert_array_equal(every_second, x[:, ::2])
-    shifted = as_array(BFloatTensor(x[:2], offset=8), "x")
+    shifted = as_array(ShortFloatTensor(x[:2], offset=4 * x.itemsize), "x")
     np.testing.assert_array_equal(shifted, x[1:])
 
 
 def test_bfloat16_view_keeps_its_capsule():
     x = np.ones(4, ml_dtypes.bfloat16)
-    view = as_array(BFloatTensor(x), "x")
+    view = as_array(ShortFloatTensor(x), "x")
     gc.collect()
     assert float(view[3]) == 1.0
 

@@ -21,7 +21,7 @@ SPAN = Span("k.py", 1, 1, 1, 2)
 @pytest.fixture
 def place() -> Place:
     block = ParameterBlock(ParameterLayout(raw_kernels.spin()))
-    return Place(block, (block.word(0),))
+    return Place(block, (0,))
 
 
 def binding(*, mutable: bool = False, aligned: bool = False) -> Binding:
@@ -29,7 +29,7 @@ def binding(*, mutable: bool = False, aligned: bool = False) -> Binding:
 
 
 def word(place: Place) -> int:
-    return place.words[0].value
+    return place.block.word(0).value
 
 
 def test_numbers_are_written_in_their_own_type(place: Place):
@@ -39,8 +39,10 @@ def test_numbers_are_written_in_their_own_type(place: Place):
     assert item.take(-2.5)
     assert word(place) == int(np.float32(-2.5).view(np.uint32))
     assert place.block.version == 1
-    assert not item.take(1e60)
     assert not item.take(2)
+    assert not item.take(1e60)
+    assert item.take(-2.5)  # which has to be written once more
+    assert place.block.version == 2
     assert word(place) == int(np.float32(-2.5).view(np.uint32))
 
 

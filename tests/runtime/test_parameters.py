@@ -36,6 +36,7 @@ def test_the_driver_finds_each_parameter_in_the_artifacts_order():
         ctypes.string_at(place, 128 if slot.kind == "tensor_map" else 8)
         for place, slot in zip(places, SLOTS, strict=True)
     ]
+    assert block.memory[block.place(2) : block.place(2) + 1] == b"\x0b"
     assert read[0] == b"a" * 128
     assert read[3] == b"b" * 128
     assert [int.from_bytes(read[i], "little") for i in (1, 2, 4, 5)] == [7, 11, 9, 0]

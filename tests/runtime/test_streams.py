@@ -288,14 +288,17 @@ def test_order_of_events_on_a_gpu(spin):
     cp = pytest.importorskip("cupy")
     first, second = Stream(), Stream()
     a = to_device(np.zeros(1 << 20, np.float32))
+    view = cp.asarray(a)  # here, since cupy waits for an array that it takes over
+    spin((1,), (32,), (0,))
+    cp.cuda.Device().synchronize()
     with theirs(cp, first):
-        spin((1,), (32,), (20_000_000,))
-        cp.asarray(a)[:] = 5
+        spin((1,), (32,), (100_000_000,))  # 50 ms
+        view[:] = 5
     event = first.record()
     assert not event.query()
     second.wait(event)
     with theirs(cp, second):
-        cp.asarray(a)[:] += 1
+        view[:] += 1
     second.synchronize()
     assert (a.get() == 6).all()
     assert door.driver().lost is None

@@ -17,8 +17,8 @@ from tessera.lowering.tile.attributes import RANGES, from_attribute
 from tessera.lowering.tile.walk import kernel
 
 DTYPES = {
-    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i1": np.bool_,
-    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2, "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
 }  # fmt: skip
 
 
@@ -54,7 +54,8 @@ class _Machine:
             if np.isscalar(actual) or actual.ndim == 0:
                 self.values[formal] = DTYPES[str(formal.type)](actual)
             else:  # MLIR's integers have no sign, and a bool in memory is a byte
-                self.values[formal] = actual.view(f"i{actual.itemsize}") if actual.dtype.kind in "ub" else actual
+                integers = str(formal.type.element_type).startswith("i")  # floats of 8 bits may have become bytes
+                self.values[formal] = actual.view(f"i{actual.itemsize}") if integers else actual
         self.block(block)
 
     def block(self, block) -> list:
@@ -309,7 +310,7 @@ def _fma(a, b, c):
     return np.asarray(a).dtype.type(np.longdouble(a) * np.longdouble(b) + np.longdouble(c))
 
 
-_CONVERSIONS = ("fptosi", "fptoui", "extsi", "extui", "trunci", "sitofp", "uitofp", "extf", "truncf")
+_CONVERSIONS = ("fptosi", "fptoui", "extsi", "extui", "trunci", "sitofp", "uitofp", "extf", "truncf", "bitcast")
 _FUNCTIONS = {
     "addf": np.add, "subf": np.subtract, "mulf": np.multiply, "divf": np.divide, "remf": np.fmod, "negf": np.negative,
     "addi": np.add, "subi": np.subtract, "muli": np.multiply, "divsi": _divsi, "remsi": _remsi,
@@ -323,6 +324,7 @@ _FUNCTIONS = {
     "select": np.where,
     "fptosi": _to_integer(signed=True), "fptoui": _to_integer(signed=False),
     "extsi": lambda a, t: np.asarray(a).astype(t), "trunci": lambda a, t: np.asarray(a).astype(t),
+    "bitcast": lambda a, t: np.asarray(a).view(t),
     "extui": lambda a, t: _unsigned(a).astype(t), "sitofp": lambda a, t: np.asarray(a).astype(t),
     "uitofp": lambda a, t: _unsigned(a).astype(t), "extf": lambda a, t: np.asarray(a).astype(t),
     "truncf": lambda a, t: np.asarray(a).astype(t),

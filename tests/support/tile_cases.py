@@ -8,7 +8,7 @@ import numpy as np
 
 from support import programs
 from support.interpret_programs import Writer
-from tessera.core.dtypes import DType, bf16, f16, f32, f64, i8, i32, i64, u8
+from tessera.core.dtypes import DType, bf16, f16, f32, f64, fp8_e4m3, fp8_e5m2, i8, i32, i64, u8
 from tessera.core.program.program import Domain, Program, Value
 from tessera.core.program.types import Tile
 
@@ -257,6 +257,13 @@ def _products() -> Iterator[Case]:
         out = np.zeros((12, 8), result.numpy)
         program = product(dtype, result, (12, 9, 8), exact=True)
         yield Case(f"exact product {dtype}", program, (numbers(dtype, 12, 9), numbers(dtype, 9, 8), out))
+    for dtype in (fp8_e4m3, fp8_e5m2):
+        factors = (numbers(dtype, 16, 32), numbers(dtype, 32, 16))
+        yield Case(
+            f"product {dtype}", product(dtype, f32, (16, 32, 16)), (*factors, np.zeros((16, 16), np.float32)), _PRODUCT
+        )
+        program = product(dtype, f32, (16, 32, 16), exact=True)
+        yield Case(f"exact product {dtype}", program, (*factors, np.zeros((16, 16), np.float32)))
     out = np.zeros((12, 8), np.int32)
     yield Case("product of 12", product(u8, i32, (12, 9, 8)), (numbers(u8, 12, 9), numbers(u8, 9, 8), out))
 
@@ -301,6 +308,7 @@ def _element_wise() -> Iterator[Case]:
     yield Case("sin of large numbers", element_wise("sin", f32, 1), (large, np.zeros(200, np.float32)), _FUNCTION)
     pairs: list[tuple[DType, DType]] = [
         (f32, f16), (f32, bf16), (f64, f16), (f64, bf16), (f16, bf16), (f32, i8), (f32, u8), (f64, i64), (i64, f32), (u8, f16),
+        (f32, fp8_e4m3), (fp8_e5m2, f32),
     ]  # fmt: skip
     for source, target in pairs:
         yield of("cast", source, 1, 0.0, target)

@@ -28,7 +28,8 @@ from tessera.runtime.interpret.rounding import fma, to_dtype
 
 _DTYPES = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
-    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
 }  # fmt: skip
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "equal": np.equal, "not_equal": np.not_equal, "less_than": np.less, "less_than_or_equal": np.less_equal,

@@ -91,6 +91,9 @@ class Arithmetic:
         source, result = kind.dtype, like(kind, element(to))
         if source == to:
             return value
+        if (source.is_storage and not to.is_float) or (to.is_storage and not source.is_float):
+            # f32 holds every integer that does not overflow a float of 8 bits, so both ways round once.
+            return self.cast(self.cast(value, kind, f32), _as(kind, f32), to)
         if to.kind == "bool":
             return self.compare("ne", kind, value, self._const(0, kind))
         if source.is_float:

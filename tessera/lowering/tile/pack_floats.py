@@ -17,7 +17,7 @@ FACTORS: Final = "factors"
 """Attribute of a `tessera.dot` on bytes: the format that both factors have, as `FORMATS` names it."""
 _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 _LESS, _EQUAL, _AT_LEAST, _GREATER = 6, 0, 9, 8  # of unsigned integers, as `arith.cmpi` numbers its predicates
-_FARTHER, _DIFFERENT = 2, 6  # ordered comparisons of floats, as `arith.cmpf` numbers them
+_FARTHER, _DIFFERENT = 2, 13  # comparisons of floats, as `arith.cmpf` numbers them; NaN is different
 _SIGN: Final = 0x80
 _MAGNITUDE: Final = 0x7F
 _F32_BIAS: Final = 127
@@ -89,7 +89,8 @@ class PackFloats(Pass):
         every = operations(module)
         if not any(_has_format(op) for op in every):
             return
-        conversions = [(op, *map(_format_of, (op.operands[0], op.results[0]))) for op in every if op.name in _CONVERSIONS]
+        found = [op for op in every if op.name in _CONVERSIONS]
+        conversions = [(op, _format_of(op.operands[0]), _format_of(op.results[0])) for op in found]
         dots = [(op, _format_of(op.operands[0])) for op in every if op.name == "tessera.dot"]
         for op in every:
             _retype(op)
@@ -190,28 +191,28 @@ class _Words:
         self.floats = _like(model, ir.F32Type.get())
         self.flags = _like(model, ir.IntegerType.get_signless(1))
 
-    def number(self, value: int) -> Any:
+    def integer(self, value: int) -> Any:
         """The same number everywhere, which may be unsigned."""
         return self.emit.constant(value, self.words)
 
     def op(self, name: str, a: Any, b: Any) -> Any:
         """`arith.name`; `b` may be a number."""
-        return self.emit.value(f"arith.{name}", [a, self.number(b) if isinstance(b, int) else b], self.words)
+        return self.emit.value(f"arith.{name}", [a, self.integer(b) if isinstance(b, int) else b], self.words)
 
     def compare(self, predicate: int, a: Any, b: int) -> Any:
         """An i1."""
-        return self.emit.value("arith.cmpi", [a, self.number(b)], self.flags, {"predicate": integer(predicate)})
+        return self.emit.value("arith.cmpi", [a, self.integer(b)], self.flags, {"predicate": integer(predicate)})
 
     def select(self, condition: Any, yes: Any, no: Any) -> Any:
         """Either; both may be numbers."""
-        values = [self.number(v) if isinstance(v, int) else v for v in (yes, no)]
+        values = [self.integer(v) if isinstance(v, int) else v for v in (yes, no)]
         return self.emit.value("arith.select", [condition, *values], self.words)
 
     def bits(self, value: Any) -> Any:
         """Of an f32."""
         return self.emit.value("arith.bitcast", [value], self.words)
 
-    def float(self, bits: Any) -> Any:
+    def number(self, bits: Any) -> Any:
         """The f32 with these bits."""
         return self.emit.value("arith.bitcast", [bits], self.floats)
 
@@ -232,7 +233,7 @@ def _widen(emit: Emitter, value: Any, source: Format) -> Any:
     bits = k.select(k.compare(_AT_LEAST, magnitude, source.nans), _F32_NAN, bits)
     if source.infinity is not None:
         bits = k.select(k.compare(_EQUAL, magnitude, source.infinity), _F32_INFINITY, bits)
-    return k.float(k.op("ori", bits, k.op("andi", code, _MOST_NEGATIVE)))
+    return k.number(k.op("ori", bits, k.op("andi", code, _MOST_NEGATIVE)))
 
 
 def _narrow(emit: Emitter, value: Any, target: Format) -> Any:
@@ -245,7 +246,7 @@ def _narrow(emit: Emitter, value: Any, target: Format) -> Any:
     normal = k.op("subi", k.op("shrui", rounded, target.shift), target.rebias << target.mantissa)
     # Added to 2^23 steps, a number is rounded to whole steps, and they are the sum's last bits.
     magic = target.step * 2.0**_F32_MANTISSA
-    total = k.bits(k.real("addf", k.float(bits), magic))
+    total = k.bits(k.real("addf", k.number(bits), magic))
     small = k.op("subi", total, int(np.float32(magic).view(np.int32)))
     code = k.select(k.compare(_LESS, bits, target.rebias + 1 << _F32_MANTISSA), small, normal)
     beyond = target.nan if target.infinity is None else target.infinity
@@ -276,4 +277,4 @@ def _to_odd(emit: Emitter, value: Any, k: _Words) -> Any:
     )
     step = emit.value("arith.extui", [compare(_FARTHER, sizes)], k.words)
     odd = k.op("ori", k.op("subi", k.bits(near), step), 1)
-    return k.float(k.select(compare(_DIFFERENT, [back, value]), odd, k.bits(near)))
+    return k.number(k.select(compare(_DIFFERENT, [back, value]), odd, k.bits(near)))

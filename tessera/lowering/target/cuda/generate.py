@@ -5,6 +5,7 @@ Tile IR -> (hoist, lower) -> Target IR: upstream gpu, nvvm, llvm, scf, arith -> 
 """
 
 import math
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -41,7 +42,7 @@ from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, w
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
 from tessera.lowering.target.cuda.tiles.stages import Depth
-from tessera.lowering.target.cuda.toolchain import Usage, assemble, disassemble, find_tool
+from tessera.lowering.target.cuda.toolchain import Assembled, Usage, assemble, disassemble, find_tool
 from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, walk
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.llvm_ir import to_llvm_text
@@ -50,6 +51,8 @@ from tessera.lowering.tile.pack_floats import widen_factors
 
 DEFAULT_ARCHITECTURE: Final = "sm_90a"
 _MOST_STAGES: Final = 7
+# More than one: a single block a multiprocessor is what warps that share out registers among themselves need.
+_RESIDENT: Final = re.compile(r"^\.minnctapersm (?!1$)\d+$", re.MULTILINE)
 # One constant for each number, before anybody reads the Target IR.
 _TIDY: Final = "builtin.module(canonicalize,cse)"
 _PIPELINE: Final = (
@@ -95,7 +98,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         listings += [llvm_listing(ptx.optimised, places), ptx_listing(ptx.text, places)]
     code, usage, notes = ptx.text.encode() + b"\0", Usage(0, 0, 0, 0), ()
     if find_tool("ptxas") is not None:
-        assembled = assemble(ptx.text, chip.name)
+        assembled = _assemble(ptx.text, chip.name)
         code, usage, notes = assembled.cubin, assembled.usage, assembled.notes
         if observe and find_tool("nvdisasm") is not None:
             listings.append(sass_listing(disassemble(code), ptx.text, places))
@@ -110,6 +113,15 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         notes=notes,
     )
     return TargetCode(code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes))
+
+
+def _assemble(ptx: str, chip: str) -> Assembled:
+    """Machine code; where the blocks wanted side by side leave too few registers, of fewer blocks."""
+    assembled = assemble(ptx, chip)
+    if assembled.usage.spill_bytes and _RESIDENT.search(ptx):
+        free = assemble(_RESIDENT.sub("", ptx), chip)
+        assembled = min(assembled, free, key=lambda found: found.usage.spill_bytes)
+    return assembled
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +143,7 @@ def _lower(
         wanted = program.options.get("stages")
         most = wanted if isinstance(wanted, int) else _MOST_STAGES
         with suppress(NeedsRoomError):  # then tiles lie in memory as a whole
-            return with_depth(most, lambda depth: _attempt_tiles(function, program, chip, plan, depth))
+            return with_depth(plan, most, lambda depth: _attempt_tiles(function, program, chip, plan, depth))
     try:
         return _attempt(function, program, chip, facts, spill=False)
     except NeedsSpillError:
@@ -163,11 +175,13 @@ def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Pl
     module, body, kernel, build, entry = _kernel(function, program, lanes)
     if plan.specialised:
         kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
+    elif plan.resident:
+        kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse(f"{plan.resident} : i32")
     if plan.cluster > 1:
         kernel.attributes["nvvm.cluster_dim"] = ir.Attribute.parse(f"array<i32: {plan.cluster}, 1, 1>")
     rule = replace(
         launch_rule(function, program, lanes), lanes_per_group=lanes, cluster=plan.cluster,
-        persistent=plan.specialised or plan.persistent,
+        persistent=plan.specialised,
     )  # fmt: skip
     frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()

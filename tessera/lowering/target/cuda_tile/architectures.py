@@ -5,6 +5,8 @@ from typing import Final
 from tessera.core.mistakes import UnknownArchitecture
 
 ARCHITECTURES: Final = ("sm_80", "sm_90", "sm_100", "sm_120")
+WITHOUT_BYTES: Final = ("sm_80",)
+"""Those without products of floats of 8 bits."""
 DEFAULT_ARCHITECTURE: Final = "sm_90"
 
 

@@ -18,7 +18,7 @@ INDEX: Final = "i64"
 SHORT: Final = "i32"
 """Offsets inside one tile: no tile has 2**31 elements along an axis."""
 BOOL: Final = "i1"
-FLOATS: Final = ("f16", "bf16", "f32", "f64")
+FLOATS: Final = ("f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2")
 
 
 class Build:

@@ -38,7 +38,8 @@ VERSION: Final = "V_13_3"
 _NAMES: Final = {
     "absf": "AbsF", "absi": "AbsI", "addf": "AddF", "addi": "AddI", "andi": "AndI", "bitcast": "Bitcast",
     "broadcast": "Broadcast", "ceil": "Ceil", "cmpf": "CmpF", "cmpi": "CmpI", "cos": "Cos", "divf": "DivF",
-    "divi": "DivI", "exp": "Exp", "exp2": "Exp2", "log": "Log", "log2": "Log2", "rsqrt": "Rsqrt", "tanh": "TanH", "exti": "ExtI", "floor": "Floor", "fma": "Fma", "ftof": "FToF", "ftoi": "FToI", "iota": "Iota",
+    "divi": "DivI", "exp": "Exp", "exp2": "Exp2", "exti": "ExtI", "floor": "Floor", "fma": "Fma", "ftof": "FToF",
+    "ftoi": "FToI", "iota": "Iota", "log": "Log", "log2": "Log2", "rsqrt": "Rsqrt", "tanh": "TanH",
     "itof": "IToF", "make_partition_view": "MakePartitionView", "make_token": "MakeToken", "maxf": "MaxF",
     "maxi": "MaxI", "minf": "MinF", "mini": "MinI", "mmaf": "MmaF", "mmai": "MmaI", "mulf": "MulF", "muli": "MulI",
     "negf": "NegF", "offset": "Offset", "ori": "OrI", "permute": "Permute", "remf": "RemF", "remi": "RemI",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.artifact import LaunchRule, Slot
+from tessera.core.dtypes import DType
 from tessera.core.mistakes import NotOnCudaTile
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
@@ -57,7 +58,7 @@ class Frame:
         for number, parameter in enumerate(self.program.parameters):
             kind = parameter.value.type
             if isinstance(kind, Array):
-                element = stored(kind.dtype.kind, kind.dtype.bits, kind.dtype.name)
+                element = stored(kind.dtype)
                 self.arguments.append(self._slot(Slot("pointer", number), f"ptr<{element}>", parameter.name))
                 axes = () if kind.contiguous else range(len(kind.shape))
                 self.strides.append(tuple(self._slot(Slot("stride", number, axis), INDEX) for axis in axes))
@@ -101,7 +102,7 @@ class Frame:
         return build.resize(count, _BLOCK_ID)
 
     def _scalar(self, number: int, kind: Scalar, name: str) -> Value:
-        value = self._slot(Slot("scalar", number), stored(kind.dtype.kind, kind.dtype.bits, kind.dtype.name), name)
+        value = self._slot(Slot("scalar", number), stored(kind.dtype), name)
         if kind.dtype.kind != "bool":
             return value
         return self.build.compare("not_equal", value, self.build.like(0, value))
@@ -147,8 +148,8 @@ class Frame:
         return self.build.value(name, (a, b), a.type, signedness="unsigned", **attributes)
 
 
-def stored(kind: str, bits: int, name: str) -> str:
-    """The element type in memory of a dtype; a bool is a byte."""
-    if kind == "bool":
+def stored(dtype: DType) -> str:
+    """The element type in memory of a dtype; a bool is a byte, and so is a float of 8 bits (`tile-pack-floats`)."""
+    if dtype.kind == "bool" or dtype.is_storage:
         return "i8"
-    return name if kind == "float" else f"i{bits}"
+    return dtype.name if dtype.is_float else f"i{dtype.bits}"

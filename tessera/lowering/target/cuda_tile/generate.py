@@ -16,7 +16,7 @@ from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.core.tile.location import place
 from tessera.lowering.target.cuda.toolchain import find_tool
-from tessera.lowering.target.cuda_tile.architectures import architecture
+from tessera.lowering.target.cuda_tile.architectures import WITHOUT_BYTES, architecture
 from tessera.lowering.target.cuda_tile.build import Build
 from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
 from tessera.lowering.target.cuda_tile.encode import Hints, encode
@@ -28,6 +28,7 @@ from tessera.lowering.target.cuda_tile.text import target_listing
 from tessera.lowering.target.cuda_tile.toolchain import assemble, disassemble
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.result import TargetCode
+from tessera.lowering.tile.pack_floats import FACTORS, widen_factors
 from tessera.lowering.tile.walk import kernel, operations
 
 _LOOPS = ("scf.for", "scf.while")
@@ -51,6 +52,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     """
     chip = architecture(target.arch)
     function = kernel(module)
+    _widen_bytes(function, chip)
     frame, entry = program_of(function, program)
     code, usage = _machine_code(entry, program, chip)
     listings: list[Listing] = []
@@ -65,6 +67,14 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     )  # fmt: skip
     bounded = not operations(function, *_LOOPS)
     return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
+
+
+def _widen_bytes(function: Any, chip: str) -> None:
+    """Give products of floats of 8 bits factors of 16 where the machine, or an exact product, has none of 8."""
+    for op in operations(function, "tessera.dot"):
+        exact = bool(ir.BoolAttr(op.attributes["exact"]).value)
+        if FACTORS in op.attributes and (exact or chip in WITHOUT_BYTES):
+            widen_factors(op)
 
 
 def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usage]:

@@ -23,12 +23,15 @@ from tessera.lowering.target.cuda_tile.instructions import Block, TileType, Valu
 from tessera.lowering.target.cuda_tile.memory import Access, Memory
 from tessera.lowering.target.cuda_tile.order import Order
 from tessera.lowering.target.cuda_tile.shapes import keeps_places
+from tessera.lowering.tile.pack_floats import FACTORS
 from tessera.lowering.tile.walk import operations
 
 _ALIGNMENT: Final = 16
 """Bytes at whose multiples the rows of an `aligned` array begin and end (see `Array`)."""
 _LONGEST: Final = (1 << 31) - 1
 """No axis of an `aligned` array is longer: the machine's bulk copies count in 32 bits."""
+_BYTES: Final = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
+"""Floats of 8 bits, as `tile-pack-floats` and as CUDA Tile IR call them."""
 _REFUSED: Final = {
     "tessera.alloc": "shared memory: where tiles lie is CUDA Tile's own decision",
     "tessera.copy": "a copy into shared memory: where tiles lie is CUDA Tile's own decision",
@@ -215,6 +218,9 @@ class Lowering:
     def dot(self, op: Any) -> None:
         """`tessera.dot`."""
         a, b, *accumulators = self.values(op.operands)
+        if FACTORS in op.attributes:
+            element = _BYTES[str(ir.StringAttr(op.attributes[FACTORS]).value)]
+            a, b = (self.build.bits(v, element) for v in (a, b))
         self.env[op.results[0]] = combine.dot(
             self.build, a, b, accumulators[0] if accumulators else None, int(op.operands[0].type.shape[1]),
             str(op.results[0].type.element_type), exact=bool(ir.BoolAttr(op.attributes["exact"]).value),

@@ -2,6 +2,9 @@
 
 Arrays that may be one and the same form a class.  In a class that is written, what reads waits for the last write, and
 what writes waits for everything before it; a class that is only read needs no tokens.
+
+A matrix that is only multiplied is taken to be none of those the kernel writes: the groups of a product that overwrites
+its own operand would be in each other's way, whatever the order inside one of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +19,8 @@ from tessera.lowering.tile.walk import operations
 
 _WRITES = ("tessera.write", "tessera.store")
 _READS = ("tessera.read", "tessera.load")
+_ON_THE_WAY = ("tessera.transpose", "tessera.reshape", "arith.extf", "arith.truncf")
+_ACCUMULATOR = 2
 
 
 @dataclass
@@ -40,7 +45,8 @@ class Order:
         for number, (argument, parameter) in enumerate(zip(arguments, program.parameters, strict=True)):
             likeness = _likeness(parameter.value.type)
             # An array may be given twice, but only as the same view: two parameters of different kinds are apart.
-            key = likeness if likeness in mutable else number
+            apart = likeness not in mutable or (not parameter.mutable and _is_only_multiplied(argument))
+            key = number if apart else likeness
             self.classes[argument] = numbers.setdefault(key, len(numbers))
         written = (self.classes.get(op.operands[0]) for op in operations(function, *_WRITES))
         self.written = frozenset(number for number in written if number is not None)
@@ -86,6 +92,21 @@ class Order:
         accessed, written = self.touched(op)
         self.after_all.update(zip(accessed, tokens[: len(accessed)], strict=True))
         self.after_write.update(zip(written, tokens[len(accessed) :], strict=True))
+
+
+def _is_only_multiplied(memory: Any) -> bool:
+    """Whether all that is read of an array are operands of products of matrices."""
+    loads = [use.owner.operation for use in memory.uses]
+    return bool(loads) and all(op.name == "tessera.load" and _feeds_products(op.results[0]) for op in loads)
+
+
+def _feeds_products(value: Any) -> bool:
+    users = [(use.owner.operation, use.operand_number) for use in value.uses]
+    return bool(users) and all(
+        (op.name == "tessera.dot" and place < _ACCUMULATOR)
+        or (op.name in _ON_THE_WAY and _feeds_products(op.results[0]))
+        for op, place in users
+    )
 
 
 def _likeness(kind: Any) -> object:

@@ -13,8 +13,8 @@ from tessera.core.mistakes import CompilerCrash, NotOnCudaTile
 from tessera.lowering.target.cuda.toolchain import tool
 
 _OPTIONS: Final = ("-O3", "--lineinfo")
-# What ptxas, run by tileiras, says when a kernel fits no processor.
-_TOO_MUCH: Final = re.compile(r"[Uu]ses too much|too many resources|exceeds|out of resource", re.DOTALL)
+# What is said when a kernel fits no processor, or needs instructions that this one does not have.
+_TOO_MUCH: Final = re.compile(r"[Uu]ses too much|too many resources|exceeds|out of resource|[Ii]ncompatib")
 
 
 def assemble(bytecode: bytes, arch: str) -> bytes:
@@ -33,8 +33,8 @@ def assemble(bytecode: bytes, arch: str) -> bytes:
         if done.returncode or not target.is_file():
             log = (done.stdout + done.stderr).strip().replace(str(source), "kernel.tileirbc")
             if _TOO_MUCH.search(log):
-                message = f"tileiras cannot fit the kernel on {arch}: {log}"
-                raise NotOnCudaTile(message, hint="use smaller tiles")
+                message = f"tileiras has no room or no instructions for the kernel on {arch}: {log}"
+                raise NotOnCudaTile(message, hint="use smaller tiles, or another architecture")
             message = f"tileiras refuses its input: {log or f'exit status {done.returncode}'}"
             raise CompilerCrash(message)
         return target.read_bytes()

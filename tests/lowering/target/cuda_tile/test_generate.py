@@ -10,7 +10,7 @@ from support import programs
 from support.tile_cases import Case, cases, product
 from support.tile_kernels import same_bits
 from tessera.core.compilation import Compilation
-from tessera.core.dtypes import f16, f32
+from tessera.core.dtypes import f16, f32, fp8_e4m3
 from tessera.core.mistakes import CudaFailure, UnknownArchitecture
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
@@ -52,6 +52,12 @@ def test_the_levels():
 def test_matrices_use_the_tensor_cores():
     sass = next(x for x in compiled(programs.matmul(64, 64, 32, f16), observe=True).listings if x.level == "sass")
     assert "HGMMA" in sass.text
+
+
+@pytest.mark.parametrize(("arch", "instruction"), [("sm_80", "HMMA"), ("sm_120", "QMMA")])
+def test_floats_of_8_bits_are_widened_where_there_are_no_products_of_them(arch: str, instruction: str):
+    result = compiled(product(fp8_e4m3, f32, (64, 64, 64)), arch, observe=True)
+    assert f" {instruction}." in next(x for x in result.listings if x.level == "sass").text
 
 
 def test_the_schedule_may_say_how_many_warps():

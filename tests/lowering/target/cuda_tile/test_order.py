@@ -44,3 +44,13 @@ def test_arrays_of_one_kind_may_be_one_array():
     load, store = memory_operations(programs.tile_copy())
     assert token_of(load) is not None
     assert token_of(store) is not None
+
+
+def test_a_matrix_that_is_only_multiplied_is_none_that_is_written():
+    """A and B have the type of C; only C is loaded in the order of its stores."""
+    a, b, c, store = memory_operations(programs.accumulate(16, 8, 16))
+    assert [token_of(op) for op in (a, b)] == [None, None]
+    assert token_of(c) is not None
+    assert token_of(store) is not None
+    loads = [op for op in memory_operations(programs.matmul(16, 16, 16)) if op.name == "load_view_tko"]
+    assert [token_of(op) for op in loads] == [None, None]

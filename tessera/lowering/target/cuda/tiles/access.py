@@ -26,6 +26,7 @@ class Window:
     memory: the array; starts: its first index along each axis; dropped: axes of the array that the tile lacks
     proven: axes known to stay inside; extents: the tile's own shape, before it is padded to powers of two
     bytes: that may be moved at a time, as far as alignment goes; hint: how caches should treat it (see `cache`)
+    left: an axis of the tile, and how many of its indices (an index, 0 or less for none) belong to the window; or None
     """
 
     memory: Memory
@@ -35,6 +36,7 @@ class Window:
     extents: tuple[int, ...]
     bytes: int
     hint: str = ""
+    left: tuple[int, Any] | None = None
 
     def place(self, build: Build, indices: Sequence[Any]) -> list[Any]:
         """The array's indices of the tile's element at `indices`."""
@@ -129,6 +131,8 @@ def _condition(build: Build, window: Window, indices: Sequence[Any], places: Seq
         for place, extent in zip(places, window.extents, strict=True)
         if extent & (extent - 1)
     ]
+    if window.left is not None:
+        within.append(build.compare("slt", places[window.left[0]], window.left[1]))
     outside = inside(build, window.memory, indices, window.proven)
     return build.all_of([*within, *([] if outside is None else [outside])])
 

@@ -169,16 +169,20 @@ def wgmma_commit(build: Build) -> None:
     assembly(build, "wgmma.commit_group.sync.aligned;", "")
 
 
-def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = ()) -> list[Any]:
-    """Wait until all but the last `pending` groups are done; gives `values`, which nothing may use before."""
+def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = (), after: Sequence[Any] = ()) -> list[Any]:
+    """Wait until all but the last `pending` groups are done; gives `values`, which nothing may use before.
+
+    after: values that are computed first, so that the wait does not move up in front of the work that hides it
+    """
     text = f"wgmma.wait_group.sync.aligned {pending};"
     if not values:
         assembly(build, text, "")
         return []
     kinds = [str(value.type) for value in values]
     outputs = ["=f" if kind == "f32" else "=r" for kind in kinds]
-    constraints = ",".join([*outputs, *(str(number) for number in range(len(values)))])
-    return assembly(build, text, constraints, values, kinds)
+    late = ["f" if str(value.type) == "f32" else "r" for value in after]
+    constraints = ",".join([*outputs, *(str(number) for number in range(len(values))), *late])
+    return assembly(build, text, constraints, [*values, *after], kinds)
 
 
 def wgmma(

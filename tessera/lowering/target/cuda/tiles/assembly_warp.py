@@ -47,7 +47,7 @@ def load_shared(build: Build, address: Any, offset: int, count: int, element: st
 
 def copy_async(build: Build, target: Any, offset: int, source: Any, size: int, amount: Any | None) -> None:
     """Start a copy of `size` (4, 8 or 16) bytes to shared memory; only `amount` (i32) are read, the rest are zeros."""
-    cache = "cg" if size == 16 else "ca"  # noqa: PLR2004 - only whole 16 bytes may pass the first cache by
+    cache = "cg" if size == 16 else "ca"  # only whole 16 bytes may pass the first cache by
     name = f"cp.async.{cache}.shared.global"
     if amount is None:
         assembly(build, f"{name} [$0+{offset}], [$1], {size};", "r,l", [target, source])

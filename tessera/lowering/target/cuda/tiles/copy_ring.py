@@ -216,16 +216,15 @@ def copy_window(build: Build, team: Team, window: Window, target: SharedTile) ->
     def choose(size: int, otherwise: Callable[[], None]) -> None:
         even = build.compare("eq", build.bits(bits, size - 1), 0)
         made = build.create("scf.if", [even], (), regions=2)
-        for region, emit in zip(made.regions, (lambda: _pieces(build, team, window, target, size), otherwise), strict=True):
+        branches = (lambda: _pieces(build, team, window, target, size), otherwise)
+        for region, emit in zip(made.regions, branches, strict=True):
             with build.at(region.blocks.append()):
                 emit()
                 build.create("scf.yield")
 
-    words = _WORD if target.panels.size <= _WORD else target.panels.size
-
     def narrow() -> None:
         if target.panels.size >= _WORD:
-            _pieces(build, team, window, target, words)
+            _pieces(build, team, window, target, target.panels.size)
         else:
             choose(_WORD, lambda: _elements(build, team, window, target))
 

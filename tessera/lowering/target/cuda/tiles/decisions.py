@@ -17,8 +17,8 @@ from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.access import access_bytes
-from tessera.lowering.target.cuda.tiles.eligible import eligible
 from tessera.lowering.target.cuda.tiles.byte_products import promotion
+from tessera.lowering.target.cuda.tiles.eligible import eligible
 from tessera.lowering.target.cuda.tiles.infer import infer, reduction_bits
 from tessera.lowering.target.cuda.tiles.interleaving import (
     APART,
@@ -37,12 +37,18 @@ from tessera.lowering.target.cuda.tiles.pipeline import (
 from tessera.lowering.target.cuda.tiles.plan import Plan, padded
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, product_bits, product_kind, sum_layouts
 from tessera.lowering.target.cuda.tiles.staging import find_copies
+from tessera.lowering.target.cuda.tiles.streams import find_streams
+from tessera.lowering.target.cuda.tiles.team import WARP
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
 
 _MOST_VALUES: Final = 256
 _ROW_VALUES: Final = 128
 _VALUES: Final = 32
+_LANES_RESIDENT: Final = 512
+"""Lanes of a multiprocessor with 128 registers each: the fastest of 40 to 255 for rows of 8192 on an H200."""
 _MOST_WARP_BITS: Final = 3
+_MOST_BLOCKS: Final = 4
+_BLOCK_BYTES: Final = 128
 
 Mark = tuple[Any, str, str]
 """An operation, a title, and what was decided."""
@@ -87,8 +93,11 @@ class Kernel:
     @property
     def largest(self) -> int:
         """32-bit values of the largest tile."""
-        tiles = [v.type for op in self.operations for v in op.results if is_tile(v.type)]
-        return max(math.prod(padded(kind.shape)) * max(1, width(str(kind.element_type)) // 32) for kind in tiles)
+        streamed = self.plan.streamed
+        tiles = [v.type for op in self.operations if op not in streamed for v in op.results if is_tile(v.type)]
+        kinds = [(kind.shape, kind.element_type) for kind in tiles]
+        kinds += [(shape, op.operands[0].type.element_type) for op, shape in self.plan.parts.items()]
+        return max(math.prod(padded(shape)) * max(1, width(str(element)) // 32) for shape, element in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +143,22 @@ class ChooseProducts(Decision):
 class ChooseTeam(Decision):
     """Say how many warps compute a group's tiles together (option `warps`).
 
-    after: the function says `warps 8`
+    after: the function says `warps 8`; with reductions, also how many blocks a multiprocessor should hold, which leaves
+           128 registers to a lane: fewer hide less of memory's latency, more leave too little for rows in registers
     """
 
     name: ClassVar[str] = "cuda-choose-team"
 
     def decide(self, kernel: Kernel) -> bool:
         """What the products ask for, or a few warps with much to do each: a reduction's cost a warp is fixed."""
+        if not kernel.dots:
+            written = kernel.plan.written
+            kernel.plan.streams = find_streams(
+                kernel.operations, lambda load: not kernel.parameters(load.operands[0]) & written
+            )
         kernel.plan.bits = self._bits(kernel)
+        if any(op.name == "tessera.reduce" for op in kernel.operations) and not kernel.dots:
+            kernel.plan.resident = max(1, _LANES_RESIDENT // (WARP << kernel.plan.bits))
         most = _MOST_VALUES if kernel.dots else _ROW_VALUES
         return kernel.largest <= most << (kernel.plan.bits + 5)
 
@@ -153,12 +170,16 @@ class ChooseTeam(Decision):
             return product_bits(kernel.plan.products, kernel.operations)
         warps = max(1, kernel.largest // (_VALUES * 32))
         bits = min(_MOST_WARP_BITS, (warps - 1).bit_length())
-        reduced = reduction_bits(kernel.operations, padded, kernel.access_bytes)
+        reduced = reduction_bits(kernel.operations, padded, kernel.access_bytes, kernel.plan.parts)
         return bits if reduced is None else min(bits, reduced)
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
         """At the function."""
         yield function, "warps", str(1 << plan.bits)
+        if plan.resident:
+            yield function, "resident", f"{plan.resident} blocks or more on a multiprocessor"
+        for op in plan.streams:
+            yield op, "streamed", "128 rows at a time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +207,7 @@ class CopyAhead(Decision):
             if dot is not None and (plan.products[dot] != WGMMA or plan.promote or plan.interleaved):
                 ring.running = None
         plan.copies = find_copies(kernel.dots, lambda load: _copied_by_team(kernel, load))
+        plan.stored = min(_MOST_BLOCKS, max((_blocks(op) for op in kernel.operations), default=1))
         return True
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
@@ -272,7 +294,7 @@ class AssignLayouts(Decision):
         sums = sum_layouts(plan.products, kernel.operations, plan.bits, plan.is_staged)
         if plan.interleaved:
             sums = {dot: interleaved_sums(dot, plan.bits, plan.interleaved) for dot in kernel.dots}
-        plan.layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums)
+        plan.layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums, plan.parts)
         return True
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
@@ -330,6 +352,14 @@ def _show(kernel: Kernel, seconds: list[float], observe: Observer) -> None:
 # -- which loads -------------------------------------------------------------------------------------------------
 
 
+def _blocks(op: Any) -> int:
+    """Column blocks of 128 bytes of a stored tile."""
+    if op.name != "tessera.store" or not is_tile(op.operands[1].type):
+        return 1
+    kind = op.operands[1].type
+    return max(1, kind.shape[-1] * width(str(kind.element_type)) // 8 // _BLOCK_BYTES)
+
+
 def _copied_ahead(kernel: Kernel, load: Any) -> bool:
     """Whether the copy engine can do a load: of an aligned array that the kernel only reads."""
     numbers = kernel.parameters(load.operands[0])
@@ -356,7 +386,9 @@ def _interleaved(kernel: Kernel) -> set[Any]:
     aligned: list[bool] = []
     possible: list[bool] = []
     for load in loads:
-        numbers = kernel.parameters(load.operands[0]) if load is not None else set[int]()
+        if load is None:
+            return set()
+        numbers = kernel.parameters(load.operands[0])
         kind = kernel.program.parameters[next(iter(numbers))].value.type if numbers else None
         if not isinstance(kind, Array) or numbers & plan.written or not only_products(load.results[0], [dot]):
             return set()
@@ -372,9 +404,11 @@ def _copied_by_team(kernel: Kernel, load: Any) -> bool:
         return False
     kind = kernel.program.parameters[next(iter(numbers))].value.type
     shape = load.results[0].type.shape
-    if not isinstance(kind, Array) or len(shape) != 2 or len(kind.shape) - 1 in ir.DenseI64ArrayAttr(load.attributes["dropped"]):  # noqa: PLR2004, E501
+    dropped = list(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
+    if not isinstance(kind, Array) or len(shape) != 2 or len(kind.shape) - 1 in dropped:
         return False
-    return shape[0] >= 8 and shape[1] * kind.dtype.bytes >= 16  # noqa: PLR2004 - what the swizzles repeat after
+    # Eight rows are what swizzles repeat after, and 16 bytes what they move.
+    return shape[0] >= 8 and shape[1] * kind.dtype.bytes >= 16
 
 
 def _unevenness(rings: list[RingPlan]) -> int:

@@ -54,6 +54,8 @@ class Engine:
         self.group: Any = frame.group
         self.later_round: Any = None
         self.overlap: Overlap | None = None
+        # The values of the largest tile computed lately: what hides a wait for a running product.
+        self._lately: tuple[Any, ...] = ()
 
     # -- roles -------------------------------------------------------------------------------------------------
 
@@ -113,6 +115,7 @@ class Engine:
 
     def block(self, block: Any) -> None:
         """Emit every operation of `block` but its terminator."""
+        lately, self._lately = self._lately, ()
         for view in list(block.operations)[:-1]:
             op = view.operation
             with self.build.located(op.location):
@@ -127,8 +130,9 @@ class Engine:
                     if error.span == NOWHERE:
                         error.span = next(iter(spans(op.location)), NOWHERE)
                     raise
-        if self.plan.specialised or self.plan.persistent or block.owner.operation.name != "func.func":
+        if self.plan.specialised or block.owner.operation.name != "func.func":
             self.room.settle()
+        self._lately = lately
 
     def _settle(self, op: Any) -> None:
         """Wait for what still runs and is used somewhere inside `op`: a wait inside would be for one branch only."""
@@ -216,6 +220,9 @@ class Engine:
         self.env[value] = tile
         if tile.layout != self.layout(value):
             self.env[value] = self.tile(value)
+        different = tuple(dict.fromkeys(tile.values))
+        if tile.element == "f32" and len(different) >= len(self._lately):
+            self._lately = different
 
     def layout(self, value: Any) -> Layout:
         """The layout that the plan gives a tile."""
@@ -225,7 +232,7 @@ class Engine:
         """A tile in a layout, its own if none is given."""
         found: RegisterTile = self.env[value]
         if isinstance(found, Pending):
-            found = self.env[value] = found.settle()
+            found = self.env[value] = found.settle(self._lately)
         layout = layout or self.layout(value)
         if found.layout == layout:
             return found

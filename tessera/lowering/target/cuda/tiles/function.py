@@ -16,11 +16,14 @@ from tessera.lowering.target.cuda.tiles.room import NeedsRoomError, Room
 from tessera.lowering.target.cuda.tiles.stages import Depth, Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
 
+_FEW_BLOCKS: Final = 2
 COPYING_LANES: Final = 128
 """A whole warp group, as registers are handed out to those; one lane of it works."""
 _REGISTERS: Final = (40, 232)
 _REGISTERS_FOR_WINDOWS: Final = (80, 216)
 """Of a copying lane, and of one of the team's: what two warp groups and the copying one share is 64 Ki."""
+_FEW_BLOCKS: Final = 2
+"""Column blocks that are gathered at once where shared memory is short."""
 
 
 def lanes_of(plan: Plan) -> int:
@@ -42,10 +45,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
     copied = Copies(build, plan.copies, room, depth.inner, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
         engine = Engine(frame, plan, stages, room, copied, team)
-        if plan.persistent:
-            _groups(frame, plan, stages, engine, function)
-        else:
-            engine.run(function, ordered(frame, plan, frame.group) if plan.products else frame.group)
+        engine.run(function, ordered(frame, plan, frame.group) if plan.products else frame.group)
         build.create("llvm.return")
         return
     with build.when(build.compare("eq", frame.tid, 0)):
@@ -95,12 +95,21 @@ def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: 
 Attempt = Callable[[Depth], Any]
 
 
-def with_depth(most: int, attempt: Attempt) -> Any:
-    """Generate with as many stages as there is room for; two for what is filled once a group rather than a third."""
-    choices = [Depth(inner, 2) for inner in range(most, 1, -1)] + [Depth(2, 1), Depth(1, 1)]
+def with_depth(plan: Plan, most: int, attempt: Attempt) -> Any:
+    """Generate with as many stages as there is room for.
+
+    Three stages hide what there is to hide: then it is better to gather all that is stored at once, and to have two
+    stages for what is filled once a group.
+    """
+    few = min(plan.stored, _FEW_BLOCKS)
+    choices = [
+        *(Depth(inner, 2, plan.stored) for inner in range(most, 2, -1)),
+        *(Depth(inner, 2, few) for inner in range(most, 1, -1)),
+        *(Depth(inner, 1, few) for inner in (2, 1)),
+    ]
     for depth in choices:
         try:
             return attempt(depth)
         except NeedsRoomError:
             continue
-    return attempt(Depth(1, 1))
+    return attempt(Depth(1))

@@ -5,7 +5,8 @@ elements, loads and stores for one that reads whole lines.  What one says first,
 somebody wants otherwise is moved, or computed again where that is cheap.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, axis_bits, blocked, spread
@@ -24,27 +25,38 @@ _LANE_BITS: Final = 5
 _COLUMN_BITS: Final = (COLUMNS - 1).bit_length()
 _BLOCK_BITS: Final = (BLOCK - 1).bit_length()
 
+NOTHING: Final[Mapping[Any, Sequence[int]]] = MappingProxyType({})
 Aligned = Callable[[Any], int]
 """Bytes that an access (a load or store) may move at a time, as far as alignment goes: 1 to 16."""
 
 
 def infer(
-    operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned, sums: Mapping[Any, Layout]
+    operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned, sums: Mapping[Any, Layout],
+    parts: Mapping[Any, Sequence[int]] = NOTHING,
 ) -> dict[Any, Layout]:  # fmt: skip
-    """A layout for every tile in `operations`, which run on 2 ** bits warps; `sums` gives those of products."""
-    return _Inference(operations, bits, padded, aligned).run(sums)
+    """A layout for every tile in `operations`, which run on 2 ** bits warps; `sums` gives those of products.
+
+    parts: extents of what is in registers at a time, of the reductions of larger tiles
+    """
+    return _Inference(operations, bits, padded, aligned, parts).run(sums)
 
 
-def reduction_bits(operations: list[Any], padded: Callable[[Any], Shape], aligned: Aligned) -> int | None:
+def reduction_bits(
+    operations: list[Any], padded: Callable[[Any], Shape], aligned: Aligned, parts: Mapping[Any, Sequence[int]] = NOTHING
+) -> int | None:  # fmt: skip
     """The bits of the warp numbers that the reductions have work for; None where there is none."""
-    inference = _Inference(operations, 0, padded, aligned)
+    inference = _Inference(operations, 0, padded, aligned, parts)
     found = [inference.reduction_lanes(op) - _LANE_BITS for op in operations if op.name == "tessera.reduce"]
     return max(0, *found) if found else None
 
 
 class _Inference:
-    def __init__(self, operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned) -> None:
+    def __init__(
+        self, operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned,
+        parts: Mapping[Any, Sequence[int]],
+    ) -> None:  # fmt: skip
         self.operations = operations
+        self.parts = parts
         self.bits = bits
         self.padded = padded
         self.aligned = aligned
@@ -149,9 +161,13 @@ class _Inference:
 
     # -- what is asked for -------------------------------------------------------------------------------------
 
+    def _reduced(self, op: Any) -> Shape:
+        """Extents of what a reduction has in registers at a time."""
+        return self.padded(self.parts[op]) if op in self.parts else self.shape(op.operands[0])
+
     def _along(self, op: Any) -> tuple[list[int], list[int], bool]:
         """The bits that a reduction adds, the others, and whether the last axis is among the first."""
-        shape = self.shape(op.operands[0])
+        shape = self._reduced(op)
         bits = [b for a in reversed(range(len(shape))) for b in axis_bits(shape, a)]
         if "axis" not in op.attributes:
             return bits, [], True
@@ -194,7 +210,7 @@ class _Inference:
         Along the last axis, lanes have neighbouring columns; along another, whole lines of the last axis, and what is
         added last of a chain's rows lies in other warps.
         """
-        shape = self.shape(op.operands[0])
+        shape = self._reduced(op)
         along, others, rows = self._along(op)
         vector, _ = self._held(op.operands[0], along, others, rows)
         columns, chain, blocks = along[:_COLUMN_BITS], along[_COLUMN_BITS:_BLOCK_BITS], along[_BLOCK_BITS:]

@@ -22,6 +22,7 @@ SIZE: Final = 2
 _UNIT: Final = 16
 _OUTSIDE: Final = 1 << 30
 _LEAST_ROWS: Final = 64
+_MOST_ROWS: Final = 256
 _LINE: Final = 128
 DEPTH: Final = 64
 
@@ -32,8 +33,8 @@ def can_interleave(kind: Array, load: Any) -> bool:
     dropped = list(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
     starts = list(load.operands)[1:]
     return (
-        kind.contiguous and kind.dtype.bytes == SIZE and len(kind.shape) == 2 and not dropped  # noqa: PLR2004
-        and rows % _LEAST_ROWS == 0 and rows <= 256 and columns * SIZE % _LINE == 0  # noqa: PLR2004 - a box's limit
+        kind.contiguous and kind.dtype.bytes == SIZE and len(kind.shape) == 2 and not dropped
+        and rows % _LEAST_ROWS == 0 and rows <= _MOST_ROWS and columns * SIZE % _LINE == 0
         and multiple_of(starts[0]) % APART == 0
     )  # fmt: skip
 
@@ -53,7 +54,7 @@ def interleaved_loads(dot: Any, aligned: tuple[bool, bool], possible: tuple[bool
     if any(want and not can for want, can in zip(wanted, possible, strict=True)):
         return set()
     depth = dot.operands[0].type.shape[1]
-    if deep == [True, False] and wanted[0] or deep == [False, True] and wanted[1] and depth != DEPTH:
+    if (deep == [True, False] and wanted[0]) or (deep == [False, True] and wanted[1] and depth != DEPTH):
         return set()
     return {load for load, want in zip(loads, wanted, strict=True) if want}
 
@@ -86,7 +87,7 @@ def _order(extent: int, *, moved: bool) -> list[int]:
 
 
 def column_of(build: Build, memory: Memory, first: int, column: Any) -> Any:
-    """The place along its rows where the window of rows `first` modulo 8 has `column`; far outside without such rows."""
+    """Where the window of rows `first` modulo 8 has `column` of the array; far outside if it has no rows."""
     bits = build.value("llvm.ptrtoint", [memory.pointer], "i64")
     begin = build.add(bits, build.mul(build.mul(memory.strides[0], first), SIZE))
     shift = build.divide(build.bits(begin, _UNIT - 1), SIZE)

@@ -55,9 +55,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pending:
-    """Sums of a product that is running; `settle` waits for it and gives the tile."""
+    """Sums of a product that is running; `settle` waits for it, after some values, and gives the tile."""
 
-    settle: Callable[[], RegisterTile]
+    settle: Callable[[Sequence[Any]], RegisterTile]
 
 
 class Overlap:
@@ -99,8 +99,11 @@ class Overlap:
         argument = loop.regions[0].blocks[0].arguments[1 + number]
         layout = self._host.env[argument].layout
 
-        def settle() -> RegisterTile:
-            done = assembly.wgmma_wait(self._host.build, 0, sums)
+        def settle(after: Sequence[Any]) -> RegisterTile:
+            # ptxas moves a wait up as far as it can, in front of the very work that it should come behind, but not
+            # past a branch: looking once more at a barrier that is complete is one.
+            self._host.stages.wait(self._plan.load, waiting.now)
+            done = assembly.wgmma_wait(self._host.build, 0, sums, after)
             self._host.stages.release(self._host, self._plan.load, waiting.now)
             return RegisterTile(layout, "f32", tuple(done))
 

@@ -7,6 +7,7 @@ from typing import Any
 from tessera.core.layouts import Layout
 from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan, RingPlan
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
+from tessera.lowering.target.cuda.tiles.streams import Stream
 
 
 @dataclass
@@ -19,12 +20,14 @@ class Plan:
     copies: of buffers that the team fills itself
     products: how each product is computed
     overlaps: loops with a product that runs beside the next round's first one, by loop
+    stored: column blocks of 128 bytes of the widest tile that is stored (4 at most)
     turns: whether the two warp groups of an overlapped loop take turns at issuing products
     interleaved: loads that are copied in eight windows (see `interleaving`)
     uneven: whether the work of a group grows (1) or shrinks (-1) along the last range, or neither (0)
     cluster: blocks that share loads; shared: the loads they share
     written: parameters (numbers) that the kernel writes
-    persistent: (kernels without products) a block does one group after the other
+    streams: reductions whose tile is added while it is read, by operation
+    resident: blocks that a multiprocessor should hold at least, which limits registers; 0: as it comes
     promote: of a product of floats of 8 bits, the elements of K whose sums the tensor cores form, before they are added
              in f32 to the others; 0: they form them all
     """
@@ -37,6 +40,7 @@ class Plan:
     written: set[int] = field(default_factory=set[int])
     loaded: set[int] = field(default_factory=set[int])
     overlaps: dict[Any, OverlapPlan] = field(default_factory=dict[Any, OverlapPlan])
+    stored: int = 1
     turns: bool = True
     interleaved: set[Any] = field(default_factory=set[Any])
     uneven: int = 0
@@ -44,7 +48,8 @@ class Plan:
     cluster: int = 1
     shared: set[Any] = field(default_factory=set[Any])
 
-    persistent: bool = False
+    resident: int = 0
+    streams: dict[Any, Stream] = field(default_factory=dict[Any, Stream])
 
     @property
     def specialised(self) -> bool:
@@ -58,6 +63,16 @@ class Plan:
     def is_staged(self, op: Any) -> bool:
         """Whether the bytes of load `op` go to shared memory as they lie in the array."""
         return self.ring_of(op) is not None or any(op in copy.loads for copy in self.copies)
+
+    @property
+    def streamed(self) -> set[Any]:
+        """Operations whose tiles are never in registers as a whole."""
+        return {op for stream in self.streams.values() for op in (stream.load, *stream.casts)}
+
+    @property
+    def parts(self) -> dict[Any, tuple[int, ...]]:
+        """Extents of what streams have in registers at a time, by reduction."""
+        return {op: stream.shape() for op, stream in self.streams.items()}
 
 
 def padded(shape: Any) -> tuple[int, ...]:

@@ -24,7 +24,6 @@ from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
 from tessera.lowering.tile.pack_floats import FACTORS
 
-
 _PROMOTED_COLUMNS = 128
 """Sums of one block that are not added yet take 64 registers a lane."""
 

@@ -26,10 +26,8 @@ def dot(host: Host, op: Any) -> None:
     layout = host.layout(op.results[0])
     a_value, b_value, *sums = op.operands
     depth = a_value.type.shape[1]
-    if sums:
-        values = list(host.tile(sums[0], layout).values)
-    else:
-        values = [build.constant(0.0, "f32")] * layout.count
+    zeros = (build.constant(0.0, "f32"),) * layout.count
+    values = list(host.tile(sums[0], layout).values if sums else zeros)
     bases = host.team.places(layout).parts(0)[0]
     with shared_factors(host, [a_value, b_value]) as (left, right):
         factors = [_Factor(build, tile, layout, axis, bases[axis]) for axis, tile in enumerate((left, right))]

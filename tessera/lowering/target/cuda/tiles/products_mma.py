@@ -31,10 +31,8 @@ def dot(host: Host, op: Any) -> None:
     a_value, b_value, *sums = op.operands
     blocks = _Blocks.of(layout)
     left = _left(host, a_value, layout, blocks)
-    if sums:
-        values = list(host.tile(sums[0], layout).values)
-    else:
-        values = [build.constant(0.0, "f32")] * layout.count
+    zeros = (build.constant(0.0, "f32"),) * layout.count
+    values = list(host.tile(sums[0], layout).values if sums else zeros)
     with shared_factors(host, [b_value]) as (factor,):
         right = _Right(build, host.team, factor, blocks)
         _multiply(build, op, blocks, left, right, values)
@@ -84,10 +82,12 @@ class _Blocks:
 class _Reader:
     """Fragments of a factor in shared memory.
 
-    inner: which bits of a lane's number, 3 or 4, say in which half of the 16 rows and of the 16 of K its matrix is
+    halves: which bits of a lane's number, 3 or 4, say in which half of the 16 rows and of the 16 of K its matrix is
     """
 
-    def __init__(self, build: Build, team: Team, tile: SharedTile, first: Any, halves: tuple[int, int], *, left: bool) -> None:
+    def __init__(
+        self, build: Build, team: Team, tile: SharedTile, first: Any, halves: tuple[int, int], *, left: bool
+    ) -> None:
         # Whether K is the axis that lies contiguous.
         self._along = tile.transposed != left
         self._build = build

@@ -49,17 +49,30 @@ def reduce_tile(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: 
         if bit not in tile.layout.registers:
             message = f"no layout has the chain of {along}"
             raise AssertionError(message)
-    tile = _chains(host, tile, rule, chain)
-    order = [*reversed(columns), *along[_BLOCK_BITS:]]
+    tile = _added(host, _chains(host, tile, rule, chain), rule, [*reversed(columns), *along[_BLOCK_BITS:]])
+    values = tuple(rule.narrow(host.build, value) for value in tile.values)
+    return RegisterTile(_without(tile.layout, axis), rule.element, values)
+
+
+def halved(host: Host, tile: RegisterTile, rule: Rule, axis: int) -> RegisterTile:
+    """Reduce partial results along `axis`, at most 128 of them, by halving."""
+    tile = _added(host, tile, rule, list(reversed(axis_bits(tile.shape, axis))))
+    return RegisterTile(_without(tile.layout, axis), tile.element, tile.values)
+
+
+def _added(host: Host, tile: RegisterTile, rule: Rule, order: list[int]) -> RegisterTile:
+    """Add what differs in the bits of `order`, one bit after the other."""
     for number, bit in enumerate(order):
         if bit in tile.layout.warps:
             tile = _gathered(host, tile, order[number:])
         tile = _halve(host, tile, rule, bit)
-    values = tuple(rule.narrow(host.build, value) for value in tile.values)
-    layout = tile.layout
+    return tile
+
+
+def _without(layout: Layout, axis: int | None) -> Layout:
+    """The layout without `axis` (None: any)."""
     shape = tuple(1 if axis in (None, a) else extent for a, extent in enumerate(layout.shape))
-    result = layout.sliced([a for a, extent in enumerate(shape) if extent == 1])
-    return RegisterTile(result, rule.element, values)
+    return layout.sliced([a for a, extent in enumerate(shape) if extent == 1])
 
 
 def _widened(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rule) -> RegisterTile:

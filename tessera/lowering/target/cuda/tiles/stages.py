@@ -23,7 +23,6 @@ _ALIGNMENT: Final = 1024
 POINTER: Final = "!llvm.ptr"
 BLOCK_BYTES: Final = 16 * 1024
 """Shared memory for gathering one column block that is stored: 128 rows of 128 bytes."""
-_STORE_BLOCKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +74,14 @@ class SharedTile:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """Stages of rings in loops (`inner`), and of those that are filled once a group (`outer`)."""
+    """Stages of rings in loops (`inner`), and of those that are filled once a group (`outer`).
+
+    blocks: how many column blocks of what is stored are gathered at a time
+    """
 
     inner: int
     outer: int = 1
+    blocks: int = 1
 
 
 class Host(Protocol):
@@ -115,8 +118,7 @@ class Stages:
         if not plan.rings:
             return
         build = frame.build
-        blocks = frame.program.options.get("store_blocks")
-        self.store_blocks = blocks if isinstance(blocks, int) else _STORE_BLOCKS
+        self.store_blocks = depth.blocks
         self.store_address = room.address(room.take(self.store_blocks * BLOCK_BYTES))
         counts = [depth.inner if ring.in_loop else depth.outer for ring in plan.rings]
         sizes = [self._lay_out(ring) for ring in plan.rings]

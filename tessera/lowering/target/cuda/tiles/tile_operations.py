@@ -18,6 +18,7 @@ from tessera.lowering.target.cuda.tiles.reductions import reduce_tile
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.stages import SharedTile, Stages
 from tessera.lowering.target.cuda.tiles.stores import store_copied
+from tessera.lowering.target.cuda.tiles.streams import reduce_stream
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast
 from tessera.lowering.target.cuda.uniformity import is_tile
@@ -73,6 +74,8 @@ def tile_operation(host: Host, op: Any) -> None:
     Raises:
         NotOnCuda: there is no code for it.
     """
+    if op in host.plan.streamed:
+        return
     name = str(op.name)
     special = _SPECIAL.get(name)
     if special is not None:
@@ -198,9 +201,13 @@ def _store(host: Host, op: Any) -> None:
 def _reduce(host: Host, op: Any) -> None:
     source, result = op.operands[0], op.results[0]
     axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
-    tile = host.tile(source)
-    rule = Rule(ir.StringAttr(op.attributes["kind"]).value, tile.element, not host.unsigned(op))
-    reduced = reduce_tile(host, tile, tuple(source.type.shape), rule, axis)
+    element = str(source.type.element_type)
+    rule = Rule(ir.StringAttr(op.attributes["kind"]).value, element, not host.unsigned(op))
+    stream = host.plan.streams.get(op)
+    if stream is None:
+        reduced = reduce_tile(host, host.tile(source), tuple(source.type.shape), rule, axis)
+    else:
+        reduced = reduce_stream(host, stream, rule, host.layout(source))
     if not is_tile(result.type):
         host.env[result] = reduced.values[0]
         return

@@ -18,7 +18,8 @@ from tessera.core.tile.dialect import shared_context
 from tessera.lowering.passes import run_passes
 from tessera.lowering.pipelines import PIPELINES
 from tessera.lowering.target.cuda.architectures import architecture
-from tessera.lowering.target.cuda.tiles.plan import Plan, make_plan
+from tessera.lowering.target.cuda.tiles.decisions import make_plan
+from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.uniformity import walk
 from tessera.lowering.tile.to_tile import to_tile
 
@@ -46,6 +47,11 @@ class Maker(Writer):
         value = replace(value, type=replace(kind, aligned=True))
         self.parameters[-1] = replace(self.parameters[-1], value=value)
         return value
+
+
+    def whole(self) -> Any:
+        """Code of one group: a kernel with a loop over tiles is not cut into rows."""
+        return self.loop(self.const(0), self.const(1), self.const(1), kind="tile")
 
 
 def numbers(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
@@ -91,17 +97,12 @@ def boxes(draw: st.DrawFn, most: int = 3, elements: int = 2000) -> Box:
     return Box(shape, starts, tuple(extents))
 
 
-def tile_function(program: Program) -> Any:
-    """The kernel's Tile IR function after the passes of the CUDA target; call it inside `shared_context()`."""
-    module = to_tile(program)
-    run_passes(PIPELINES["cuda"], module)
-    return next(op.operation for op in module.body.operations if op.operation.name == "func.func")
-
-
 def plan_of(program: Program, arch: str = "sm_90a") -> tuple[Plan | None, dict[str, list[Layout]]]:
     """The plan for a kernel, and the layouts of the results of its operations by their names."""
     with shared_context():
-        function = tile_function(program)
+        module = to_tile(program)
+        run_passes(PIPELINES["cuda"], module)
+        function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
         plan = make_plan(function, program, architecture(arch))
         found: dict[str, list[Layout]] = {}
         if plan is not None:

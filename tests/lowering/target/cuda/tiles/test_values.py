@@ -17,10 +17,11 @@ def permutation(dtype: DType, shape: tuple[int, ...], order: tuple[int, ...], ro
     after = tuple(shape[axis] for axis in order)
     x = b.matrix("x", dtype, *shape, wide=is_wide(dtype, shape))
     out = b.matrix("out", dtype, *after, wide=is_wide(dtype, after), mutable=True)
-    tile = b.load(x, [b.const(0)] * len(shape), shape)
-    for _ in range(rounds):
-        tile = b.transpose(tile, *order)
-    b.store(out, tile, [b.const(0)] * len(shape), after)
+    with b.whole():
+        tile = b.load(x, [b.const(0)] * len(shape), shape)
+        for _ in range(rounds):
+            tile = b.transpose(tile, *order)
+        b.store(out, tile, [b.const(0)] * len(shape), after)
     return b.program()
 
 

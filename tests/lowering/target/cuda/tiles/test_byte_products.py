@@ -1,0 +1,107 @@
+"""Products of floats of 8 bits: on sm_90a as bytes where both factors lie along K, and as f16 everywhere else."""
+
+import re
+
+import numpy as np
+import pytest
+
+from lowering.target.cuda.compare import agree, normal, poison
+from support.builder import Builder
+from support.simulate import compile_cuda, compile_ptx, ptx_of
+from tessera.core.dtypes import DType, f32, fp8_e4m3, fp8_e5m2
+from tessera.core.program.program import Program
+from tessera.core.program.types import Tile
+from tessera.lowering.target.cuda.architectures import ARCHITECTURES
+
+WHOLE = (128, 128, 128)
+
+
+def product(
+    dtype: DType, block: tuple[int, int, int] = WHOLE, *, along: bool = True, aligned: bool = True, exact: bool = False,
+    **options: int,
+) -> Program:  # fmt: skip
+    """out = a b, blocks of `block` a group; of b either K is contiguous (`along`), or the columns are."""
+    rows, columns, depth = block
+    b = Builder("product")
+    left = b.array("a", dtype, "M", "K", aligned=aligned)
+    right = b.array("b", dtype, *(("N", "K") if along else ("K", "N")), aligned=aligned)
+    out = b.array("out", f32, "M", "N", mutable=True, aligned=aligned)
+    zero = b.const(0)
+    with (
+        b.loop(zero, b.dim("M"), b.const(rows), kind="tile") as m,
+        b.loop(zero, b.dim("N"), b.const(columns), kind="tile") as n,
+    ):
+        start = b.full(b.const(0.0, f32), rows, columns)
+        with b.loop(zero, b.dim("K"), b.const(depth), [start]) as k:
+            x = b.load(left, [m.index, k.index], [rows, depth])
+            if along:
+                y = b.transpose(b.load(right, [n.index, k.index], [columns, depth]), 1, 0)
+            else:
+                y = b.load(right, [k.index, n.index], [depth, columns])
+            kind = Tile(f32, (rows, columns))
+            k.yields = (b.op("dot", (x, y, k.arguments[1]), kind, exact=exact),)
+        b.store(out, k.results[0], [m.index, n.index], [rows, columns])
+    return b.program(**options)
+
+
+def instructions(program: Program, arch: str = "sm_90a") -> list[str]:
+    """The kinds of products in the PTX."""
+    return re.findall(
+        r"(?:wgmma\.mma_async|mma)\.sync\.aligned\.[\w.]*|fma\.rn\.f32", ptx_of(compile_ptx(program, arch))
+    )
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(fp8_e4m3, "e4m3"), (fp8_e5m2, "e5m2")], ids=str)
+def test_hopper_multiplies_bytes(dtype: DType, name: str):
+    assert instructions(product(dtype)) == [f"wgmma.mma_async.sync.aligned.m64n128k32.f32.{name}.{name}"] * 4
+
+
+@pytest.mark.parametrize(
+    ("block", "options"),
+    [
+        (WHOLE, {}),
+        ((128, 256, 128), {}),
+        ((64, 64, 32), {}),
+        ((128, 256, 128), {"promote": 0}),
+        ((256, 128, 64), {"promote": 0}),
+    ],
+)
+def test_machine_code(block: tuple[int, int, int], options: dict[str, int]):
+    compilation = compile_cuda(product(fp8_e4m3, block, **options))
+    sass = next(listing.text for listing in compilation.listings if listing.level == "sass")
+    resources = compilation.artifact.resources
+    assert "QGMMA" in sass
+    assert (resources.spill_bytes, resources.notes) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("options", "adds", "columns"),
+    [({}, 128, 128), ({"promote": 64}, 256, 128), ({"promote": 0}, 0, 256), ({"fast": True}, 0, 256)],
+)
+def test_parts_of_k_are_added_in_f32(options: dict[str, int], adds: int, columns: int):
+    ptx = ptx_of(compile_ptx(product(fp8_e4m3, (128, 256, 128), **options)))
+    assert len(re.findall(r"add\.rn\.f32", ptx)) == adds
+    assert f"m64n{columns}k32" in ptx
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_other_places_and_architectures_take_f16(arch: str):
+    found = instructions(product(fp8_e5m2, (64, 64, 64), along=False), arch)
+    assert found
+    assert all(name.endswith((".f32.f16.f16", ".f32.f16.f16.f32")) for name in found)
+    if arch != "sm_90a":
+        found = instructions(product(fp8_e4m3, (64, 64, 64)), arch)
+        assert found
+        assert all(name.endswith(".f32.f16.f16.f32") for name in found)
+
+
+def test_what_the_copy_engine_cannot_read_becomes_f16():
+    assert all(name.endswith(".f16.f16") for name in instructions(product(fp8_e4m3, (64, 64, 64), aligned=False)))
+
+
+@pytest.mark.parametrize("along", [True, False])
+@pytest.mark.parametrize("dtype", [fp8_e4m3, fp8_e5m2], ids=str)
+def test_exact_products_have_the_interpreters_bits(dtype: DType, along: bool):
+    a, b = normal(20, 40, dtype=dtype.numpy), normal(24, 40, dtype=dtype.numpy)
+    right = b if along else np.ascontiguousarray(b.T)
+    agree(product(dtype, (16, 16, 16), along=along, aligned=False, exact=True), [a, right, poison(20, 24)])

@@ -1,0 +1,53 @@
+"""Who computes a product, and how its sums are shared among warps."""
+
+import pytest
+
+from lowering.target.cuda.tiles.cases import plan_of
+from support import programs
+from support.product_programs import matrix_product
+from tessera.core.dtypes import DType, bf16, f16, f32, f64
+from tessera.core.layouts import coordinates
+from tessera.lowering.target.cuda.tiles.product_choice import FMA, MMA, WGMMA
+
+KINDS = [
+    ("sm_90a", (128, 128, 64), bf16, WGMMA), ("sm_90a", (64, 16, 16), f16, WGMMA), ("sm_90a", (32, 128, 64), bf16, MMA),
+    ("sm_80", (128, 128, 64), bf16, MMA), ("sm_89", (16, 8, 16), f16, MMA), ("sm_100a", (128, 128, 64), bf16, MMA),
+    ("sm_80", (8, 32, 32), bf16, FMA), ("sm_80", (64, 64, 32), f32, FMA), ("sm_90a", (64, 64, 32), f32, FMA),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arch", "tile", "dtype", "kind"), KINDS, ids=str)
+def test_kinds(arch: str, tile: tuple[int, int, int], dtype: DType, kind: str):
+    plan, _ = plan_of(matrix_product(tile, dtype), arch)
+    assert plan is not None
+    assert list(plan.products.values()) == [kind]
+
+
+def test_what_goes_another_way():
+    """Extents that are no powers of two, and elements without tensor cores or chains in f32."""
+    assert plan_of(matrix_product((48, 64, 32), f32), "sm_80")[0] is None
+    assert plan_of(programs.matmul(64, 64, 32, f64), "sm_80")[0] is None
+
+
+TEAMS = [
+    ("sm_80", (128, 128, 32), bf16, 4, (64, 64)), ("sm_80", (128, 256, 32), bf16, 8, (64, 64)),
+    ("sm_80", (64, 64, 32), bf16, 4, (32, 32)), ("sm_80", (128, 128, 32), f32, 8, (32, 64)),
+    ("sm_90a", (128, 256, 64), bf16, 8, (128, 256)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arch", "tile", "dtype", "warps", "block"), TEAMS, ids=str)
+def test_warps_have_square_blocks(
+    arch: str, tile: tuple[int, int, int], dtype: DType, warps: int, block: tuple[int, int]
+):
+    """Which reads the least; warp groups have their rows in the order of the hardware."""
+    plan, layouts = plan_of(matrix_product(tile, dtype), arch)
+    assert plan is not None
+    assert 1 << plan.bits == warps
+    (layout,) = layouts["tessera.dot"]
+    assert layout.covers()
+    if block == tile[:2]:
+        assert all(basis >= tile[1] for basis in layout.warps)
+        return
+    places = [coordinates(layout.element(r, lane), layout.shape) for r in range(layout.count) for lane in range(32)]
+    assert tuple(len({place[axis] for place in places}) for axis in (0, 1)) == block

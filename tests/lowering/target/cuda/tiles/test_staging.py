@@ -1,0 +1,46 @@
+"""Which loads the team copies itself, and how many buffers they have."""
+
+import pytest
+
+from lowering.target.cuda.tiles.cases import plan_of
+from support.product_programs import matrix_product
+from tessera.lowering.target.cuda.tiles.staging import CopyPlan
+
+
+def test_factors_share_a_ring_of_their_loop():
+    plan, _ = plan_of(matrix_product((64, 64, 32)), "sm_80")
+    assert plan is not None
+    (copy,) = plan.copies
+    assert len(copy.loads) == 2
+    assert copy.loop is not None
+    assert not plan.rings
+
+
+def test_the_copy_engine_comes_first():
+    plan, _ = plan_of(matrix_product((64, 64, 32)), "sm_90a")
+    assert plan is not None
+    assert [len(ring.loads) for ring in plan.rings] == [2]
+    assert not plan.copies
+
+
+def test_rows_that_are_not_aligned_are_copied_by_the_team():
+    plan, _ = plan_of(matrix_product((16, 64, 32), aligned=False), "sm_90a")
+    assert plan is not None
+    assert not plan.rings
+    assert len(plan.copies) == 1
+
+
+@pytest.mark.parametrize(
+    ("stage", "depth", "stages"),
+    [(16 << 10, 7, 4), (24 << 10, 7, 3), (32 << 10, 7, 3), (32 << 10, 2, 2), (32 << 10, 1, 1), (4 << 10, 3, 3)],
+)
+def test_stages(stage: int, depth: int, stages: int):
+    """Two blocks on a multiprocessor of 163 KiB where three buffers fit; fewer where there is no room."""
+    plan = CopyPlan([], None, loop=object())
+    assert plan.stages(stage, depth, 163 << 10) == stages
+    assert CopyPlan([], None).stages(stage, depth, 163 << 10) == 1
+
+
+def test_a_buffer_that_is_still_read_is_filled_a_round_later():
+    assert CopyPlan([], None, loop=object()).ahead(4) == 3
+    assert CopyPlan([], None, loop=object(), running=True).ahead(4) == 2
