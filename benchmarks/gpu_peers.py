@@ -157,11 +157,11 @@ def _with_configuration(function: Any) -> Any:
     wanted = inspect.signature(function).parameters
     first, second, *others = wanted
     needed = [name for name in others if wanted[name].default is inspect.Parameter.empty and name != "config"]
-    unknown = [name for name in needed if not name.endswith("dtype")]
+    unknown = [name for name in needed if name != "c"]  # what is added to the product: nothing
     if unknown or "config" not in wanted:
         raise TypeError(f"{function.__name__}{inspect.signature(function)} is a version that is not known here")
     return lambda a, b, config: function(
-        **{first: a, second: b, "config": config, **dict.fromkeys(needed, a.dtype)}
+        **{first: a, second: b, "config": config, **dict.fromkeys(needed)}
     )  # fmt: skip
 
 

@@ -55,7 +55,9 @@ def test_a_device_copy_is_laid_out_like_its_original(fake: FakeDriver, index: in
     assert len(fake.memory) == 1
 
 
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.bool_])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.bool_]
+)
 def test_host_arrays_go_to_the_device(fake: FakeDriver, dtype: type):
     original = np.arange(12).reshape(3, 4).astype(dtype)[:, ::2]
     copy = DeviceCopy(fake, original, on_host=True)

@@ -9,9 +9,7 @@ transposing moves bits, and a swizzle is a basis with two bits set.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import product
-from operator import or_
 from typing import Final
 
 BANKS: Final = 32
@@ -70,7 +68,10 @@ class Layout:
     @property
     def used(self) -> int:
         """The bits that differ between elements: those of all bases together."""
-        return reduce(or_, self.bases, 0)
+        mask = 0
+        for basis in self.bases:
+            mask |= basis
+        return mask
 
     def element(self, register: int, lane: int = 0, warp: int = 0) -> int:
         """The row-major number of an element."""
@@ -209,10 +210,11 @@ def rank(bases: Iterable[int]) -> int:
     """How many of `bases` are independent over exclusive or (Gaussian elimination)."""
     reduced: list[int] = []
     for basis in bases:
+        rest = basis
         for known in reduced:
-            basis = min(basis, basis ^ known)
-        if basis:
-            reduced.append(basis)
+            rest = min(rest, rest ^ known)
+        if rest:
+            reduced.append(rest)
     return len(reduced)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Target:
     """One machine to compile for.
 
-    `name` is "cpu" or "cuda"; `arch` is LLVM's name of the processor ("znver5") or the GPU's ("sm_90a");
+    `name` is "cpu", "cuda" or "cuda_tile"; `arch` is LLVM's name of the processor ("znver5") or the GPU's ("sm_90a");
     `features` is LLVM's feature string (part of the cache key, so an artifact never runs on a lesser CPU).
     """
 

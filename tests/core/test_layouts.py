@@ -143,7 +143,9 @@ def test_blocked(rows: int, columns: int, vector: int, warps: int):
         assert (found[0, :, 0] == np.arange(LANES) * width).all()
 
 
-@pytest.mark.parametrize(("rows", "columns", "warps"), [(64, 8, 2), (64, 256, 2), (128, 64, 3), (128, 16, 2), (16, 8, 0)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps"), [(64, 8, 2), (64, 256, 2), (128, 64, 3), (128, 16, 2), (16, 8, 0)]
+)
 def test_accumulator(rows: int, columns: int, warps: int):
     """The formulas of the PTX ISA, "Register Fragments": of m64nNk16 for wgmma, of m16n8k16 for mma.sync.
 
@@ -228,7 +230,8 @@ def vector(layout: Layout, size: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "size", "most"), [(64, 64, 4, 2), (64, 64, 2, 1), (32, 32, 4, 2), (64, 64, 8, 4), (128, 32, 4, 2)]
+    ("rows", "columns", "size", "most"),
+    [(64, 64, 4, 2), (64, 64, 2, 1), (32, 32, 4, 2), (64, 64, 8, 4), (128, 32, 4, 2)],
 )
 def test_conflicts_of_a_transposition(rows: int, columns: int, size: int, most: int):
     """Rows are written element by element into columns, and read in whole vectors."""

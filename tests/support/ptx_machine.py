@@ -232,7 +232,12 @@ class _Block:
             return int.from_bytes(bytes.fromhex(text[2:]), "big")
         if text in self.kernel.shared:
             return self.kernel.shared[text][0]
-        special = {"%ctaid.x": self.block, "%nctaid.x": self.blocks, "%ntid.x": self.n, "%smid": self.block % PROCESSORS}
+        special = {
+            "%ctaid.x": self.block,
+            "%nctaid.x": self.blocks,
+            "%ntid.x": self.n,
+            "%smid": self.block % PROCESSORS,
+        }
         if text in special:
             return special[text]
         if (match := re.match(r"^([\w$]+)\+(\d+)$", text)) and match[1] in self.kernel.shared:
@@ -742,7 +747,9 @@ class _Block:
             addresses = self.addresses(op.operands[1], warp)
             for number, name in enumerate(names):
                 rows = range(8 * number, 8 * number + 8)
-                found = [self.window("shared", int(warp[r]), int(addresses[r]), 16, op.text).view(np.uint16) for r in rows]
+                found = [
+                    self.window("shared", int(warp[r]), int(addresses[r]), 16, op.text).view(np.uint16) for r in rows
+                ]
                 matrix = np.array(found).T if "trans" in op.parts else np.array(found)
                 self.put(name, warp, np.ascontiguousarray(matrix).view(np.uint32).reshape(-1))
 

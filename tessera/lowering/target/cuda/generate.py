@@ -112,7 +112,9 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         barriers=usage.barriers if usage.registers else None,
         notes=notes,
     )
-    return TargetCode(code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes))
+    return TargetCode(
+        code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes)
+    )
 
 
 def _assemble(ptx: str, chip: str) -> Assembled:

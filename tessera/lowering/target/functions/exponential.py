@@ -67,7 +67,7 @@ def exp(k: Algebra, x: Any) -> Any:
 
 
 def exp_not_positive(k: Algebra, x: Any) -> Any:
-    """e^x for x <= 0 or NaN: the bits of `exp` with fewer operations, as one factor of two steps holds all exponents."""
+    """e^x for x <= 0 or NaN: the bits of `exp` with fewer operations, as one float holds every 2^n that occurs."""
     low, most = (-105.0, 65) if k.bits == 32 else (-746.0, 513)
     bottom = k.constant(low)
     x = k.select(k.compare(4, x, bottom), bottom, x)
@@ -143,8 +143,8 @@ def _clamp(k: Algebra, x: Any, low: float, high: float) -> Any:
 def _nearest(k: Algebra, x: Any, factor: float, offset: int | None = None) -> tuple[Any, Any]:
     """The integer n nearest to x * factor: (an integer whose low bits are n + bias + offset, n as a float).
 
-    Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.  `offset` is `bias` unless it is given; it
-    is odd, as the bias is, so that halves are rounded to even.
+    Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.  `offset` is `bias` unless it is given; both
+    are odd, so that halves are rounded to even.
     """
     bias = 127 if k.bits == 32 else 1023
     magic = 1.5 * 2.0 ** (23 if k.bits == 32 else 52) + bias + (bias if offset is None else offset)

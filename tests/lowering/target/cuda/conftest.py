@@ -8,14 +8,13 @@ from support import hardware
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if getattr(metafunc.module, "ON_HARDWARE", False):
-        metafunc.fixturenames.append("machine")
         where = ["simulated", pytest.param("hardware", marks=pytest.mark.gpu)]
         metafunc.parametrize("machine", where, indirect=True)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where `agree` and `simulate` run a kernel."""
-    if request.param == "hardware":
+    if getattr(request, "param", "simulated") == "hardware":
         monkeypatch.setattr(compare, "simulate", hardware.simulate)
         monkeypatch.setattr(request.module, "simulate", hardware.simulate, raising=False)

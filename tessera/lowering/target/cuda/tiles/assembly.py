@@ -87,8 +87,7 @@ def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
     scope, costs a fence of the whole memory in every round.
     """
     text = (
-        "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
-        "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
     )
     assembly(build, text, "r,r", [barrier, rank])
 
@@ -164,6 +163,13 @@ def wgmma_fence(build: Build) -> None:
     assembly(build, "wgmma.fence.sync.aligned;", "")
 
 
+def hidden_zero(build: Build) -> Any:
+    """An i32 that is 0 whenever a kernel runs, and that no optimizer knows: grids have one block along z."""
+    return assembly(
+        build, "{ .reg .b32 blocks; mov.u32 blocks, %nctaid.z; add.s32 $0, blocks, -1; }", "=r", (), ["i32"]
+    )[0]
+
+
 def wgmma_commit(build: Build) -> None:
     """End a group of products."""
     assembly(build, "wgmma.commit_group.sync.aligned;", "")
@@ -188,16 +194,19 @@ def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = (), after: Se
 def wgmma(
     build: Build, shape: tuple[int, int, int], element: str, accumulators: Sequence[Any],
     steps: Sequence[tuple[Sequence[Any], Any]], *, accumulate: bool, transposed: tuple[bool, bool],
+    unless: Any | None = None,
 ) -> list[Any]:  # fmt: skip
     """`d = a b` or `d += a b` for 64 x n elements with f32 accumulators, k at a time; gives d.
 
     steps: a pair (a, b) for each k: a is one i64 descriptor, or four i32 registers; b an i64 descriptor
     transposed: whether a and b lie with their outer axis contiguous (16-bit elements only)
+    unless: an i32, for `d = a b` in the registers of the accumulators; they are added only where it is not 0
     """
     m, n, k = shape
     count = len(accumulators)
     outputs = ", ".join(f"${number}" for number in range(count))
-    next_operand = 2 * count if accumulate else count
+    kept = accumulate or unless is not None
+    next_operand = 2 * count if kept else count
     lines: list[str] = []
     inputs: list[Any] = []
     constraints: list[str] = []
@@ -205,14 +214,19 @@ def wgmma(
         names = [f"${next_operand + i}" for i in range(len(a) + 1)]
         next_operand += len(names)
         left = names[0] if len(a) == 1 else "{" + ", ".join(names[:-1]) + "}"
-        flags = [str(int(accumulate or number > 0)), "1", "1"]
+        first = "go" if unless is not None else str(int(accumulate))
+        flags = ["1" if number else first, "1", "1"]
         if element in ("f16", "bf16"):
             flags += [str(int(flag)) for flag in (transposed if len(a) == 1 else transposed[1:])]
         name = f"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.f32.{element}.{element}"
         lines.append(f"{name} {{{outputs}}}, {left}, {names[-1]}, {', '.join(flags)};")
         inputs += [*a, b]
         constraints += ["l" if len(a) == 1 else "r"] * len(a) + ["l"]
-    tied = [str(number) for number in range(count)] if accumulate else []
+    tied = [str(number) for number in range(count)] if kept else []
     text = "\n".join(lines)
-    operands = [*(accumulators if accumulate else ()), *inputs]
+    if unless is not None:
+        text = f"{{ .reg .pred go; setp.ne.u32 go, ${next_operand}, 0;\n{text} }}"
+        inputs.append(unless)
+        constraints.append("r")
+    operands = [*(accumulators if kept else ()), *inputs]
     return assembly(build, text, ",".join(["=f"] * count + tied + constraints), operands, ["f32"] * count)

@@ -20,7 +20,10 @@ def load_matrices(build: Build, address: Any, offset: int, count: int, *, transp
 
 
 def multiply(build: Build, element: str, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any]) -> list[Any]:
-    """`a b + c` of 16 x 8 elements, 16 deep: a is four i32, b two, c and the result four f32."""
+    """`a b + c` of 16 x 8 elements, 16 deep: a is four i32, b two, c and the result four f32.
+
+    It stays in front of the arrival at a barrier that gives back the memory its factors came from.
+    """
     text = (
         f"mma.sync.aligned.m16n8k16.row.col.f32.{element}.{element}.f32 "
         "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};"
@@ -29,6 +32,7 @@ def multiply(build: Build, element: str, a: Sequence[Any], b: Sequence[Any], c: 
     attributes = {
         "asm_string": ir.StringAttr.get(text),
         "constraints": ir.StringAttr.get(constraints),
+        "has_side_effects": "unit",
         "asm_dialect": "0 : i64",
         "tail_call_kind": "#llvm.tailcallkind<none>",
     }
@@ -63,3 +67,8 @@ def copy_commit(build: Build) -> None:
 def copy_wait(build: Build, pending: int) -> None:
     """Wait until all but the last `pending` groups of this lane's copies are done."""
     assembly(build, f"cp.async.wait_group {pending};", "")
+
+
+def opaque(build: Build, value: Any) -> Any:
+    """The same index; the compiler does not see that, and leaves what is computed from it where it stands."""
+    return assembly(build, "mov.b64 $0, $1;", "=l,l", [value], ["i64"])[0]

@@ -13,7 +13,7 @@ from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.memory import address, inside
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile
 from tessera.lowering.target.cuda.tiles.assembly import fence_async_shared
-from tessera.lowering.target.cuda.tiles.assembly_warp import copy_async, copy_commit, copy_wait
+from tessera.lowering.target.cuda.tiles.assembly_warp import copy_async, copy_commit, copy_wait, opaque
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
 from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
@@ -211,6 +211,7 @@ def copy_window(build: Build, team: Team, window: Window, target: SharedTile) ->
     if window.bytes == _UNIT:
         _pieces(build, team, window, target, _UNIT)
         return
+    window = _recomputed(build, window)
     bits = _alignment(build, window, target.panels.size)
 
     def choose(size: int, otherwise: Callable[[], None]) -> None:
@@ -229,6 +230,13 @@ def copy_window(build: Build, team: Team, window: Window, target: SharedTile) ->
             choose(_WORD, lambda: _elements(build, team, window, target))
 
     choose(_UNIT, narrow)
+
+
+def _recomputed(build: Build, window: Window) -> Window:
+    """The same window, of which nothing is kept in registers from one round of a loop to the next."""
+    strides = tuple(stride if isinstance(stride, int) else opaque(build, stride) for stride in window.memory.strides)
+    starts = tuple(start if isinstance(start, int) else opaque(build, start) for start in window.starts)
+    return replace(window, memory=replace(window.memory, strides=strides), starts=starts)
 
 
 def _alignment(build: Build, window: Window, size: int) -> Any:

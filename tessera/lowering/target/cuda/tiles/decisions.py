@@ -81,6 +81,10 @@ class Kernel:
         """The number of the parameter that a memref is."""
         return {number for number, argument in enumerate(self.block.arguments) if argument == memory}
 
+    def only_reads(self, load: Any) -> bool:
+        """Whether the kernel does not write the array of a load."""
+        return not self.parameters(load.operands[0]) & self.plan.written
+
     def option(self, name: str, default: int) -> int:
         """An option of the kernel that is a number or a truth value."""
         value = self.program.options.get(name, default)
@@ -152,10 +156,7 @@ class ChooseTeam(Decision):
     def decide(self, kernel: Kernel) -> bool:
         """What the products ask for, or a few warps with much to do each: a reduction's cost a warp is fixed."""
         if not kernel.dots:
-            written = kernel.plan.written
-            kernel.plan.streams = find_streams(
-                kernel.operations, lambda load: not kernel.parameters(load.operands[0]) & written
-            )
+            kernel.plan.streams = find_streams(kernel.operations, kernel.only_reads)
         kernel.plan.bits = self._bits(kernel)
         if any(op.name == "tessera.reduce" for op in kernel.operations) and not kernel.dots:
             kernel.plan.resident = max(1, _LANES_RESIDENT // (WARP << kernel.plan.bits))
@@ -198,7 +199,7 @@ class CopyAhead(Decision):
         """Rings for the copy engine where the chip has one; the rest is copied by the team itself."""
         plan = kernel.plan
         if kernel.dots and kernel.chip.bulk_copies:
-            plan.interleaved = _interleaved(kernel)
+            plan.interleaved = _interleaved(kernel) if kernel.option("windows", 0) else set()
             plan.rings = find_rings(
                 kernel.block, kernel.dots, lambda load: load in plan.interleaved or _copied_ahead(kernel, load)
             )
@@ -366,14 +367,14 @@ def _copied_ahead(kernel: Kernel, load: Any) -> bool:
     if not numbers or numbers & kernel.plan.written:
         return False
     kind = kernel.program.parameters[next(iter(numbers))].value.type
-    if not isinstance(kind, Array) or not kind.aligned or len(kind.shape) > 5:  # noqa: PLR2004 - the engine's limit
+    if not isinstance(kind, Array) or not kind.aligned or len(kind.shape) > 5:
         return False
     dropped = set(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
     last = len(kind.shape) - 1
     shape = load.results[0].type.shape
-    if last in dropped or len(shape) != 2 or shape[0] > 256:  # noqa: PLR2004 - a box has 256 rows at most
+    if last in dropped or len(shape) != 2 or shape[0] > 256:
         return False
-    return shape[1] * width(str(load.results[0].type.element_type)) // 8 >= 32  # noqa: PLR2004 - the least swizzle
+    return shape[1] * width(str(load.results[0].type.element_type)) // 8 >= 32
 
 
 def _interleaved(kernel: Kernel) -> set[Any]:

@@ -23,8 +23,8 @@ from tessera.lowering.target.cuda.memory import Memory, read, row_major, write
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
-from tessera.lowering.target.cuda.tiles.overlap import Kept, Overlap, Pending
-from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan
+from tessera.lowering.target.cuda.tiles.overlap import Overlap, Pending
+from tessera.lowering.target.cuda.tiles.overlapped_loop import OverlappedLoop
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import Room
@@ -38,9 +38,7 @@ from tessera.lowering.target.cuda.uniformity import is_tile, walk
 class Engine:
     """Lowers one kernel for one role; `team` is None in the copying warp."""
 
-    def __init__(
-        self, frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team | None
-    ) -> None:
+    def __init__(self, frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team | None) -> None:
         self.frame = frame
         self.plan = plan
         self.build: Build = frame.build
@@ -76,7 +74,8 @@ class Engine:
         """Emit the code of one group."""
         block = function.regions[0].blocks[0]
         self.group = self.frame.group = group
-        for number, (argument, parameter) in enumerate(zip(block.arguments, self.frame.program.parameters, strict=True)):
+        pairs = zip(block.arguments, self.frame.program.parameters, strict=True)
+        for number, (argument, parameter) in enumerate(pairs):
             kind = parameter.value.type
             self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else self.frame.arguments[number]
         if not self.copies:
@@ -155,7 +154,9 @@ class Engine:
             if self.copies:
                 self.stages.copy(self, op)
                 return
-            with phase(self.build, self.frame, "store") if name == "tessera.store" else nullcontext():
+            # Without a ring of buffers a store is where loads are waited for, so its time says nothing.
+            timed = name == "tessera.store" and bool(self.plan.rings)
+            with phase(self.build, self.frame, "store") if timed else nullcontext():
                 tile_operation(self, op)
         else:
             self._scalar(op)
@@ -174,11 +175,12 @@ class Engine:
     def id(self, op: Any) -> None:
         """`tessera.id`: the group, or the number of groups."""
         axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
-        if ir.StringAttr(op.attributes["of"]).value == "group" and axis in (None, 0) and self.frame.rule.kind != "groups":
+        of = ir.StringAttr(op.attributes["of"]).value
+        if of == "group" and axis in (None, 0) and self.frame.rule.kind != "groups":
             self.env[op.results[0]] = self.group
             return
         before, self.frame.group = self.frame.group, self.group
-        self.env[op.results[0]] = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
+        self.env[op.results[0]] = self.frame.identify(of, axis)
         self.frame.group = before
 
     def dim(self, op: Any) -> None:
@@ -266,15 +268,15 @@ class Engine:
     def loop(self, op: Any) -> None:
         """`scf.for`: scalars, the values of tiles, and the rounds of rings are carried."""
         if op in self.plan.overlaps and not self.copies:
-            self._overlapped(op, self.plan.overlaps[op])
+            OverlappedLoop(self, op, self.plan.overlaps[op], turns=self.plan.turns).emit()
             return
         lower, upper, step, *initial = op.operands
         inner = op.regions[0].blocks[0]
         carried = list(inner.arguments)[1:]
         last = list(list(inner.operations)[-1].operation.operands)
         rings = self.stages.inside(op)
-        start = [v for pair in zip(initial, carried, strict=True) for v in self._values(*pair)]
-        start += [v for ring in rings for v in self.rounds[ring].values()]
+        start = [v for pair in zip(initial, carried, strict=True) for v in self.values_of(*pair)]
+        start += self.rounds_of(rings)
         if not self.copies:
             start += self.copied.begin_loop(self, op)
 
@@ -283,80 +285,19 @@ class Engine:
         def body(index: Any, values: list[Any]) -> Sequence[Any]:
             self.env[inner.arguments[0]] = index
             before, self.later_round = self.later_round, self.build.compare("ne", index, bounds[0])
-            rest = self._take(carried, values)
-            self._take_rounds(rings, rest)
+            rest = self.take(carried, values)
+            self.take_rounds(rings, rest)
             if not self.copies:
                 self.copied.begin_round(self, op, rest[2 * len(rings) :])
             self.block(inner)
             self.later_round = before
-            results = [v for pair in zip(last, carried, strict=True) for v in self._values(*pair)]
-            results += [v for ring in rings for v in self.rounds[ring].values()]
+            results = [v for pair in zip(last, carried, strict=True) for v in self.values_of(*pair)]
+            results += self.rounds_of(rings)
             return results if self.copies else results + self.copied.end_round(op)
 
-        ends = self.build.loop(*bounds, start, body, ROLLED)
-        rest = self._take(list(op.results), ends)
-        self._take_rounds(rings, rest)
-
-    def _overlapped(self, op: Any, plan: OverlapPlan) -> None:
-        """A loop whose last product is issued in the next round: see `overlap`."""
-        build = self.build
-        lower, upper, step, *initial = op.operands
-        inner = op.regions[0].blocks[0]
-        carried = list(inner.arguments)[1:]
-        last = list(list(inner.operations)[-1].operation.operands)
-        rings = self.stages.inside(op)
-        others = [pair for number, pair in enumerate(zip(last, carried, strict=True)) if number != plan.number]
-        overlap = Overlap(self, plan, turns=self.plan.turns)
-        bounds = [build.index(self.env[v]) for v in (lower, upper, step)]
-
-        def one(index: Any) -> list[Any]:
-            self.env[inner.arguments[0]] = index
-            before, self.overlap = self.overlap, overlap
-            self.block(inner)
-            self.overlap = before
-            kept = overlap.kept
-            if kept is None:
-                message = "the loop kept no product"
-                raise AssertionError(message)
-            rest = [v for pair in others for v in self._values(*pair)]
-            return [*rest, *(v for ring in rings for v in self.rounds[ring].values()), *kept.values()]
-
-        def take(values: Sequence[Any]) -> Kept:
-            rest = self._take([argument for _, argument in others], list(values))
-            self._take_rounds(rings, rest)
-            kept = overlap.kept
-            if kept is None:
-                message = "the loop kept no product"
-                raise AssertionError(message)
-            return kept.like(rest[2 * len(rings) :])
-
-        def body(index: Any, values: list[Any]) -> Sequence[Any]:
-            overlap.waiting = take(values)
-            # Its layout is asked for before its values are there.
-            self.env[carried[plan.number]] = RegisterTile(self.layout(carried[plan.number]), "f32", ())
-            return one(index)
-
-        def whole() -> list[Any]:
-            self._take(carried, [v for pair in zip(initial, carried, strict=True) for v in self._values(*pair)])
-            first = one(bounds[0])
-            ends = build.loop(build.add(bounds[0], bounds[2]), bounds[1], bounds[2], first, body, ROLLED)
-            waiting = take(ends)
-            self.env[carried[plan.number]] = overlap.finish(waiting, self.layout(carried[plan.number]))
-            results = [v for value in carried for v in self._values(value, value)]
-            return results + [v for ring in rings for v in self.rounds[ring].values()]
-
-        def nothing() -> list[Any]:
-            results = [v for pair in zip(initial, carried, strict=True) for v in self._values(*pair)]
-            return results + [v for ring in rings for v in self.rounds[ring].values()]
-
-        before = dict(self.rounds)
-        kinds = [kind for value in op.results for kind in self._kinds(value)] + ["i32", "i32"] * len(rings)
-        new = build.create("scf.if", [build.compare("slt", bounds[0], bounds[1])], kinds, regions=2)
-        for region, branch in zip(new.regions, (whole, nothing), strict=True):
-            self.rounds = dict(before)
-            with build.at(region.blocks.append()):
-                build.create("scf.yield", branch())
-        self._take_rounds(rings, self._take(list(op.results), list(new.results)))
+        ends = self.build.loop(bounds[0], bounds[1], bounds[2], start, body, ROLLED)
+        rest = self.take(list(op.results), ends)
+        self.take_rounds(rings, rest)
 
     def branch(self, op: Any) -> None:
         """`scf.if`."""
@@ -364,7 +305,7 @@ class Engine:
         results = list(op.results)
         condition = self.build.index(self.env[op.operands[0]])
         before = dict(self.rounds)
-        kinds = [kind for value in results for kind in self._kinds(value)] + ["i32", "i32"] * len(rings)
+        kinds = [kind for value in results for kind in self.kinds_of(value)] + ["i32", "i32"] * len(rings)
         new = self.build.create("scf.if", [condition], kinds, regions=2)
         for region, source in zip(new.regions, op.regions, strict=True):
             self.rounds = dict(before)
@@ -373,14 +314,14 @@ class Engine:
                 for inner in source.blocks:
                     self.block(inner)
                     last = list(list(inner.operations)[-1].operation.operands)
-                    values = [v for pair in zip(last, results, strict=True) for v in self._values(*pair)]
-                values += [v for ring in rings for v in self.rounds[ring].values()]
+                    values = [v for pair in zip(last, results, strict=True) for v in self.values_of(*pair)]
+                values += self.rounds_of(rings)
                 self.build.create("scf.yield", values)
         self.rounds = before
-        rest = self._take(results, list(new.results))
-        self._take_rounds(rings, rest)
+        rest = self.take(results, list(new.results))
+        self.take_rounds(rings, rest)
 
-    def _values(self, value: Any, target: Any) -> list[Any]:
+    def values_of(self, value: Any, target: Any) -> list[Any]:
         """The scalars that stand for `value`, in the layout of `target`."""
         if not is_tile(value.type):
             return [self.build.index(self.env[value])]
@@ -390,16 +331,17 @@ class Engine:
         self.room.settle()
         return list(found.values)
 
-    def _kinds(self, value: Any) -> list[str]:
+    def kinds_of(self, value: Any) -> list[str]:
+        """The types of the scalars that stand for a value."""
         if not is_tile(value.type):
             return [str(value.type)]
         return [] if self.copies else [str(value.type.element_type)] * self.layout(value).count
 
-    def _take(self, targets: list[Any], values: list[Any]) -> list[Any]:
+    def take(self, targets: list[Any], values: list[Any]) -> list[Any]:
         """Define `targets` from the front of `values`; gives the rest."""
         place = 0
         for target in targets:
-            count = len(self._kinds(target))
+            count = len(self.kinds_of(target))
             if is_tile(target.type):
                 if not self.copies:
                     element = str(target.type.element_type)
@@ -409,7 +351,12 @@ class Engine:
             place += count
         return values[place:]
 
-    def _take_rounds(self, rings: Sequence[int], values: list[Any]) -> None:
+    def rounds_of(self, rings: Sequence[int]) -> list[Any]:
+        """The rounds of rings, as values that a loop carries."""
+        return [value for ring in rings for value in self.rounds[ring].values()]
+
+    def take_rounds(self, rings: Sequence[int], values: list[Any]) -> None:
+        """Go on with the rounds of rings at the front of `values`."""
         for number, ring in enumerate(rings):
             self.rounds[ring] = Round(values[2 * number], values[2 * number + 1])
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
@@ -16,12 +15,11 @@ from tessera.lowering.target.cuda.tiles.room import NeedsRoomError, Room
 from tessera.lowering.target.cuda.tiles.stages import Depth, Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
 
-_FEW_BLOCKS: Final = 2
 COPYING_LANES: Final = 128
 """A whole warp group, as registers are handed out to those; one lane of it works."""
 _REGISTERS: Final = (40, 232)
-_REGISTERS_FOR_WINDOWS: Final = (80, 216)
-"""Of a copying lane, and of one of the team's: what two warp groups and the copying one share is 64 Ki."""
+_REGISTERS_FOR_WINDOWS: Final = (88, 208)
+"""Of a copying lane, and of one of the team's: three warp groups begin with 168 each, and share what they have."""
 _FEW_BLOCKS: Final = 2
 """Column blocks that are gathered at once where shared memory is short."""
 

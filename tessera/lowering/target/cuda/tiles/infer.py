@@ -42,7 +42,8 @@ def infer(
 
 
 def reduction_bits(
-    operations: list[Any], padded: Callable[[Any], Shape], aligned: Aligned, parts: Mapping[Any, Sequence[int]] = NOTHING
+    operations: list[Any], padded: Callable[[Any], Shape], aligned: Aligned,
+    parts: Mapping[Any, Sequence[int]] = NOTHING,
 ) -> int | None:  # fmt: skip
     """The bits of the warp numbers that the reductions have work for; None where there is none."""
     inference = _Inference(operations, 0, padded, aligned, parts)
@@ -74,16 +75,16 @@ class _Inference:
         for op in self.operations:
             if op.name == "tessera.reduce":
                 self.say(op.operands[0], self._reduction(op))
-        for name, number in (("tessera.store", 1), ("tessera.load", None)):
-            for op in self.operations:
-                if op.name == name:
-                    value = op.results[0] if number is None else op.operands[number]
-                    self.say(value, self._plain(value))
-        for op in self.operations:
-            for value in (*op.operands, *op.results):
-                if is_tile(value.type):
-                    self.say(value, self._plain(value))
+        for value in (*self._accessed("tessera.store"), *self._accessed("tessera.load"), *self._all()):
+            self.say(value, self._plain(value))
         return self.layouts
+
+    def _accessed(self, name: str) -> list[Any]:
+        """The tiles that loads give or stores take."""
+        return [value for op in self.operations if op.name == name for value in _accessed(op)]
+
+    def _all(self) -> list[Any]:
+        return [value for op in self.operations for value in (*op.operands, *op.results) if is_tile(value.type)]
 
     def shape(self, value: Any) -> Shape:
         """A tile's extents, padded."""
@@ -145,7 +146,7 @@ class _Inference:
         yield op.results[0], op.operands[0], lambda layout: layout.reshaped(before)
 
     def transpose(self, op: Any) -> Iterator[tuple[Any, Any, Rule]]:
-        """Elements stay where they are, with other names; not those of a load, which would no longer read whole lines."""
+        """Elements stay where they are, with other names; not a load's, which would no longer read whole lines."""
         order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
         back = [order.index(axis) for axis in range(len(order))]
         if order[-1] != len(order) - 1 and _is_load(op.operands[0]):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tessera.lowering.target.cuda.build import Build
-from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles import assembly, stages
 from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.stages import Stages
@@ -22,17 +22,10 @@ from tessera.lowering.target.cuda.tiles.wgmma import GROUP_LANES, Factor, Produc
 _FIRST_BARRIER = 2
 
 
-class Host(Protocol):
+class Host(stages.Host, Protocol):
     """What an overlapped loop asks of the code around it."""
 
-    build: Build
-    env: dict[Any, Any]
     stages: Stages
-
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,13 +52,13 @@ def _overlap(second: Any, dots: list[Any], rings: list[RingPlan]) -> OverlapPlan
     block = second.block
     loop = block.owner.operation
     mine = [dot for dot in dots if dot.block == block]
-    if loop.name != "scf.for" or len(mine) != 2 or mine[1] != second or len(second.operands) < 3:  # noqa: PLR2004
+    if loop.name != "scf.for" or len(mine) != 2 or mine[1] != second or len(second.operands) < 3:
         return None
     first, load = mine[0], source_load(second.operands[1])
     ring = next((r for r in rings if r.loads == [load]), None)
     number = _only_carried(second.results[0])
     copied = [source_load(v) for v in first.operands]
-    if ring is None or ring.block != block or ring.last != second or number is None or len(first.operands) != 2:  # noqa: PLR2004
+    if ring is None or ring.block != block or ring.last != second or number is None or len(first.operands) != 2:
         return None
     if source_load(second.operands[0]) is not None or any(not _in_a_ring(one, rings) for one in copied):
         return None
@@ -87,9 +87,7 @@ def find_rings(block: Any, dots: list[Any], possible: Callable[[Any], bool]) -> 
                 continue
             seen.add(load)
             groups.setdefault((dot, load.block), []).append(load)
-    rings: list[RingPlan] = []
-    for loads in groups.values():
-        rings.append(_ring(loads))
+    rings = [_ring(loads) for loads in groups.values()]
     for dot in dots:
         _mark_running(dot, rings)
     return rings
@@ -157,7 +155,7 @@ def _mark_running(dot: Any, rings: list[RingPlan]) -> None:
 
 def _accumulates(dot: Any) -> bool:
     """Whether a product's sum is the loop's carried value, and nobody else looks at it inside the loop."""
-    if len(dot.operands) < 3:  # noqa: PLR2004 - two factors and the sum so far
+    if len(dot.operands) < 3:
         return False
     block, acc = dot.block, dot.operands[2]
     loop = block.owner.operation

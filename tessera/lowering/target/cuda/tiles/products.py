@@ -10,16 +10,15 @@ from typing import Any, Protocol
 
 from tessera.core.layouts import Layout, accumulator
 from tessera.core.mlir import ir
-from tessera.lowering.target.cuda.build import Build, width
-from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.tiles import assembly, overlap
 from tessera.lowering.target.cuda.tiles.gathering import gathered_words
 from tessera.lowering.target.cuda.tiles.interleaving import gathers
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import Room
-from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile, Stages
-from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
 from tessera.lowering.tile.pack_floats import FACTORS
@@ -28,20 +27,12 @@ _PROMOTED_COLUMNS = 128
 """Sums of one block that are not added yet take 64 registers a lane."""
 
 
-class Host(Protocol):
+class Host(overlap.Host, Protocol):
     """What products ask of the code around them."""
 
-    build: Build
-    env: dict[Any, Any]
     plan: Plan
-    stages: Stages
     room: Room
     overlap: Overlap | None
-
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
 
     def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
         """A tile in a layout."""
@@ -58,25 +49,25 @@ class Host(Protocol):
 
 def dot(host: Host, op: Any) -> None:
     """`tessera.dot`: `a b`, or `acc + a b`."""
-    build, team, overlap = host.build, host.team, host.overlap
+    build, team, running = host.build, host.team, host.overlap
     layout = host.layout(op.results[0])
     sums = list(op.operands)[2:]
     product = _product(host, op)
     accumulators = host.tile(sums[0], layout).values if sums else None
-    if overlap is not None and accumulators is not None and overlap.keeps(op, product, accumulators):
+    if running is not None and accumulators is not None and running.keeps(op, product, accumulators):
         return
     if FACTORS in op.attributes and host.plan.promote:
         results = _promoted(host, product, accumulators)
         host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
         return
-    if overlap is not None:
-        overlap.enter(op)
+    if running is not None:
+        running.enter(op)
     results = issue(build, team, product, accumulators)
     if host.stages.is_running(op):
         assembly.wgmma_wait(build, 1)
         host.stages.release_before(host, op)
     else:
-        beside = overlap.beside(op) if overlap is not None else 0
+        beside = running.beside(op) if running is not None else 0
         results = assembly.wgmma_wait(build, beside, results)
     host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
 
@@ -84,14 +75,17 @@ def dot(host: Host, op: Any) -> None:
 def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[Any]:
     """A product a part of K, and a block of sums, at a time; the parts are added in f32.
 
-    While one warp group adds, the other one's tensor cores work.
+    While one warp group adds, the other one's tensor cores work.  All blocks share the registers of the first one:
+    ptxas cannot start a block before those of the last one are added, which would take twice as many.
     """
     build, (m, n, k), step = host.build, product.shape, host.plan.promote
     results: list[Any] = list(sums or ())
+    zero = assembly.hidden_zero(build)
+    found = [build.value("llvm.mlir.undef", [], "f32")] * replace(product, widest=_PROMOTED_COLUMNS).block
     for first in range(0, k, step):
         part = replace(product, shape=(m, n, min(step, k - first)), first=first, widest=_PROMOTED_COLUMNS)
         for number in range(part.blocks(host.team)):
-            found = assembly.wgmma_wait(build, 0, issue(build, host.team, part, None, only=number))
+            found = assembly.wgmma_wait(build, 0, issue(build, host.team, part, found, only=number, unless=zero))
             before = results[number * part.block : (number + 1) * part.block]
             added = (
                 [build.value("arith.addf", pair, "f32") for pair in zip(before, found, strict=True)]

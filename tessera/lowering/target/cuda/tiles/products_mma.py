@@ -34,6 +34,8 @@ def dot(host: Host, op: Any) -> None:
     zeros = (build.constant(0.0, "f32"),) * layout.count
     values = list(host.tile(sums[0], layout).values if sums else zeros)
     with shared_factors(host, [b_value]) as (factor,):
+        # Lanes may have come out of a wait at different times; the instructions below are for whole warps.
+        build.create("nvvm.bar.warp.sync", [build.word(-1)])
         right = _Right(build, host.team, factor, blocks)
         _multiply(build, op, blocks, left, right, values)
     # What frees the factors' memory is done by one lane of each warp: all have read by then.

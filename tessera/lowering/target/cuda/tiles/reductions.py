@@ -132,7 +132,7 @@ def _halve(host: Host, tile: RegisterTile, rule: Rule, bit: int) -> RegisterTile
 def _shuffle(build: Build, value: Any, distance: int) -> Any:
     """The value of the lane whose number differs in the bits of `distance`."""
     kind = str(value.type)
-    if kind == "i64" or kind == "f64":
+    if kind in ("i64", "f64"):
         bits = build.value("arith.bitcast", [value], "i64") if kind == "f64" else value
         low = build.value("arith.trunci", [bits], "i32")
         high = build.value("arith.trunci", [build.value("arith.shrui", [bits, build.index(32)], "i64")], "i32")

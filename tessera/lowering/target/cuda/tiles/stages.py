@@ -127,7 +127,8 @@ class Stages:
         address = room.address(barriers)
         for size, count, place, ring in zip(sizes, counts, places, plan.rings, strict=True):
             copied = sum(self.panels(load).bytes for load in ring.loads)
-            self._rings.append(Ring(build, room.address(place), address, count, size, copied, team.warps * plan.cluster))
+            arrivals = team.warps * plan.cluster
+            self._rings.append(Ring(build, room.address(place), address, count, size, copied, arrivals))
             address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
 
     def _lay_out(self, ring: RingPlan) -> int:

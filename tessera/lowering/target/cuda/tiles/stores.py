@@ -38,7 +38,7 @@ def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
     products.
     """
     memory, _, *starts = op.operands
-    if not host.stages.copies_stores or len(tile.shape) != 2 or tile.shape[0] > _MOST_ROWS:  # noqa: PLR2004
+    if not host.stages.copies_stores or len(tile.shape) != 2 or tile.shape[0] > _MOST_ROWS:
         return False
     parameter = host.stages.parameter(memory)
     dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))

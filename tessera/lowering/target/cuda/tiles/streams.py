@@ -4,7 +4,7 @@ That is the association of `core/reductions.py`: a column of a block of 4096 add
 is one accumulator; the columns are then added by halving, and the blocks pairwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -56,7 +56,7 @@ class Host(Protocol):
         ...
 
 
-def find_streams(operations: list[Any], unchanged: Any) -> dict[Any, Stream]:
+def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dict[Any, Stream]:
     """The reductions that can be streams, by operation; `unchanged(load)`: the kernel does not write its array."""
     found: dict[Any, Stream] = {}
     for op in operations:
@@ -138,9 +138,7 @@ def _rows(
     starts = list(window.starts)
     starts[kept[stream.axis]] = build.add(starts[kept[stream.axis]], row)
     left = None if end is None else (stream.axis, build.sub(end, row))
-    tile = load_tile(
-        build, host.team, replace(window, starts=tuple(starts), left=left), layout, str(kind.element_type)
-    )
+    tile = load_tile(build, host.team, replace(window, starts=tuple(starts), left=left), layout, str(kind.element_type))
     values = list(tile.values)
     for op in stream.casts:
         attributes = {key: op.attributes[key] for key in op.attributes}

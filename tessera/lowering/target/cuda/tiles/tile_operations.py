@@ -12,44 +12,19 @@ from tessera.lowering.target.cuda.tile_reduce import Rule
 from tessera.lowering.target.cuda.tiles import products, products_fma, products_mma
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile, store_tile
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ranges import not_positive
 from tessera.lowering.target.cuda.tiles.reductions import reduce_tile
-from tessera.lowering.target.cuda.tiles.room import Room
-from tessera.lowering.target.cuda.tiles.stages import SharedTile, Stages
+from tessera.lowering.target.cuda.tiles.stages import SharedTile
 from tessera.lowering.target.cuda.tiles.stores import store_copied
 from tessera.lowering.target.cuda.tiles.streams import reduce_stream
-from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast
 from tessera.lowering.target.cuda.uniformity import is_tile
 
 
-class Host(Protocol):
+class Host(products.Host, Protocol):
     """What tile operations ask of the code around them."""
 
-    build: Build
-    env: dict[Any, Any]
-    plan: Plan
-    stages: Stages
     copied: Copies
-    room: Room
-
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
-
-    def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
-        """A tile in a layout, its own if none is given."""
-        ...
-
-    def define(self, value: Any, tile: RegisterTile) -> None:
-        """Say what a tile is."""
-        ...
-
-    def layout(self, value: Any) -> Layout:
-        """The layout that the plan gives a tile."""
-        ...
 
     def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
         """The part of an array that `op` touches."""

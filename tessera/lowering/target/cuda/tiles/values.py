@@ -140,7 +140,7 @@ def _together(layout: Layout, size: int) -> int:
 
 
 def broadcast(tile: RegisterTile, layout: Layout) -> RegisterTile:
-    """A tile with extents of 1, repeated along them: `tile` lies in `layout.sliced(...)`, so every lane has its part."""
+    """A tile with extents of 1, repeated along them: it lies in `layout.sliced(...)`, so every lane has its part."""
     repeated = {axis for axis, (a, b) in enumerate(zip(tile.shape, layout.shape, strict=True)) if a != b}
     change = Change.drop(layout.shape, repeated)
     values = [

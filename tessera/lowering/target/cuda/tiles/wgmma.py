@@ -95,10 +95,14 @@ class Product:
         return m * n // (team.lanes // GROUP_LANES * _ROWS * self.columns)
 
 
-def issue(build: Build, team: Team, product: Product, sums: Sequence[Any] | None, only: int | None = None) -> list[Any]:
+def issue(
+    build: Build, team: Team, product: Product, sums: Sequence[Any] | None, only: int | None = None,
+    unless: Any | None = None,
+) -> list[Any]:  # fmt: skip
     """Start a product, added to `sums` if there are any; gives the new sums, which nothing may read before a wait.
 
-    only: the number of the one block to start
+    only: the number of the one block to start, of which `sums` are all
+    unless: an i32; where it is 0, the product takes the registers of `sums` and is not added to them
     """
     _, n, k = product.shape
     left, right = product.left, product.right
@@ -120,10 +124,11 @@ def issue(build: Build, team: Team, product: Product, sums: Sequence[Any] | None
             else:
                 a = product.words[(rows * k + place) // 4 :][:4]
             steps.append((a, _at(build, right_start, right.offset(first * columns, inner))))
-        mine = sums[number * block : (number + 1) * block] if sums is not None else [None] * block
+        begin = 0 if only is not None else number * block
+        mine = sums[begin : begin + block] if sums is not None else [None] * block
         results += assembly.wgmma(
             build, (_ROWS, columns, step), product.element, mine, steps,
-            accumulate=sums is not None, transposed=flags,
+            accumulate=sums is not None, transposed=flags, unless=unless if sums is not None else None,
         )  # fmt: skip
     assembly.wgmma_commit(build)
     return results

@@ -32,8 +32,6 @@ def in_registers(program: Program, arguments: list[Any], seed: int | None = 1) -
         return agree(program, arguments, seed=seed)[0]
 
 
-
-
 class Maker(Writer):
     """A Writer whose arrays may be aligned."""
 
@@ -48,10 +46,9 @@ class Maker(Writer):
         self.parameters[-1] = replace(self.parameters[-1], value=value)
         return value
 
-
     def whole(self) -> Any:
-        """Code of one group: a kernel with a loop over tiles is not cut into rows."""
-        return self.loop(self.const(0), self.const(1), self.const(1), kind="tile")
+        """Two groups that do the same: a kernel with a loop over tiles is not cut into rows."""
+        return self.loop(self.const(0), self.const(2), self.const(1), kind="tile")
 
 
 def numbers(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:

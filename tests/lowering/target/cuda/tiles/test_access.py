@@ -24,7 +24,7 @@ def moved(dtype: DType, source: Box, target: Box, wide: tuple[bool, bool]) -> Pr
     return b.program()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(DTYPES), boxes(), st.data())
 def test_windows(dtype: DType, source: Box, data: st.DataObject):
     shape = tuple(data.draw(st.sampled_from([e, e + 5, 16 * e])) for e in source.extents)

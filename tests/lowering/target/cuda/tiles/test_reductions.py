@@ -34,7 +34,7 @@ def check(dtype: DType, kind: str, axis: int | None, shape: tuple[int, ...], sta
     in_registers(reduced(dtype, kind, axis, shape, start), [values, poison(dtype, *(left or (1,)))])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.sampled_from(DTYPES), st.sampled_from(["sum", "max", "min"]),
     st.lists(st.integers(1, 70), min_size=1, max_size=3).filter(lambda s: math.prod(s) <= 6000), st.data(),

@@ -25,7 +25,7 @@ def permutation(dtype: DType, shape: tuple[int, ...], order: tuple[int, ...], ro
     return b.program()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.sampled_from(DTYPES), st.lists(st.integers(1, 40), min_size=2, max_size=3), st.data())
 def test_transpositions(dtype: DType, extents: list[int], data: st.DataObject):
     shape = tuple(extents[:2] if len(extents) < 3 else [*extents[:2], min(extents[2], 6)])
@@ -55,7 +55,7 @@ def test_lines_are_read_and_written_whole():
     assert text.count("bar.sync") == 1
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.sampled_from(DTYPES), st.integers(1, 30), st.integers(1, 30), st.integers(0, 1), st.booleans())
 def test_rows_and_columns_repeated(dtype: DType, rows: int, columns: int, axis: int, both: bool):
     b = Maker("repeated")
