@@ -91,7 +91,7 @@ def facts() -> dict[str, Any]:
             continue
     driver = import_module("cuda.bindings.driver")
     found["cuda driver"] = str(driver.cuDriverGetVersion()[1])
-    toolchain = import_module("tessera.lowering.target.cuda.toolchain")
+    toolchain = import_module("tessera.lowering.target.toolchain")
     found["ptxas"] = str(toolchain.version("ptxas"))
     return {"card": torch.cuda.get_device_name(), "driver": _driver_version(), "versions": found}
 

@@ -38,7 +38,7 @@ from tessera.core.program.program import Program  # noqa: E402
 from tessera.core.reductions import tree_sum  # noqa: E402
 from tessera.core.targets import Target  # noqa: E402
 from tessera.lowering.compile import compile_program  # noqa: E402
-from tessera.lowering.target.cuda.toolchain import version  # noqa: E402
+from tessera.lowering.target.toolchain import version  # noqa: E402
 from tessera.runtime.cuda import CudaLauncher, device_architecture, synchronize  # noqa: E402
 from tessera.runtime.grid import Grid  # noqa: E402
 from tessera.runtime.interpret.run import run as interpret  # noqa: E402

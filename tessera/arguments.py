@@ -40,7 +40,9 @@ def _class(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 << max(0, extent - 1).bit_length() for extent in shape)
 
 
-def describe_arguments(values: tuple[object, ...], names: tuple[str, ...], spans: tuple[Span, ...], *, aligned: bool = False) -> Described:
+def describe_arguments(
+    values: tuple[object, ...], names: tuple[str, ...], spans: tuple[Span, ...], *, aligned: bool = False
+) -> Described:
     """Describe `values`, the arguments for the parameters `names` that stand at `spans`.
 
     With `aligned`, arrays are told apart by it (see `Array`).

@@ -11,8 +11,8 @@ import tessera
 from tessera.core.settings import current
 from tessera.lowering.service import host_target
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
-from tessera.lowering.target.cuda.toolchain import PACKAGES, find_tool, version
 from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES as TILE_ARCHITECTURES
+from tessera.lowering.target.toolchain import PACKAGES, find_tool, version
 from tessera.session import session
 from tessera.viz.table import Table
 

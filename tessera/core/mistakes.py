@@ -533,7 +533,7 @@ class ContextLost(CudaFailure):
 
 
 class UnfitForBulkCopy(TesseraError):
-    """An array that the GPU's bulk copies (TMA) cannot read.  Example: `k(a[:, 1:])`, whose address is no multiple of 16."""
+    """An array that the GPU's bulk copies (TMA) cannot read.  Example: `k(a[:, 1:])`, whose address does not fit."""
 
     code = "TSR-E711"
     title = "array does not fit bulk copies"

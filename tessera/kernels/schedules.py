@@ -76,13 +76,12 @@ def gemm_schedule(
 def byte_schedule(chosen: Mapping[str, int], *, along_k: bool) -> dict[str, int]:
     """The schedule of a product of floats of 8 bits on a GPU.
 
-    Sums of 128 products are added in f32 (`promote`), as the tensor cores' own sums keep 14 bits; those of wider blocks
-    would not fit the registers beside the sums so far.
+    Sums of 128 products are added in f32 (`promote`), as the tensor cores' own sums keep 14 bits.
     along_k: K is contiguous in both factors, so that tensor cores may read bytes; else they become f16 in registers,
     and larger blocks than these do not fit there.
     """
     if along_k:
-        return {**chosen, "BN": min(chosen["BN"], 128), "promote": 128}
+        return {**chosen, "promote": 128}
     return {**chosen, "BN": min(chosen["BN"], 128), "BK": min(chosen["BK"], 64)}
 
 

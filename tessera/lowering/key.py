@@ -15,7 +15,7 @@ from tessera.core.program.program import Attribute, Block, Op, Program, Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile, Type
 from tessera.core.source import Span
 from tessera.core.targets import Target
-from tessera.lowering.target.cuda.toolchain import version
+from tessera.lowering.target.toolchain import version
 
 _TOOLS: Final = {"cuda": ("ptxas", "nvdisasm"), "cuda_tile": ("tileiras", "nvdisasm")}
 _PACKAGES: Final = {"cuda_tile": ("cuda-tile",)}

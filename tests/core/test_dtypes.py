@@ -54,7 +54,11 @@ def test_promotion_across(a, b, both):
 
 def test_floats_of_8_bits_are_storage():
     assert [d for d in dtypes.ALL if d.is_storage] == [dtypes.fp8_e4m3, dtypes.fp8_e5m2]
-    assert [dtypes.computed_in(d) for d in (dtypes.fp8_e5m2, dtypes.bf16, dtypes.i8)] == [dtypes.f32, dtypes.bf16, dtypes.i8]
+    assert [dtypes.computed_in(d) for d in (dtypes.fp8_e5m2, dtypes.bf16, dtypes.i8)] == [
+        dtypes.f32,
+        dtypes.bf16,
+        dtypes.i8,
+    ]
 
 
 def test_every_type_knows_its_numpy_type():

@@ -107,3 +107,13 @@ def test_operands_that_do_not_fit(a: np.ndarray, b: np.ndarray, more: dict, mess
 def test_a_dtype_that_does_not_exist():
     with pytest.raises(ArgumentType, match="'f12' is no dtype"):
         gemm(normal(4, 5), normal(5, 6), dtype="f12")
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_floats_of_8_bits_give_bf16(dtype: type):
+    a, b = normal(40, 70, dtype=dtype), normal(33, 70, dtype=dtype)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    got = gemm(a, b, transpose_b=True, schedule=SMALL)
+    assert got.dtype == bf16
+    assert error(got, exact) < 2**-8
+    assert error(gemm(a, b.T, dtype="f32", schedule=SMALL), exact) < 1e-6

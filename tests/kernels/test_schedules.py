@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessera.core.dtypes import bf16, f32
+from tessera.core.dtypes import bf16, f32, fp8_e4m3
 from tessera.core.schedule import SCHEDULE
 from tessera.core.settings import overridden
 from tessera.kernels import schedules
@@ -69,3 +69,10 @@ def test_every_default_is_searched():
             space = schedules.space(table, machine)
             assert set(space) - set(SCHEDULE) == set(default)
             assert all(default[name] in values for name, values in space.items() if name in default)
+
+
+def test_bytes_in_place_are_promoted_and_others_stay_in_registers():
+    chosen = schedules.gemm_schedule(HOPPER, 8192, 8192, 8192, fp8_e4m3)
+    assert chosen == {"BM": 128, "BN": 256, "BK": 128}
+    assert schedules.byte_schedule(chosen, along_k=True) == {**chosen, "promote": 128}
+    assert schedules.byte_schedule(chosen, along_k=False) == {"BM": 128, "BN": 128, "BK": 64}

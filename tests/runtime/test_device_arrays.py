@@ -83,8 +83,13 @@ def test_the_cuda_array_interface():
 @pytest.mark.parametrize(
     ("code", "bits", "dtype"),
     [
-        (2, 32, np.float32), (0, 64, np.int64), (1, 8, np.uint8), (4, 16, ml_dtypes.bfloat16), (6, 8, np.bool_),
-        (10, 8, ml_dtypes.float8_e4m3fn), (12, 8, ml_dtypes.float8_e5m2),
+        (2, 32, np.float32),
+        (0, 64, np.int64),
+        (1, 8, np.uint8),
+        (4, 16, ml_dtypes.bfloat16),
+        (6, 8, np.bool_),
+        (10, 8, ml_dtypes.float8_e4m3fn),
+        (12, 8, ml_dtypes.float8_e5m2),
     ],
 )
 def test_dlpack(code: int, bits: int, dtype):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tessera.core.artifact import Binding, TensorMap
-from tessera.core.dtypes import bf16, f32, i16
+from tessera.core.dtypes import bf16, f32, fp8_e4m3, i16
 from tessera.core.mistakes import UnfitForBulkCopy
 from tessera.core.program.types import Array
 from tessera.core.source import Span
@@ -33,6 +33,7 @@ def test_axes_are_told_innermost_first_and_strides_in_bytes():
 
 def test_other_elements_go_as_bits_of_their_width():
     assert describe(binding(1, i16), at(16, (64,), np.int16), TensorMap((64,))).element == "UINT16"
+    assert describe(binding(1, fp8_e4m3), at(16, (64,), fp8_e4m3.numpy), TensorMap((64,))).element == "UINT8"
 
 
 def test_an_axis_of_one_element_may_have_any_stride():

@@ -59,7 +59,10 @@ def test_many_units_are_sampled():
 
 def test_phases_have_bars():
     page = profile([0, 0], [0, 500], [500, 1000], {"load": [100, 200], "compute": [400, 300]})
-    assert [(name, round(share, 3)) for name, share, _ in profile_view(page).phases] == [("load", 0.3), ("compute", 0.7)]
+    assert [(name, round(share, 3)) for name, share, _ in profile_view(page).phases] == [
+        ("load", 0.3),
+        ("compute", 0.7),
+    ]
     assert "30% of the tiles&#x27; time" in profile_html(page) or "30% of the tiles' time" in profile_html(page)
 
 

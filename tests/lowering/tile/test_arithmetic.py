@@ -47,7 +47,7 @@ def compute(opcode, dtype, *operands, result=None, **attributes):
 
 def same(got, expected):
     """Equal, NaNs included: NumPy does not know that ml_dtypes has any."""
-    if got.dtype.kind == "V" or got.dtype.itemsize == 1 and got.dtype.kind == "f":
+    if got.dtype.kind == "V" or (got.dtype.itemsize == 1 and got.dtype.kind == "f"):
         got, expected = got.astype(np.float64), expected.astype(np.float64)
     np.testing.assert_array_equal(got, expected)
 

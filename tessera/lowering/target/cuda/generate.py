@@ -42,11 +42,11 @@ from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, w
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
 from tessera.lowering.target.cuda.tiles.stages import Depth
-from tessera.lowering.target.cuda.toolchain import Assembled, Usage, assemble, disassemble, find_tool
 from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, walk
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.llvm_ir import to_llvm_text
 from tessera.lowering.target.result import TargetCode
+from tessera.lowering.target.toolchain import Assembled, Usage, assemble, disassemble, find_tool
 from tessera.lowering.tile.pack_floats import widen_factors
 
 DEFAULT_ARCHITECTURE: Final = "sm_90a"

@@ -6,15 +6,12 @@ ptxas keeps, for each instruction of SASS, the line of the PTX it was made from,
 """
 
 import re
-from collections import defaultdict
-from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any, Final
 
 from tessera.core.listing import Line, Listing
 from tessera.core.mlir import ir
-from tessera.core.source import Span
 from tessera.core.tile.location import identities, spans
+from tessera.lowering.target.places import Places
 
 _DEBUG: Final = re.compile(r"!dbg !(\d+)")
 _LOCATION: Final = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:, column: (\d+))?, scope: !(\d+)")
@@ -24,50 +21,6 @@ _LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _PTX_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _SASS_PTX: Final = re.compile(r'//## File "[^"]*", line (\d+)')
 _SASS_CODE: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
-
-
-@dataclass(frozen=True)
-class Places:
-    """What is written where: (file, line) to the operations and spans there, in the order of the kernel."""
-
-    ops: dict[tuple[str, int], dict[int, tuple[int, ...]]] = field(default_factory=dict[Any, Any])
-    spans: dict[tuple[str, int], dict[int, tuple[Span, ...]]] = field(default_factory=dict[Any, Any])
-
-    @classmethod
-    def of(cls, module: Any) -> "Places":
-        """Read the locations of a module of Target IR."""
-        ops: dict[tuple[str, int], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-        where: dict[tuple[str, int], dict[int, set[Span]]] = defaultdict(lambda: defaultdict(set))
-
-        def visit(op: Any) -> Any:
-            numbers = identities(op.location)
-            for span in spans(op.location) if numbers else ():
-                ops[span.file, span.line][span.column].update(numbers)
-                where[span.file, span.line][span.column].add(span)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(visit)
-        return cls(
-            {key: {c: tuple(sorted(v)) for c, v in columns.items()} for key, columns in ops.items()},
-            {key: {c: tuple(sorted(v)) for c, v in columns.items()} for key, columns in where.items()},
-        )
-
-    def line(self, text: str, file: str, line: int, column: int = 0) -> Line:
-        """A line of text that came from this place; column 0 means anywhere on the line."""
-        key = self._key(file, line)
-        if key is None:
-            return Line(text)
-        columns, places = self.ops[key], self.spans[key]
-        chosen = [column] if column in columns else sorted(columns)
-        numbers = sorted({number for c in chosen for number in columns[c]})
-        return Line(text, tuple(sorted({s for c in chosen for s in places[c]})), tuple(numbers))
-
-    def _key(self, file: str, line: int) -> tuple[str, int] | None:
-        """Tools may join a relative file name to a folder: the base name decides where the whole does not."""
-        if (file, line) in self.ops:
-            return file, line
-        same = [key for key in self.ops if key[1] == line and PurePath(key[0]).name == PurePath(file).name]
-        return same[0] if same else None
 
 
 def without_fusions(module: Any) -> None:

@@ -12,7 +12,7 @@ from tessera.core.artifact import Artifact
 from tessera.core.resources import Instructions, ResourceReport
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.occupancy import occupancy
-from tessera.lowering.target.cuda.toolchain import PACKAGES, disassemble, find_tool
+from tessera.lowering.target.toolchain import PACKAGES, disassemble, find_tool
 
 _ELF: Final = b"\x7fELF"
 _CODE: Final = re.compile(

@@ -15,7 +15,6 @@ from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.core.tile.location import place
-from tessera.lowering.target.cuda.toolchain import find_tool
 from tessera.lowering.target.cuda_tile.architectures import WITHOUT_BYTES, architecture
 from tessera.lowering.target.cuda_tile.build import Build
 from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
@@ -28,6 +27,7 @@ from tessera.lowering.target.cuda_tile.text import target_listing
 from tessera.lowering.target.cuda_tile.toolchain import assemble, disassemble
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.result import TargetCode
+from tessera.lowering.target.toolchain import find_tool
 from tessera.lowering.tile.pack_floats import FACTORS, widen_factors
 from tessera.lowering.tile.walk import kernel, operations
 

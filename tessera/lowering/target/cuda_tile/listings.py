@@ -6,8 +6,8 @@ from typing import Any, Final
 from tessera.core.listing import Line, Listing
 from tessera.core.source import Span
 from tessera.core.tile.location import identities, spans
-from tessera.lowering.target.cuda.listings import Places
 from tessera.lowering.target.cuda_tile.instructions import Entry, instructions_of
+from tessera.lowering.target.places import Places
 
 _FILE: Final = re.compile(r'//## File "([^"]*)", line (\d+)')
 _CODE: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tessera.core.mistakes import CompilerCrash, NotOnCudaTile
-from tessera.lowering.target.cuda.toolchain import tool
+from tessera.lowering.target.toolchain import tool
 
 _OPTIONS: Final = ("-O3", "--lineinfo")
 # What is said when a kernel fits no processor, or needs instructions that this one does not have.

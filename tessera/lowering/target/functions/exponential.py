@@ -143,8 +143,8 @@ def _clamp(k: Algebra, x: Any, low: float, high: float) -> Any:
 def _nearest(k: Algebra, x: Any, factor: float, offset: int | None = None) -> tuple[Any, Any]:
     """The integer n nearest to x * factor: (an integer whose low bits are n + bias + offset, n as a float).
 
-    Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.  `offset` is `bias` unless it is given; both
-    are odd, so that halves are rounded to even.
+    Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.  `offset` is `bias` unless it is given;
+    both are odd, so that halves are rounded to even.
     """
     bias = 127 if k.bits == 32 else 1023
     magic = 1.5 * 2.0 ** (23 if k.bits == 32 else 52) + bias + (bias if offset is None else offset)

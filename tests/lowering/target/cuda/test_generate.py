@@ -50,7 +50,7 @@ def test_how_kernels_are_launched():
     )
     assert (lanes.kind, lanes.lanes_per_group, lanes.threads) == ("lanes", 1024, 256)
     assert (groups.kind, groups.group, groups.lanes_per_group) == ("groups", (128,), 128)
-    assert (ranges.kind, ranges.ranges, ranges.lanes_per_group) == ("ranges", (("M", 64), ("N", 64)), 256)
+    assert (ranges.kind, ranges.ranges, ranges.lanes_per_group) == ("ranges", (("M", 64), ("N", 64)), 64)
     assert (single.kind, single.lanes_per_group) == ("single", 32)
 
 
@@ -60,7 +60,7 @@ def test_a_schedule_may_choose_the_lanes():
 
 
 def test_big_buffers_are_dynamic_shared_memory():
-    small, large = (compile_ptx(programs.matmul(64, 64, bk)) for bk in (32, 128))
+    small, large = (compile_ptx(programs.matmul(32, 32, bk)) for bk in (32, 128))
     assert small.resources.shared_bytes <= 48 * 1024 < large.resources.shared_bytes
     assert ".extern .shared" not in ptx_of(small)
     assert ".extern .shared" in ptx_of(large)

@@ -6,7 +6,8 @@ from support.simulate import compile_cuda
 from tessera.core.dtypes import f32
 from tessera.core.program.program import Domain
 from tessera.core.source import Span
-from tessera.lowering.target.cuda.listings import Places, ptx_listing, sass_listing
+from tessera.lowering.target.cuda.listings import ptx_listing, sass_listing
+from tessera.lowering.target.places import Places
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import pytest
 from support import programs
 from support.tile_machine import lowered
 from tessera.core.mistakes import CompilerCrash
-from tessera.lowering.target.cuda.toolchain import find_tool
 from tessera.lowering.target.cuda_tile.cubin import read_usage
 from tessera.lowering.target.cuda_tile.encode import encode
 from tessera.lowering.target.cuda_tile.toolchain import assemble
+from tessera.lowering.target.toolchain import find_tool
 
 needs_tileiras = pytest.mark.skipif(find_tool("tileiras") is None, reason="needs tileiras")
 

@@ -11,9 +11,9 @@ from support.tile_machine import lowered
 from tessera.core.dtypes import f16, f32
 from tessera.core.mistakes import ToolMissing
 from tessera.core.program.program import Program
-from tessera.lowering.target.cuda.toolchain import find_tool
 from tessera.lowering.target.cuda_tile import encode as module
 from tessera.lowering.target.cuda_tile.encode import Hints, encode
+from tessera.lowering.target.toolchain import find_tool
 
 DISASSEMBLER = find_tool("tileirdisasm")
 needs_disassembler = pytest.mark.skipif(DISASSEMBLER is None, reason="needs tileirdisasm")

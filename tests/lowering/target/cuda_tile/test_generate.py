@@ -15,8 +15,8 @@ from tessera.core.mistakes import CudaFailure, UnknownArchitecture
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cuda.toolchain import find_tool
 from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES
+from tessera.lowering.target.toolchain import find_tool
 from tessera.runtime.cuda import CudaLauncher, driver
 from tessera.runtime.grid import Grid
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tessera.core.mistakes import CompilerCrash
-from tessera.lowering.target.cuda.toolchain import find_tool
 from tessera.lowering.target.cuda_tile.toolchain import assemble, disassemble
+from tessera.lowering.target.toolchain import find_tool
 
 needs_tileiras = pytest.mark.skipif(find_tool("tileiras") is None, reason="needs tileiras")
 

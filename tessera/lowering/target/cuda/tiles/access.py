@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.core.layouts import Layout
+from tessera.core.layouts import Layout, coordinates
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array, Type
 from tessera.lowering.target.cuda.build import Build, width
@@ -81,13 +81,23 @@ def multiple_of(value: Any, depth: int = 8) -> int:
     return a * b if op.name == "arith.muli" else math.gcd(a, b)
 
 
+def is_padding(layout: Layout, register: int, extents: Sequence[int]) -> bool:
+    """Whether a register lies past the tile's own extents in every lane: its index in lane 0 is the lowest."""
+    places = coordinates(layout.element(register), layout.shape)
+    return any(place >= extent for place, extent in zip(places, extents, strict=True))
+
+
 def load_tile(build: Build, team: Team, window: Window, layout: Layout, element: str) -> RegisterTile:
     """Load a window; 0 outside the array."""
     places = team.places(layout)
     count = 1 << _vector(window, layout, element)
     size = count * width(element) // 8
     values: list[Any] = []
+    zero = build.constant(0, element)
     for first in range(0, layout.count, count):
+        if is_padding(layout, first, window.extents):
+            values += [zero] * count
+            continue
         indices = window.place(build, places.indices(first))
         condition = _condition(build, window, indices, places.indices(first))
         pointer = address(build, window.memory, indices)
@@ -105,6 +115,8 @@ def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile) -> 
     size = count * width(tile.element) // 8
     with build.when(team.owns(tile.layout)):
         for first in range(0, tile.layout.count, count):
+            if is_padding(tile.layout, first, window.extents):
+                continue
             indices = window.place(build, places.indices(first))
             condition = _condition(build, window, indices, places.indices(first))
             pointer = address(build, window.memory, indices)

@@ -163,6 +163,12 @@ def wgmma_fence(build: Build) -> None:
     assembly(build, "wgmma.fence.sync.aligned;", "")
 
 
+def pinned(build: Build, values: Sequence[Any]) -> list[Any]:
+    """These f32, computed before whatever PTX is emitted next."""
+    constraints = ",".join([*["=f"] * len(values), *(str(number) for number in range(len(values)))])
+    return assembly(build, "", constraints, values, ["f32"] * len(values))
+
+
 def hidden_zero(build: Build) -> Any:
     """An i32 that is 0 whenever a kernel runs, and that no optimizer knows: grids have one block along z."""
     return assembly(

@@ -1,7 +1,7 @@
 """Buffers in shared memory that the team itself fills, by copies that run beside its products (`cp.async`).
 
-In round i of a loop the copies for round i + ahead are started, after one barrier: by then all lanes have seen their
-own copies for round i arrive, and nobody reads the buffer that is filled next any more.
+Round i of a loop begins with one barrier: by then all lanes have seen their own copies for round i arrive, and nobody
+reads the buffers of round i - 1 any more.  It ends with starting the copies for round i + ahead, into those.
 """
 
 from collections.abc import Callable, Sequence
@@ -92,18 +92,21 @@ class CopyRing:
         build.loop(0, self._ahead, 1, [lower, build.word(0)], start, ROLLED)
         return [build.word(0), build.word(self._ahead * self._stage_bytes)]
 
-    def begin_round(self, host: Host, loop: Any, values: Sequence[Any]) -> None:
-        """Where a round begins: wait for its bytes, and start the copies of a later one."""
-        build = self._build
+    def begin_round(self, host: Host, values: Sequence[Any]) -> None:
+        """Where a round begins: wait for its bytes."""
         self._now, self._next = values
-        copy_wait(build, self._ahead - 1)
+        copy_wait(self._build, self._ahead - 1)
         self._arrived(host)
+
+    def end_round(self, host: Host, loop: Any) -> list[Any]:
+        """Where a round ends, and the tensor cores are still busy: start the copies of a later one.
+
+        Gives the offsets of the next round.
+        """
+        build = self._build
         _, upper, step = (build.index(host.env[v]) for v in list(loop.operands)[:3])
         index = host.env[self.plan.block.arguments[0]]
         self._start(host, build.add(index, build.mul(step, self._ahead)), upper, self._next)
-
-    def end_round(self) -> list[Any]:
-        """The offsets of the next round."""
         return [self._following(self._now), self._following(self._next)]
 
     def _following(self, offset: Any) -> Any:
@@ -186,11 +189,11 @@ class Copies:
     def begin_round(self, host: Host, loop: Any, values: Sequence[Any]) -> None:
         """Where a round of a loop begins; `values` are what it carries."""
         for number, ring in enumerate(self._inside(loop)):
-            ring.begin_round(host, loop, values[2 * number : 2 * number + 2])
+            ring.begin_round(host, values[2 * number : 2 * number + 2])
 
-    def end_round(self, loop: Any) -> list[Any]:
+    def end_round(self, host: Host, loop: Any) -> list[Any]:
         """Where a round ends: what the next one is given."""
-        return [value for ring in self._inside(loop) for value in ring.end_round()]
+        return [value for ring in self._inside(loop) for value in ring.end_round(host, loop)]
 
     def _inside(self, loop: Any) -> list[CopyRing]:
         return [ring for ring in self._rings if ring.is_ahead and ring.plan.loop == loop]

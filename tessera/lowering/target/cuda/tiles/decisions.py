@@ -35,7 +35,7 @@ from tessera.lowering.target.cuda.tiles.pipeline import (
     source_load,
 )
 from tessera.lowering.target.cuda.tiles.plan import Plan, padded
-from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, product_bits, product_kind, sum_layouts
+from tessera.lowering.target.cuda.tiles.product_choice import MMA, WGMMA, product_bits, product_kind, sum_layouts
 from tessera.lowering.target.cuda.tiles.staging import find_copies
 from tessera.lowering.target.cuda.tiles.streams import find_streams
 from tessera.lowering.target.cuda.tiles.team import WARP
@@ -196,12 +196,17 @@ class CopyAhead(Decision):
     name: ClassVar[str] = "cuda-copy-ahead"
 
     def decide(self, kernel: Kernel) -> bool:
-        """Rings for the copy engine where the chip has one; the rest is copied by the team itself."""
+        """Rings for the copy engine where the chip has one; the rest is copied by the team itself.
+
+        With a ring, one block has a multiprocessor to itself: small teams rather share it and copy by themselves.
+        """
         plan = kernel.plan
-        if kernel.dots and kernel.chip.bulk_copies:
+        if kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
             plan.interleaved = _interleaved(kernel) if kernel.option("windows", 0) else set()
             plan.rings = find_rings(
-                kernel.block, kernel.dots, lambda load: load in plan.interleaved or _copied_ahead(kernel, load)
+                kernel.block,
+                [dot for dot in kernel.dots if plan.products[dot] != MMA],
+                lambda load: load in plan.interleaved or _copied_ahead(kernel, load),
             )
         for ring in plan.rings:
             dot = ring.running
@@ -348,6 +353,12 @@ def _show(kernel: Kernel, seconds: list[float], observe: Observer) -> None:
         observe(decision.name, spent)
     for op, name in marked:
         del op.attributes[name]
+
+
+def _fills_processor(plan: Plan) -> bool:
+    """Whether one block keeps a multiprocessor busy: of products by single warps, two do that better."""
+    kinds = set(plan.products.values())
+    return WGMMA in kinds or (MMA not in kinds and plan.bits == _MOST_WARP_BITS)
 
 
 # -- which loads -------------------------------------------------------------------------------------------------

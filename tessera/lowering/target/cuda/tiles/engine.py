@@ -293,7 +293,7 @@ class Engine:
             self.later_round = before
             results = [v for pair in zip(last, carried, strict=True) for v in self.values_of(*pair)]
             results += self.rounds_of(rings)
-            return results if self.copies else results + self.copied.end_round(op)
+            return results if self.copies else results + self.copied.end_round(self, op)
 
         ends = self.build.loop(bounds[0], bounds[1], bounds[2], start, body, ROLLED)
         rest = self.take(list(op.results), ends)

@@ -38,6 +38,8 @@ def gathered_words(build: Build, team: Team, tile: SharedTile) -> tuple[Any, ...
         for step in range(_STEPS):
             for pick in (_low, _high):
                 words += [pick(build, near[half][step], far[half][step]) for half in range(len(_HALVES))]
+    # Lanes may have come out of a wait at different times; what follows is for whole warps.
+    build.create("nvvm.bar.warp.sync", [build.word(-1)])
     return tuple(words)
 
 

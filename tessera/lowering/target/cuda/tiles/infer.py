@@ -21,6 +21,8 @@ Rule = Callable[[Layout], Layout]
 _VECTOR_BYTES: Final = 16
 _MOST_VALUES: Final = 64
 """32-bit words of a row that a lane holds, where there are lanes enough: the fastest of 32, 64 and 128 on an H200."""
+_FULL: Final = 0.75
+"""How full a tile padded to a power of two has to be for its halves to lie in different lanes."""
 _LANE_BITS: Final = 5
 _COLUMN_BITS: Final = (COLUMNS - 1).bit_length()
 _BLOCK_BITS: Final = (BLOCK - 1).bit_length()
@@ -192,18 +194,24 @@ class _Inference:
     def reduction_lanes(self, op: Any) -> int:
         """The bits of the lanes that a reduction has work for, those of their warps included."""
         along, others, rows = self._along(op)
-        vector, chain = self._held(op.operands[0], along, others, rows)
-        return len(along) + len(others) - vector - chain
+        return len(along) + len(others) - sum(self._held(op, along, others, rows))
 
-    def _held(self, value: Any, along: list[int], others: list[int], rows: bool) -> tuple[int, int]:
-        """Bits of a lane's neighbouring elements, and of the elements of each chain, which are all in one lane."""
+    def _held(self, op: Any, along: list[int], others: list[int], rows: bool) -> tuple[int, int, int]:
+        """Bits of a lane's neighbouring elements, of the elements of each chain, and of the blocks in one lane.
+
+        A chain is all in one lane.  So are the first and the second half of the blocks where the second one is mostly
+        padding: otherwise half of the lanes would have little to do.
+        """
+        value = op.operands[0]
         chain = len(along[_COLUMN_BITS:_BLOCK_BITS])
+        mostly = rows and len(along) > _BLOCK_BITS and value.type.shape[-1] <= _FULL * (1 << len(along))
+        halves = int(mostly and len(value.type.shape) > 0 and op not in self.parts)
         words = max(1, width(str(value.type.element_type)) // 32)
-        room = max(0, (_MOST_VALUES // words >> chain).bit_length() - 1)
+        room = max(0, (_MOST_VALUES // words >> (chain + halves)).bit_length() - 1)
         neighbours = len(along[:_COLUMN_BITS]) if rows else len(others)
         # Every lane of the team should have something to do.
-        spare = max(0, len(along) + len(others) - chain - self.bits - _LANE_BITS)
-        return min(neighbours, room, spare, self._vector(value)), chain
+        spare = max(0, len(along) + len(others) - chain - halves - self.bits - _LANE_BITS)
+        return min(neighbours, room, spare, self._vector(value)), chain, halves
 
     def _reduction(self, op: Any) -> Layout:
         """Chains of a block of 4096 in registers, its 128 columns over the lanes, so that sums are local.
@@ -213,10 +221,11 @@ class _Inference:
         """
         shape = self._reduced(op)
         along, others, rows = self._along(op)
-        vector, _ = self._held(op.operands[0], along, others, rows)
+        vector, _, halves = self._held(op, along, others, rows)
         columns, chain, blocks = along[:_COLUMN_BITS], along[_COLUMN_BITS:_BLOCK_BITS], along[_BLOCK_BITS:]
         near = columns if rows else others
-        order = [("registers", b) for b in (*near[:vector], *chain)]
+        upper = [blocks.pop()] if halves else []
+        order = [("registers", b) for b in (*near[:vector], *chain, *upper)]
         far = [*others, *blocks] if rows else [*columns, *blocks]
         order += [("lanes", b) for b in (*near[vector:], *far)]
         return spread(shape, order, self.bits)

@@ -92,7 +92,7 @@ def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[
                 if before
                 else found
             )
-            results[number * part.block : (number + 1) * part.block] = added
+            results[number * part.block : (number + 1) * part.block] = assembly.pinned(build, added)
     return results
 
 
@@ -102,15 +102,15 @@ def _product(host: Host, op: Any) -> Product:
     element = str(a.type.element_type)
     if FACTORS in op.attributes:
         element = ir.StringAttr(op.attributes[FACTORS]).value
-    right = _factor(host, b, left=False)
     found = host.env[a]
-    if isinstance(found, SharedTile) and gathers(op, host.plan.interleaved):
+    if not isinstance(found, SharedTile):  # first: moving it between layouts needs the memory where b is written then
+        values = host.tile(a, accumulator((m, k), host.team.bits)).values
+        words = tuple(pack(host.build, values[place : place + 2]) for place in range(0, len(values), 2))
+        return Product((m, n, k), element, _factor(host, b, left=False), words=words)
+    right = _factor(host, b, left=False)
+    if gathers(op, host.plan.interleaved):
         return Product((m, n, k), element, right, words=gathered_words(host.build, host.team, found))
-    if isinstance(found, SharedTile):
-        return Product((m, n, k), element, right, left=_factor(host, a, left=True))
-    values = host.tile(a, accumulator((m, k), host.team.bits)).values
-    words = tuple(pack(host.build, values[place : place + 2]) for place in range(0, len(values), 2))
-    return Product((m, n, k), element, right, words=words)
+    return Product((m, n, k), element, right, left=_factor(host, a, left=True))
 
 
 def _factor(host: Host, value: Any, *, left: bool) -> Factor:
@@ -122,15 +122,14 @@ def _factor(host: Host, value: Any, *, left: bool) -> Factor:
 
 
 def park(host: Host, tile: RegisterTile) -> SharedTile:
-    """Write a tile into shared memory for the tensor cores; the memory is used again by the next one."""
+    """Write a tile into shared memory for the tensor cores, which read it until the team waits again."""
     build, team = host.build, host.team
     rows, columns = tile.shape
     panels = Panels(rows, columns, width(tile.element) // 8)
-    piece = host.room.take(panels.bytes)
-    address = host.room.address(piece)
-    team.wait()
-    write_panels(build, team, tile, panels, address)
-    assembly.fence_async_shared(build)
-    team.wait()
-    host.room.give_back(piece)
+    with host.room.exchange(team, panels.bytes) as pointer:
+        address = build.value("llvm.ptrtoint", [pointer], "i32")
+        write_panels(build, team, tile, panels, address)
+        assembly.fence_async_shared(build)
+        team.wait()
+        host.room.waited()
     return SharedTile(address, panels, tile.element)

@@ -11,6 +11,7 @@ from tessera.core.layouts import Layout, axis_bits, spread
 from tessera.core.reductions import BLOCK, COLUMNS
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tile_reduce import Rule
+from tessera.lowering.target.cuda.tiles.access import is_padding
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert
@@ -49,7 +50,7 @@ def reduce_tile(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: 
         if bit not in tile.layout.registers:
             message = f"no layout has the chain of {along}"
             raise AssertionError(message)
-    tile = _added(host, _chains(host, tile, rule, chain), rule, [*reversed(columns), *along[_BLOCK_BITS:]])
+    tile = _added(host, _chains(host, tile, rule, chain, extents), rule, [*reversed(columns), *along[_BLOCK_BITS:]])
     values = tuple(rule.narrow(host.build, value) for value in tile.values)
     return RegisterTile(_without(tile.layout, axis), rule.element, values)
 
@@ -82,6 +83,9 @@ def _widened(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rul
     if any(extent != whole for extent, whole in zip(extents, tile.shape, strict=True)):
         places, identity = host.team.places(tile.layout), rule.identity(build)
         for register, value in enumerate(values):
+            if is_padding(tile.layout, register, extents):
+                values[register] = identity
+                continue
             inside = build.all_of(
                 [
                     build.inside(index, extent)
@@ -93,11 +97,14 @@ def _widened(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rul
     return RegisterTile(tile.layout, rule.wide, tuple(values))
 
 
-def _chains(host: Host, tile: RegisterTile, rule: Rule, chain: list[int]) -> RegisterTile:
-    """Add the elements of each chain in order: they are registers of one lane."""
+def _chains(
+    host: Host, tile: RegisterTile, rule: Rule, chain: list[int], extents: tuple[int, ...]
+) -> RegisterTile:  # fmt: skip
+    """Add the elements of each chain in order: they are registers of one lane; padding changes nothing."""
     layout = tile.layout
     kept = tuple(basis for basis in layout.registers if basis not in chain)
     short = Layout(layout.shape, kept, layout.lanes, layout.warps)
+    padding = {layout.element(r) for r in range(layout.count) if is_padding(layout, r, extents)}
     places = {layout.element(register): value for register, value in enumerate(tile.values)}
     values: list[Any] = []
     for register in range(short.count):
@@ -105,7 +112,8 @@ def _chains(host: Host, tile: RegisterTile, rule: Rule, chain: list[int]) -> Reg
         total = places[first]
         for step in range(1, 1 << len(chain)):
             offset = sum(basis for bit, basis in enumerate(chain) if step >> bit & 1)
-            total = rule.combine(host.build, total, places[first + offset])
+            if first + offset not in padding:
+                total = rule.combine(host.build, total, places[first + offset])
         values.append(total)
     return RegisterTile(short, rule.wide, tuple(values))
 

@@ -23,6 +23,7 @@ from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.uniformity import walk
 from tessera.lowering.tile.to_tile import to_tile
 
+_MOST_ROWS = 1 << 20
 DTYPES = (f32, bf16, f16, f64, i64, i32, i16, i8, u32, u8, boolean)
 
 
@@ -46,9 +47,9 @@ class Maker(Writer):
         self.parameters[-1] = replace(self.parameters[-1], value=value)
         return value
 
-    def whole(self) -> Any:
-        """Two groups that do the same: a kernel with a loop over tiles is not cut into rows."""
-        return self.loop(self.const(0), self.const(2), self.const(1), kind="tile")
+    def program(self, **options: Any) -> Program:
+        """The kernel as one group: it is not cut into rows."""
+        return super().program(**{"rows": _MOST_ROWS, **options})
 
 
 def numbers(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:

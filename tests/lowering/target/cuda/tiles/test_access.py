@@ -18,9 +18,8 @@ def moved(dtype: DType, source: Box, target: Box, wide: tuple[bool, bool]) -> Pr
     b = Maker("moved")
     x = b.matrix("x", dtype, *source.shape, wide=wide[0])
     out = b.matrix("out", dtype, *target.shape, wide=wide[1], mutable=True)
-    with b.whole():
-        tile = b.load(x, [b.const(s) for s in source.starts], source.extents)
-        b.store(out, tile, [b.const(s) for s in target.starts], target.extents)
+    tile = b.load(x, [b.const(s) for s in source.starts], source.extents)
+    b.store(out, tile, [b.const(s) for s in target.starts], target.extents)
     return b.program()
 
 
@@ -48,9 +47,8 @@ def test_the_widest_access_that_alignment_allows(dtype: DType, columns: int, sta
     b = Maker("wide")
     x = b.matrix("x", dtype, "m", "n", wide=True)
     out = b.matrix("out", dtype, "m", "n", wide=True, mutable=True)
-    with b.whole():
-        where = [b.const(0), b.const(start)]
-        b.store(out, b.load(x, where, [2, columns]), where, [2, columns])
+    where = [b.const(0), b.const(start)]
+    b.store(out, b.load(x, where, [2, columns]), where, [2, columns])
     text = ptx_of(compile_ptx(b.program()))
     found = set(re.findall(r"@%?\w+ (ld\.global\S*)", text))
     assert found == {load}

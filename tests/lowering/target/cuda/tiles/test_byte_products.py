@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from lowering.target.cuda.compare import agree, normal, poison
+from support import hardware
 from support.builder import Builder
-from support.simulate import compile_cuda, compile_ptx, ptx_of
+from support.simulate import compile_cuda, compile_ptx, ptx_of, simulate
 from tessera.core.dtypes import DType, f32, fp8_e4m3, fp8_e5m2
 from tessera.core.program.program import Program
 from tessera.core.program.types import Tile
@@ -105,3 +106,28 @@ def test_exact_products_have_the_interpreters_bits(dtype: DType, along: bool):
     a, b = normal(20, 40, dtype=dtype.numpy), normal(24, 40, dtype=dtype.numpy)
     right = b if along else np.ascontiguousarray(b.T)
     agree(product(dtype, (16, 16, 16), along=along, aligned=False, exact=True), [a, right, poison(20, 24)])
+
+
+@pytest.mark.parametrize("along", [True, False])
+@pytest.mark.parametrize("dtype", [fp8_e4m3, fp8_e5m2], ids=str)
+def test_products_of_widened_factors(dtype: DType, along: bool):
+    a, b = normal(40, 70, dtype=dtype.numpy), normal(33, 70, dtype=dtype.numpy)
+    right = b if along else np.ascontiguousarray(b.T)
+    out = poison(40, 33)
+    simulate(product(dtype, (32, 32, 32), along=along, aligned=False), [a, right, out], arch="sm_80", seed=1)
+    np.testing.assert_allclose(out, a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [{}, {"promote": 0}, {"promote": 64}])
+@pytest.mark.parametrize(("along", "aligned"), [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("dtype", [fp8_e4m3, fp8_e5m2], ids=str)
+def test_on_a_gpu(dtype: DType, along: bool, aligned: bool, options: dict[str, int]):
+    a, b = normal(272, 528, dtype=dtype.numpy), normal(400, 528, dtype=dtype.numpy)
+    right = b if along else np.ascontiguousarray(b.T)
+    out = poison(272, 400)
+    program = product(dtype, (128, 128, 128 if aligned and along else 64), along=along, aligned=aligned, **options)
+    hardware.simulate(program, [a, right, out])
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    bound = 2**-7 if options.get("promote") == 0 else 2**-10  # of the largest sum
+    assert np.abs(out - exact).max() <= bound * np.abs(exact).max()

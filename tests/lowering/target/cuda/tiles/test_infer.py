@@ -13,9 +13,8 @@ def copy(dtype: DType, rows: int, columns: int, *, wide: bool = True, start: int
     b = Maker("copy")
     x = b.matrix("x", dtype, "m", "n", wide=wide)
     out = b.matrix("out", dtype, "m", "n", wide=wide, mutable=True)
-    with b.whole():
-        where = [b.const(0), b.const(start)]
-        b.store(out, b.load(x, where, [rows, columns]), where, [rows, columns])
+    where = [b.const(0), b.const(start)]
+    b.store(out, b.load(x, where, [rows, columns]), where, [rows, columns])
     return b.program()
 
 
@@ -24,9 +23,8 @@ def sums(dtype: DType, shape: tuple[int, ...], axis: int, *, wide: bool = True, 
     x = b.matrix("x", dtype, *shape, wide=wide and is_wide(dtype, shape))
     left = [*shape[:axis], *shape[axis + 1 :]]
     out = b.matrix("out", f32, *left, mutable=True, wide=is_wide(f32, tuple(left)))
-    with b.whole():
-        tile = b.cast(b.load(x, [b.const(0)] * len(shape), shape), f32)
-        b.store(out, b.reduce(tile, "sum", axis), [b.const(0)] * len(left), left)
+    tile = b.cast(b.load(x, [b.const(0)] * len(shape), shape), f32)
+    b.store(out, b.reduce(tile, "sum", axis), [b.const(0)] * len(left), left)
     return b.program(**options)
 
 

@@ -23,12 +23,12 @@ def place_of(row: int, rows: int) -> int:
 )
 def test_which_loads(turned: Turned, count: int):
     """A left factor permuted along K has nobody to follow it."""
-    plan, _ = plan_of(matrix_product((128, 128, 64), aligned=False, turned=turned))
+    plan, _ = plan_of(matrix_product((128, 128, 64), aligned=False, turned=turned, windows=1))
     assert plan is not None
     assert len(plan.interleaved) == count
     assert len(plan.rings) == count // 2
     assert len(plan.copies) == (count == 0)
-    aligned, _ = plan_of(matrix_product((128, 128, 64), turned=turned))
+    aligned, _ = plan_of(matrix_product((128, 128, 64), turned=turned, windows=1))
     assert aligned is not None
     assert not aligned.interleaved
 
@@ -38,7 +38,7 @@ def test_sums_lie_where_the_rows_of_the_factors_do(turned: Turned):
     """Sum (i, j) of the hardware is that of row i of the left buffer and row or column j of the right one."""
     shape = (128, 128)
     _, plain = plan_of(matrix_product((*shape, 64), turned=turned))
-    _, moved = plan_of(matrix_product((*shape, 64), aligned=False, turned=turned))
+    _, moved = plan_of(matrix_product((*shape, 64), aligned=False, turned=turned, windows=1))
     (before,), (after,) = plain["tessera.dot"], moved["tessera.dot"]
     assert after.covers()
     for register, lane, warp in np.random.default_rng(0).integers(0, (before.count, 32, 8), (50, 3)).tolist():
@@ -60,12 +60,12 @@ def test_the_left_factor_follows_the_right_one_along_k():
 
 @pytest.mark.parametrize("columns", [128, 256])
 def test_eight_windows_without_spills(columns: int):
-    artifact = compile_cuda(matrix_product((128, columns, 64), aligned=False, result=bf16)).artifact
+    artifact = compile_cuda(matrix_product((128, columns, 64), aligned=False, result=bf16, windows=1)).artifact
     windows = {(slot.parameter, slot.tensor_map.first) for slot in artifact.slots if slot.tensor_map is not None}
     assert windows == {(parameter, first) for parameter in (0, 1) for first in range(APART)}
     assert artifact.resources.spill_bytes == 0
 
 
 def test_layouts_are_permutations():
-    layout: Layout = plan_of(matrix_product((128, 64, 64), aligned=False))[1]["tessera.dot"][0]
+    layout: Layout = plan_of(matrix_product((128, 64, 64), aligned=False, windows=1))[1]["tessera.dot"][0]
     assert sorted({basis for basis in layout.bases if basis}) == [1 << bit for bit in range(13)]

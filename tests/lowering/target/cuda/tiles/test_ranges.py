@@ -18,12 +18,11 @@ def exponentials(dtype: DType, *, above: bool = True) -> Program:
     x = b.matrix("x", dtype, ROWS, COLUMNS)
     other = b.matrix("other", dtype, ROWS, COLUMNS)
     out = b.matrix("out", dtype, ROWS, COLUMNS, mutable=True)
-    with b.whole():
-        zero = [b.const(0), b.const(0)]
-        tile, second = (b.load(array, zero, [ROWS, COLUMNS]) for array in (x, other))
-        top = b.reshape(b.reduce(tile if above else second, "max", 1), ROWS, 1)
-        bound = b.value("max", top, b.reshape(b.reduce(second, "max", 1), ROWS, 1)) if above else top
-        b.store(out, b.value("exp", b.value("sub", tile, b.broadcast(bound, ROWS, COLUMNS))), zero, [ROWS, COLUMNS])
+    zero = [b.const(0), b.const(0)]
+    tile, second = (b.load(array, zero, [ROWS, COLUMNS]) for array in (x, other))
+    top = b.reshape(b.reduce(tile if above else second, "max", 1), ROWS, 1)
+    bound = b.value("max", top, b.reshape(b.reduce(second, "max", 1), ROWS, 1)) if above else top
+    b.store(out, b.value("exp", b.value("sub", tile, b.broadcast(bound, ROWS, COLUMNS))), zero, [ROWS, COLUMNS])
     return b.program()
 
 
@@ -65,11 +64,10 @@ def test_a_lower_bound_says_nothing():
     """x - min(x) is not negative."""
     b = Maker("lower")
     x, out = b.matrix("x", f32, ROWS, COLUMNS), b.matrix("out", f32, ROWS, COLUMNS, mutable=True)
-    with b.whole():
-        zero = [b.const(0), b.const(0)]
-        tile = b.load(x, zero, [ROWS, COLUMNS])
-        low = b.broadcast(b.reshape(b.reduce(tile, "min", 1), ROWS, 1), ROWS, COLUMNS)
-        b.store(out, b.value("exp", b.value("sub", tile, low)), zero, [ROWS, COLUMNS])
+    zero = [b.const(0), b.const(0)]
+    tile = b.load(x, zero, [ROWS, COLUMNS])
+    low = b.broadcast(b.reshape(b.reduce(tile, "min", 1), ROWS, 1), ROWS, COLUMNS)
+    b.store(out, b.value("exp", b.value("sub", tile, low)), zero, [ROWS, COLUMNS])
     values = [arguments(f32)[0], np.zeros((ROWS, COLUMNS), np.float32)]
     got = [value.copy() for value in values]
     launch(compile_ptx(b.program()), got, seed=1)

@@ -19,12 +19,11 @@ def reduced(dtype: DType, kind: str, axis: int | None, shape: tuple[int, ...], s
     x = b.matrix("x", dtype, *(e + start for e in shape), wide=is_wide(dtype, (shape[-1] + start,)))
     left = () if axis is None else (*shape[:axis], *shape[axis + 1 :])
     out = b.matrix("out", dtype, *(left or (1,)), mutable=True, wide=is_wide(dtype, left or (1,)))
-    with b.whole():
-        result = b.reduce(b.load(x, [b.const(start)] * len(shape), shape), kind, axis)
-        if left:
-            b.store(out, result, [b.const(0)] * len(left), left)
-        else:
-            b.write(out, result, b.const(0))
+    result = b.reduce(b.load(x, [b.const(start)] * len(shape), shape), kind, axis)
+    if left:
+        b.store(out, result, [b.const(0)] * len(left), left)
+    else:
+        b.write(out, result, b.const(0))
     return b.program()
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from lowering.target.cuda.tiles.cases import plan_of
 from support.product_programs import matrix_product
+from tessera.core.dtypes import bf16, f32
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
 
 
@@ -16,8 +17,16 @@ def test_factors_share_a_ring_of_their_loop():
     assert not plan.rings
 
 
-def test_the_copy_engine_comes_first():
-    plan, _ = plan_of(matrix_product((64, 64, 32)), "sm_90a")
+def test_small_teams_share_a_multiprocessor_and_copy_by_themselves():
+    for arch, tile in (("sm_90a", (32, 128, 64)), ("sm_100a", (128, 128, 32))):
+        plan, _ = plan_of(matrix_product(tile), arch)
+        assert plan is not None
+        assert (len(plan.rings), len(plan.copies)) == (0, 1)
+
+
+@pytest.mark.parametrize(("arch", "tile"), [("sm_90a", (64, 64, 32)), ("sm_100a", (128, 128, 32))], ids=str)
+def test_the_copy_engine_comes_first(arch: str, tile: tuple[int, int, int]):
+    plan, _ = plan_of(matrix_product(tile, bf16 if arch == "sm_90a" else f32), arch)
     assert plan is not None
     assert [len(ring.loads) for ring in plan.rings] == [2]
     assert not plan.copies

@@ -18,10 +18,9 @@ def columns(
     x = b.matrix("x", dtype, *stored, wide=is_wide(dtype, stored))
     left = (*shape[:axis], *shape[axis + 1 :])
     out = b.matrix("out", wide or dtype, *left, mutable=True, wide=is_wide(wide or dtype, left))
-    with b.whole():
-        tile = b.load(x, [b.const(0)] * len(shape), shape)
-        tile = b.cast(tile, wide) if wide is not None else tile
-        b.store(out, b.reduce(tile, kind, axis), [b.const(0)] * len(left), left)
+    tile = b.load(x, [b.const(0)] * len(shape), shape)
+    tile = b.cast(tile, wide) if wide is not None else tile
+    b.store(out, b.reduce(tile, kind, axis), [b.const(0)] * len(left), left)
     return b.program()
 
 
@@ -48,7 +47,7 @@ def test_columns(dtype: DType, kind: str, rows: int, width: int):
     ("dtype", "shape", "axis", "wide"),
     [
         (f32, (4096, 8), 0, None), (f32, (4097, 8), 0, None), (f32, (12500, 4), 0, None), (f32, (2, 700, 5), 1, None),
-        (bf16, (5000, 8), 0, f32), (f32, (300, 3, 4), 0, None), (i8, (8192, 16), 0, i32), (f32, (256, 300), 0, None),
+        (bf16, (5000, 8), 0, f32), (f32, (300, 3, 4), 0, None), (i8, (8192, 16), 0, i32), (f32, (256, 200), 0, None),
     ],
     ids=str,
 )  # fmt: skip
@@ -64,11 +63,10 @@ def test_rows_outside_the_array_count_as_zero(kind: str):
 def test_what_somebody_else_reads_stays_whole():
     b = Maker("shared")
     x, out = b.matrix("x", f32, 256, 8), b.matrix("out", f32, 256, 8, mutable=True)
-    with b.whole():
-        zero = [b.const(0), b.const(0)]
-        tile = b.load(x, zero, [256, 8])
-        total = b.broadcast(b.reshape(b.reduce(tile, "sum", 0), 1, 8), 256, 8)
-        b.store(out, b.value("sub", tile, total), zero, [256, 8])
+    zero = [b.const(0), b.const(0)]
+    tile = b.load(x, zero, [256, 8])
+    total = b.broadcast(b.reshape(b.reduce(tile, "sum", 0), 1, 8), 256, 8)
+    b.store(out, b.value("sub", tile, total), zero, [256, 8])
     plan, _ = plan_of(b.program())
     assert plan is not None
     assert not plan.streams
@@ -79,11 +77,10 @@ def test_an_array_that_the_kernel_writes_is_read_in_its_place():
     """Between the load and the reduction, the array changes."""
     b = Maker("changed")
     x, out = b.matrix("x", f32, 256, 8, mutable=True), b.matrix("out", f32, 8, mutable=True)
-    with b.whole():
-        zero = b.const(0)
-        tile = b.load(x, [zero, zero], [256, 8])
-        b.store(x, b.full(b.const(1.0, f32), 256, 8), [zero, zero], [256, 8])
-        b.store(out, b.reduce(tile, "sum", 0), [zero], [8])
+    zero = b.const(0)
+    tile = b.load(x, [zero, zero], [256, 8])
+    b.store(x, b.full(b.const(1.0, f32), 256, 8), [zero, zero], [256, 8])
+    b.store(out, b.reduce(tile, "sum", 0), [zero], [8])
     plan, _ = plan_of(b.program())
     assert plan is not None
     assert not plan.streams

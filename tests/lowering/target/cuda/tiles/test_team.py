@@ -13,10 +13,9 @@ from tessera.core.program.program import Program
 def doubled(dtype: DType, rows: int, columns: int, **options) -> Program:
     b = Maker("doubled")
     x, out = b.matrix("x", dtype, "m", "n", wide=True), b.matrix("out", dtype, "m", "n", wide=True, mutable=True)
-    with b.whole():
-        zero = [b.const(0), b.const(0)]
-        tile = b.load(x, zero, [rows, columns])
-        b.store(out, b.value("add", tile, tile), zero, [rows, columns])
+    zero = [b.const(0), b.const(0)]
+    tile = b.load(x, zero, [rows, columns])
+    b.store(out, b.value("add", tile, tile), zero, [rows, columns])
     return b.program(**options)
 
 
@@ -42,8 +41,7 @@ def test_a_tile_of_one_element_is_written_once():
     """All other lanes hold copies."""
     b = Maker("single")
     x, out = b.matrix("x", f32, 1), b.matrix("out", f32, 1, mutable=True)
-    with b.whole():
-        b.store(out, b.load(x, [b.const(0)], [1]), [b.const(0)], [1])
+    b.store(out, b.load(x, [b.const(0)], [1]), [b.const(0)], [1])
     in_registers(b.program(), [numbers(f32, 1), poison(f32, 1)])
     assert re.search(r"setp\.\w+\.\w+ +%p1, %r\d+, 0", ptx_of(compile_ptx(b.program())).replace("\t", " "))
 

@@ -3,7 +3,7 @@ import stat
 import pytest
 
 from tessera.core.mistakes import CompilerCrash, ToolMissing
-from tessera.lowering.target.cuda import toolchain
+from tessera.lowering.target import toolchain
 
 LOG = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'k' for 'sm_90a'
