@@ -103,7 +103,20 @@ class _Window:
                 left = build.minimum(build.maximum(room, 0), count)
             if fully is not None:
                 left = build.select(fully, left, 0)
-            self._asynchronous(place, indices, _PIECE, build.mul(left, self.size))
+            if isinstance(left, int):
+                self._asynchronous(place, indices, _PIECE, left * self.size)
+                return
+            # The hardware reads 16 bytes or none: of the last piece of a row that ends in its middle, lanes read each
+            # element that is there.
+            whole = build.compare("eq", build.remainder(left, count), 0)
+            made = build.create("scf.if", [whole], (), regions=2)
+            with build.at(made.regions[0].blocks.append()):
+                self._asynchronous(place, indices, _PIECE, build.mul(left, self.size))
+                build.create("scf.yield")
+            with build.at(made.regions[1].blocks.append()):
+                for step in range(count):
+                    self._element([*rows, build.add(indices[-1], step)])
+                build.create("scf.yield")
 
         self.tiles.each(math.prod(shape), piece)
 
@@ -121,10 +134,15 @@ class _Window:
                 amount: Any = self.size if condition is None else build.select(condition, self.size, 0)
                 self._asynchronous(place, indices, self.size, amount)
                 return
-            value = read(build, self.source, place, self.source.element, self.proven)
-            write(build, self.destination, value, indices, [True] * len(indices))
+            self._element(indices)
 
         self.tiles.each(math.prod(shape), element)
+
+    def _element(self, indices: Sequence[Any]) -> None:
+        """Copy one element by way of a register."""
+        build = self.build
+        value = read(build, self.source, self._place(indices), self.source.element, self.proven)
+        write(build, self.destination, value, indices, [True] * len(indices))
 
     def _asynchronous(self, place: list[Any], indices: list[Any], size: int, amount: Any) -> None:
         """`cp.async` of `size` bytes, of which `amount` are read and the others are zeros."""

@@ -118,7 +118,8 @@ def _write(build: Build, team: Team, tile: RegisterTile, buffer: _Buffer) -> Non
             if count == 1:
                 build.store(values[0], buffer.at(base, first), stored)
             else:
-                build.store_vector(build.vector(values), buffer.at(base, first), count, stored)
+                vector = build.vector([_bits(build, value) for value in values])
+                build.store_vector(vector, buffer.at(base, first), count, str(vector.type.element_type))
 
 
 def _read(build: Build, team: Team, buffer: _Buffer) -> list[Any]:
@@ -175,7 +176,7 @@ def to_words(build: Build, values: Sequence[Any]) -> list[Any]:
         return [word for value in values for word in _cut(build, value)]
     count = 8 * WORD // width(element)
     return [
-        build.value("llvm.bitcast", [build.vector(values[first : first + count])], "i32")
+        build.value("llvm.bitcast", [build.vector([_bits(build, v) for v in values[first : first + count]])], "i32")
         for first in range(0, len(values), count)
     ]
 
@@ -195,6 +196,14 @@ def from_words(build: Build, words: Sequence[Any], element: str) -> list[Any]:
     count = 8 * WORD // width(element)
     vectors = [build.value("llvm.bitcast", [word], f"vector<{count}x{element}>") for word in words]
     return [build.element(vector, number) for vector in vectors for number in range(count)]
+
+
+def _bits(build: Build, value: Any) -> Any:
+    """The integer with the bits of a 16-bit float; other values as they are.
+
+    LLVM 22 loses a constant 0.0 that is put into a vector of 16-bit floats whose other elements were integers.
+    """
+    return build.value("llvm.bitcast", [value], "i16") if str(value.type) in ("f16", "bf16") else value
 
 
 def _cut(build: Build, value: Any) -> list[Any]:
