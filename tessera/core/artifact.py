@@ -26,14 +26,10 @@ class TensorMap:
 
     box: elements along each axis of the array, in the array's own order (outermost first)
     swizzle: 0, 32, 64 or 128: bytes of the rows inside which 16-byte units are permuted in shared memory
-    first, apart: of a matrix, the window is on rows `first`, `first + apart`, ... alone, and begins at the last
-    multiple of 16 bytes before them: the row's own elements lie a few places further on
     """
 
     box: tuple[int, ...]
     swizzle: int = 0
-    first: int = 0
-    apart: int = 1
 
 
 @dataclass(frozen=True, slots=True)

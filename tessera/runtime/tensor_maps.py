@@ -35,8 +35,6 @@ def describe(binding: Binding, array: AnyArray, wanted: TensorMap) -> Encoding:
     if not isinstance(kind, Array):
         raise TypeError(f"{binding.name!r} is no array, it has no tensor map")
     start = address(array)
-    if wanted.apart > 1:
-        return _some_rows(binding, kind, array, start, wanted)
     trouble = _trouble(array, start, wanted)
     if trouble:
         hint = f"pass a fresh contiguous copy of {binding.name}"
@@ -44,26 +42,6 @@ def describe(binding: Binding, array: AnyArray, wanted: TensorMap) -> Encoding:
     element = _FLOATS.get(kind.dtype.name, f"UINT{8 * array.itemsize}")
     strides = tuple(reversed(_strides(array)[:-1]))
     return Encoding(element, start, tuple(reversed(array.shape)), strides, tuple(reversed(wanted.box)), wanted.swizzle)
-
-
-def _some_rows(binding: Binding, kind: Array, array: AnyArray, start: int, wanted: TensorMap) -> Encoding:
-    """The window on every `wanted.apart`-th row of a matrix; where there is none of them, on a corner of the first."""
-    rows, columns = array.shape
-    pitch = array.strides[0]
-    trouble = _window_trouble(wanted.box, array.itemsize, wanted.swizzle)
-    if pitch * wanted.apart % _UNIT or array.strides[1] != array.itemsize:
-        trouble = f"{wanted.apart} of its rows are {pitch * wanted.apart} bytes, which is no multiple of {_UNIT}"
-    if trouble:
-        hint = f"pass a fresh contiguous copy of {binding.name}"
-        raise UnfitForBulkCopy(f"{binding.name}: {trouble}", binding.span, hint)
-    exists = wanted.first < rows
-    begin = start + pitch * wanted.first if exists else start
-    before = begin % _UNIT // array.itemsize
-    count = -(-(rows - wanted.first) // wanted.apart) if exists else 1
-    element = _FLOATS.get(kind.dtype.name, f"UINT{8 * array.itemsize}")
-    shape = (columns + before, count) if exists else (1, 1)
-    step = max(_UNIT, pitch * wanted.apart)
-    return Encoding(element, begin // _UNIT * _UNIT, shape, (step,), tuple(reversed(wanted.box)), wanted.swizzle)
 
 
 def _strides(array: AnyArray) -> tuple[int, ...]:

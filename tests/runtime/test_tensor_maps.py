@@ -68,31 +68,3 @@ def test_what_the_hardware_cannot_read_is_said_of_the_parameter(array, wanted: T
     assert words in caught.value.message
     assert caught.value.span == SPAN
     assert "contiguous copy of x" in caught.value.hint
-
-
-@pytest.mark.parametrize(("rows", "columns", "offset"), [(21, 37, 0), (9, 40, 6), (5, 3, 2)])
-def test_windows_on_every_eighth_row(rows: int, columns: int, offset: int):
-    """Row 8 q + s lies in row q of window s, a few elements behind the window's first column."""
-    start = 4096 + offset
-    memory = np.arange(1 << 12, dtype=np.int16)  # element i lies at byte 2 i of the address 4096
-    array = at(start, (rows, columns), np.int16, (columns * 2, 2))
-    for first in range(8):
-        encoding = describe(binding(2, i16), array, TensorMap((8, 64), 128, first, 8))
-        assert encoding.address % 16 == 0
-        assert all(stride % 16 == 0 for stride in encoding.strides)
-        assert encoding.box == (64, 8)
-        if first >= rows:
-            assert encoding.extents == (1, 1)
-            continue
-        shift = (start + first * columns * 2) % 16 // 2
-        assert encoding.extents == (columns + shift, -(-(rows - first) // 8))
-        for step in range(encoding.extents[1]):
-            begin = (encoding.address - 4096 + step * encoding.strides[0]) // 2 + shift
-            row = 8 * step + first
-            wanted = offset // 2 + row * columns
-            np.testing.assert_array_equal(memory[begin : begin + columns], memory[wanted : wanted + columns])
-
-
-def test_every_third_row_need_not_be_aligned():
-    with pytest.raises(UnfitForBulkCopy, match="3 of its rows are 222 bytes, which is no multiple of 16"):
-        describe(binding(2, i16), at(4096, (21, 37), np.int16, (74, 2)), TensorMap((8, 64), 128, 0, 3))

@@ -36,7 +36,7 @@ def copied(dots: Sequence[Any], plan: Plan | None) -> bool:
     if plan is None:
         return False
     loads = [source_load(factor) for dot in dots for factor in list(dot.operands)[:2]]
-    return all(plan.ring_of(load) is not None and load not in plan.interleaved for load in loads)
+    return all(plan.ring_of(load) is not None for load in loads)
 
 
 def promotion(dots: Sequence[Any], program: Program) -> int:

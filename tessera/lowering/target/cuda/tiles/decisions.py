@@ -20,19 +20,11 @@ from tessera.lowering.target.cuda.tiles.access import access_bytes
 from tessera.lowering.target.cuda.tiles.byte_products import promotion
 from tessera.lowering.target.cuda.tiles.eligible import eligible
 from tessera.lowering.target.cuda.tiles.infer import infer, reduction_bits
-from tessera.lowering.target.cuda.tiles.interleaving import (
-    APART,
-    can_interleave,
-    interleaved_loads,
-    interleaved_sums,
-)
 from tessera.lowering.target.cuda.tiles.order import cluster_of
 from tessera.lowering.target.cuda.tiles.pipeline import (
     RingPlan,
     find_overlaps,
     find_rings,
-    only_products,
-    source_load,
 )
 from tessera.lowering.target.cuda.tiles.plan import Plan, padded
 from tessera.lowering.target.cuda.tiles.product_choice import MMA, WGMMA, product_bits, product_kind, sum_layouts
@@ -202,15 +194,14 @@ class CopyAhead(Decision):
         """
         plan = kernel.plan
         if kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
-            plan.interleaved = _interleaved(kernel) if kernel.option("windows", 0) else set()
             plan.rings = find_rings(
                 kernel.block,
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
-                lambda load: load in plan.interleaved or _copied_ahead(kernel, load),
+                lambda load: _copied_ahead(kernel, load),
             )
         for ring in plan.rings:
             dot = ring.running
-            if dot is not None and (plan.products[dot] != WGMMA or plan.promote or plan.interleaved):
+            if dot is not None and (plan.products[dot] != WGMMA or plan.promote):
                 ring.running = None
         plan.copies = find_copies(kernel.dots, lambda load: _copied_by_team(kernel, load))
         plan.stored = min(_MOST_BLOCKS, max((_blocks(op) for op in kernel.operations), default=1))
@@ -223,8 +214,6 @@ class CopyAhead(Decision):
                 yield load, "ring", str(number)
             if ring.running is not None:
                 yield ring.running, "runs_on", "into the next round"
-        for load in plan.interleaved:
-            yield load, "windows", str(APART)
         for copy in plan.copies:
             for load in copy.loads:
                 yield load, "copied", "by the team"
@@ -298,8 +287,6 @@ class AssignLayouts(Decision):
         """From the products, reductions, loads and stores outwards."""
         plan = kernel.plan
         sums = sum_layouts(plan.products, kernel.operations, plan.bits, plan.is_staged)
-        if plan.interleaved:
-            sums = {dot: interleaved_sums(dot, plan.bits, plan.interleaved) for dot in kernel.dots}
         plan.layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums, plan.parts)
         return True
 
@@ -386,27 +373,6 @@ def _copied_ahead(kernel: Kernel, load: Any) -> bool:
     if last in dropped or len(shape) != 2 or shape[0] > 256:
         return False
     return shape[1] * width(str(load.results[0].type.element_type)) // 8 >= 32
-
-
-def _interleaved(kernel: Kernel) -> set[Any]:
-    """The loads that the copy engine reads in eight windows: of a kernel's only product, by warp groups."""
-    plan = kernel.plan
-    if list(plan.products.values()) != [WGMMA] or plan.promote:
-        return set()
-    (dot,) = kernel.dots
-    loads = [source_load(factor) for factor in list(dot.operands)[:2]]
-    aligned: list[bool] = []
-    possible: list[bool] = []
-    for load in loads:
-        if load is None:
-            return set()
-        numbers = kernel.parameters(load.operands[0])
-        kind = kernel.program.parameters[next(iter(numbers))].value.type if numbers else None
-        if not isinstance(kind, Array) or numbers & plan.written or not only_products(load.results[0], [dot]):
-            return set()
-        aligned.append(_copied_ahead(kernel, load))
-        possible.append(can_interleave(kind, load))
-    return interleaved_loads(dot, (aligned[0], aligned[1]), (possible[0], possible[1]))
 
 
 def _copied_by_team(kernel: Kernel, load: Any) -> bool:

@@ -18,7 +18,6 @@ from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
 COPYING_LANES: Final = 128
 """A whole warp group, as registers are handed out to those; one lane of it works."""
 _REGISTERS: Final = (40, 232)
-_REGISTERS_FOR_WINDOWS: Final = (88, 208)
 """Of a copying lane, and of one of the team's: three warp groups begin with 168 each, and share what they have."""
 _FEW_BLOCKS: Final = 2
 """Column blocks that are gathered at once where shared memory is short."""
@@ -53,7 +52,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
     else:
         build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
     many = team.lanes > COPYING_LANES
-    few, most = _REGISTERS_FOR_WINDOWS if plan.interleaved else _REGISTERS
+    few, most = _REGISTERS
     copying = build.compare("uge", frame.tid, team.lanes)
     op = build.create("scf.if", [copying], (), regions=2)
     with build.at(op.regions[0].blocks.append()):

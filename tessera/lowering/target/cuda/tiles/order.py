@@ -23,7 +23,7 @@ def cluster_of(function: Any, program: Program, plan: Plan) -> tuple[int, set[An
     grid = [step for _, step in ranges_of(function)]
     if wanted != 2 or len(grid) != _ROWS_AND_COLUMNS or 1 in grid:
         return 1, set()
-    if plan.uneven or plan.interleaved or plan.written & plan.loaded:
+    if plan.uneven or plan.written & plan.loaded:
         return 1, set()
     shared = {load for ring in plan.rings if ring.in_loop for load in ring.loads if not _depends_on_row(load)}
     return (2, shared) if shared and all(ring.in_loop for ring in plan.rings) else (1, set())

@@ -22,7 +22,6 @@ class Plan:
     overlaps: loops with a product that runs beside the next round's first one, by loop
     stored: column blocks of 128 bytes of the widest tile that is stored (4 at most)
     turns: whether the two warp groups of an overlapped loop take turns at issuing products
-    interleaved: loads that are copied in eight windows (see `interleaving`)
     uneven: whether the work of a group grows (1) or shrinks (-1) along the last range, or neither (0)
     cluster: blocks that share loads; shared: the loads they share
     written: parameters (numbers) that the kernel writes
@@ -42,7 +41,6 @@ class Plan:
     overlaps: dict[Any, OverlapPlan] = field(default_factory=dict[Any, OverlapPlan])
     stored: int = 1
     turns: bool = True
-    interleaved: set[Any] = field(default_factory=set[Any])
     uneven: int = 0
     promote: int = 0
     cluster: int = 1

@@ -12,8 +12,6 @@ from tessera.core.layouts import Layout, accumulator
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles import assembly, overlap
-from tessera.lowering.target.cuda.tiles.gathering import gathered_words
-from tessera.lowering.target.cuda.tiles.interleaving import gathers
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.plan import Plan
@@ -108,8 +106,6 @@ def _product(host: Host, op: Any) -> Product:
         words = tuple(pack(host.build, values[place : place + 2]) for place in range(0, len(values), 2))
         return Product((m, n, k), element, _factor(host, b, left=False), words=words)
     right = _factor(host, b, left=False)
-    if gathers(op, host.plan.interleaved):
-        return Product((m, n, k), element, right, words=gathered_words(host.build, host.team, found))
     return Product((m, n, k), element, right, left=_factor(host, a, left=True))
 
 

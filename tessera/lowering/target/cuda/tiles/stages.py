@@ -11,9 +11,9 @@ from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.tiles import assembly
-from tessera.lowering.target.cuda.tiles.interleaving import APART, column_of
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.product_choice import WGMMA
 from tessera.lowering.target.cuda.tiles.ring import BARRIER_BYTES, Ring, Round
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.team import WARP, Team
@@ -195,9 +195,6 @@ class Stages:
         memory, *starts = op.operands
         dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
         parameter = self.parameter(memory)
-        if op in self._plan.interleaved:
-            self._copy_interleaved(host, op, number)
-            return
         cluster = self._plan.cluster if op in self._plan.shared else 1
         # Of what a cluster shares, each block loads a part: of the panels, or of the only panel's rows.
         parts = cluster if panels.count == 1 else 1
@@ -223,23 +220,6 @@ class Stages:
             offset = build.to_word(build.mul(panel, panels.panel_bytes))
             place = build.value("arith.addi", [target, offset], "i32")
             assembly.tensor_load(build, place, pointer, coordinates, ring.full(now), cluster)
-
-    def _copy_interleaved(self, host: Host, op: Any, number: int) -> None:
-        """Start the copies of a load in eight windows: see `interleaving`."""
-        build, panels, barrier = host.build, self.panels(op), self._rings[number].full(self._now[number])
-        memory, outer, inner = op.operands
-        target = self._address(host, op, number)
-        rows = panels.rows // APART
-        line = build.to_word(build.divide(host.env[outer], APART))
-        for first in range(APART):
-            box = TensorMap((rows, panels.width), panels.swizzle, first, APART)
-            pointer = self.tensor_map(self.parameter(memory), box)
-            begin = column_of(build, host.env[memory], first, host.env[inner])
-            for panel in range(panels.count):
-                column = build.to_word(build.add(begin, panel * panels.width))
-                offset = panel * panels.panel_bytes + first * rows * panels.swizzle
-                place = build.value("arith.addi", [target, build.word(offset)], "i32")
-                assembly.tensor_load(build, place, pointer, [column, line], barrier)
 
     def tensor_map(self, parameter: int, box: TensorMap) -> Any:
         """A pointer to the tensor map of an array parameter: a parameter of the GPU function."""
@@ -326,6 +306,9 @@ class Stages:
 
     def _release(self, host: Host, number: int, now: Round) -> None:
         build = host.build
+        if any(kind != WGMMA for kind in self._plan.products.values()):
+            # Lanes have read these bytes themselves: one that arrives for its warp must know that all of them have.
+            build.create("nvvm.bar.warp.sync", [build.word(-1)])
         lane = build.bits(host.team.thread, WARP - 1)
         if self._plan.cluster == 1:
             with build.when(build.compare("eq", lane, 0)):
