@@ -550,7 +550,7 @@ class BadTransfer(TesseraError):
     """A copy between arrays that differ.  Example: `stream.memcpy_async(dst=y, src=x)` of 100 and 90 elements."""
 
     code = "TSR-E713"
-    title = "copy does not fit"
+    title = "arrays of a copy differ"
 
 
 class BadCapture(TesseraError):

@@ -121,7 +121,7 @@ def backward_schedule(machine: Machine, queries: int, keys: int, width: int, dty
         return whole
     if machine.name in _WGMMA:
         return {**whole, "BM": min(64 if width <= 64 else 32, whole["BM"])}
-    return {"BM": min(32 if width <= 64 else 16, whole["BM"]), "BN": min(64, whole["BN"])}
+    return {"BM": min(32 if width <= 64 else 16, whole["BM"]), "BN": min(64 if width <= 64 else 32, whole["BN"])}
 
 
 def backward_queries_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:

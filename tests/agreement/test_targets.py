@@ -14,6 +14,7 @@ import pytest
 from support import document_calls, library
 from support.library import Call, judge
 from tessera.core.settings import TARGETS, overridden
+from tessera.lowering.target.toolchain import find_tool
 
 CALLS = (*library.CALLS, *document_calls.CALLS)
 EVERY_TARGET = ("interpret", "cpu", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cuda", "cuda_tile")))
@@ -36,6 +37,8 @@ def results(call: Call, target: str) -> tuple[np.ndarray, ...]:
         pytest.skip(f"this build has no target {target}")
     if target == "cuda_tile" and call.name in LANES:
         pytest.skip("a kernel of lanes: cuda_tile refuses it")
+    if target == "cuda_tile" and find_tool("tileiras") is None:
+        pytest.skip("no tileiras: pip install nvidia-cuda-tileiras")
     with overridden(target=target):
         return tuple(np.asarray(result) for result in call.results(*call.arguments()))
 

@@ -17,6 +17,7 @@ NAMES = [
     "03_shared_memory_and_barriers",
     "04_gemm_and_attention",
     "05_sanitizer",
+    "06_what_a_gpu_runs",
 ]
 LARGEST_OUTPUT = 100_000
 LARGEST_NOTEBOOK = 1_000_000
