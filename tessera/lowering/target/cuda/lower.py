@@ -13,10 +13,8 @@ from typing import Any, Final
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
-from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import identities, spans
-from tessera.core.tile.types import packed
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.coarsening import Coarsening
@@ -29,6 +27,7 @@ from tessera.lowering.target.cuda.hazards import GROUP, LANE, LEADER, Hazards
 from tessera.lowering.target.cuda.instrument import begin_group, end_group
 from tessera.lowering.target.cuda.lifetimes import Lifetimes
 from tessera.lowering.target.cuda.memory import SWIZZLE_BYTES, Memory, bytes_of, read, row_major, write
+from tessera.lowering.target.cuda.parameters import Signs, parameter, symbol_value
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.sync import Sync
 from tessera.lowering.target.cuda.tile_ops import tile_operation
@@ -60,37 +59,9 @@ class Lowering:
         self.flight = Flight(self.build, facts)
         self.sync.needed = not names.isdisjoint(("tessera.shuffle", "tessera.group_sync"))
         self.lifetimes.read(self.body)
-        self._operations = list(frame.program.body.walk())
-        for number, (argument, parameter) in enumerate(zip(self.body.arguments, frame.program.parameters, strict=True)):
-            kind = parameter.value.type
-            self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else frame.arguments[number]
-
-    def _array(self, number: int, kind: Array) -> Memory:
-        build = self.build
-        extents = tuple(self.extent(number, axis, extent) for axis, extent in enumerate(kind.shape))
-        strides = self.frame.strides[number] or row_major(build, extents)
-        return Memory(self.frame.arguments[number], packed(kind.dtype), extents, strides)
-
-    def extent(self, parameter: int, axis: int, extent: int | str) -> Any:
-        """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
-        if isinstance(extent, int):
-            return extent
-        for symbol in self.frame.program.symbols:
-            if (symbol.name, symbol.parameter, symbol.axis) == (extent, parameter, axis):
-                return self.build.divide(self.symbol(extent), symbol.scale)
-        return self.symbol(extent)
-
-    def symbol(self, name: str) -> Any:
-        """The value of a shape symbol.
-
-        Raises:
-            NotOnCuda: nothing binds it.
-        """
-        found = self.frame.symbols.get(name)
-        if found is None:
-            message = f"no argument of the kernel binds '{name}'"
-            raise NotOnCuda(message, self.frame.program.span)
-        return found
+        self._signs = Signs(frame.program)
+        for number, argument in enumerate(self.body.arguments):
+            self.env[argument] = parameter(frame, number)
 
     # -- the whole ---------------------------------------------------------------------------------------------
 
@@ -185,13 +156,8 @@ class Lowering:
         return frozenset((number,)) if number in self.facts.written else _NONE
 
     def unsigned(self, op: Any) -> bool:
-        """Whether the first operand of `op` is unsigned in the Program (Tile IR's integers have no sign)."""
-        found = identities(op.location)
-        if not found or found[0] >= len(self._operations):
-            return False
-        operands = self._operations[found[0]].operands
-        kind = operands[0].type if operands else None
-        return isinstance(kind, Scalar | Tile) and kind.dtype.kind == "uint"
+        """Whether the operands of `op` are unsigned integers in the Program."""
+        return self._signs.unsigned(op)
 
     @contextmanager
     def team_of(self, op: Any) -> Generator[None]:
@@ -240,7 +206,7 @@ class Lowering:
 
     def dim(self, op: Any) -> None:
         """`tessera.dim`: the value of a symbol."""
-        self.env[op.results[0]] = self.symbol(ir.StringAttr(op.attributes["symbol"]).value)
+        self.env[op.results[0]] = symbol_value(self.frame, ir.StringAttr(op.attributes["symbol"]).value)
 
     def read(self, op: Any) -> None:
         """`tessera.read`: one element."""

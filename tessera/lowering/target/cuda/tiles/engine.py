@@ -9,17 +9,15 @@ from typing import Any, Final
 
 from tessera.core.errors import TesseraError
 from tessera.core.layouts import Layout
-from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
-from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.source import NOWHERE
-from tessera.core.tile.location import identities, spans
-from tessera.core.tile.types import packed
+from tessera.core.tile.location import spans
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import begin_group, end_group, phase
-from tessera.lowering.target.cuda.memory import Memory, read, row_major, write
+from tessera.lowering.target.cuda.memory import read, write
+from tessera.lowering.target.cuda.parameters import Signs, parameter, symbol_value
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
@@ -48,7 +46,7 @@ class Engine:
         self._team = team
         self.env: dict[Any, Any] = {}
         self.rounds: dict[int, Round] = {}
-        self._operations = list(frame.program.body.walk())
+        self._signs = Signs(frame.program)
         self.group: Any = frame.group
         self.later_round: Any = None
         self.overlap: Overlap | None = None
@@ -74,41 +72,13 @@ class Engine:
         """Emit the code of one group."""
         block = function.regions[0].blocks[0]
         self.group = self.frame.group = group
-        pairs = zip(block.arguments, self.frame.program.parameters, strict=True)
-        for number, (argument, parameter) in enumerate(pairs):
-            kind = parameter.value.type
-            self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else self.frame.arguments[number]
+        for number, argument in enumerate(block.arguments):
+            self.env[argument] = parameter(self.frame, number)
         if not self.copies:
             begin_group(self.build, self.frame)
         self.block(block)
         if not self.copies:
             end_group(self.build, self.frame)
-
-    def _array(self, number: int, kind: Array) -> Memory:
-        extents = tuple(self._extent(number, axis, extent) for axis, extent in enumerate(kind.shape))
-        strides = self.frame.strides[number] or row_major(self.build, extents)
-        return Memory(self.frame.arguments[number], packed(kind.dtype), extents, strides)
-
-    def _extent(self, parameter: int, axis: int, extent: int | str) -> Any:
-        """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
-        if isinstance(extent, int):
-            return extent
-        for symbol in self.frame.program.symbols:
-            if (symbol.name, symbol.parameter, symbol.axis) == (extent, parameter, axis):
-                return self.build.divide(self.symbol(extent), symbol.scale)
-        return self.symbol(extent)
-
-    def symbol(self, name: str) -> Any:
-        """The value of a shape symbol.
-
-        Raises:
-            NotOnCuda: nothing binds it.
-        """
-        found = self.frame.symbols.get(name)
-        if found is None:
-            message = f"no argument of the kernel binds '{name}'"
-            raise NotOnCuda(message, self.frame.program.span)
-        return found
 
     # -- operations --------------------------------------------------------------------------------------------
 
@@ -185,7 +155,7 @@ class Engine:
 
     def dim(self, op: Any) -> None:
         """`tessera.dim`: the value of a symbol."""
-        self.env[op.results[0]] = self.symbol(ir.StringAttr(op.attributes["symbol"]).value)
+        self.env[op.results[0]] = symbol_value(self.frame, ir.StringAttr(op.attributes["symbol"]).value)
 
     def read(self, op: Any) -> None:
         """`tessera.read`: one element, the same for all lanes."""
@@ -255,13 +225,8 @@ class Engine:
         )  # fmt: skip
 
     def unsigned(self, op: Any) -> bool:
-        """Whether the first operand of `op` is unsigned in the Program (Tile IR's integers have no sign)."""
-        found = identities(op.location)
-        if not found or found[0] >= len(self._operations):
-            return False
-        operands = self._operations[found[0]].operands
-        kind = operands[0].type if operands else None
-        return isinstance(kind, Scalar | Tile) and kind.dtype.kind == "uint"
+        """Whether the operands of `op` are unsigned integers in the Program."""
+        return self._signs.unsigned(op)
 
     # -- control -----------------------------------------------------------------------------------------------
 
