@@ -88,7 +88,9 @@ def test_an_untrusted_notebook_shows_every_level_as_text(lab, page, watch) -> No
     details.scroll_into_view_if_needed()
     assert page.locator(".tsr-ir[data-ready]").count() == 0
     # The level that was asked for is open, the others unfold.
-    assert page.locator(".jp-OutputArea details:has-text('Tile IR') pre").first.is_visible()
+    opened = page.locator(".jp-OutputArea details:has-text('Tile IR') pre").first
+    assert opened.is_visible()
+    assert "arith.mulf" in opened.inner_text()
     assert not details.locator("pre").is_visible()
     assert page.locator(".jp-OutputArea:has(details) b:has-text('saxpy')").first.is_visible()
     details.locator("summary").click()
