@@ -228,7 +228,7 @@ def compile_figures() -> dict[str, float]:
     script = Path(__file__).with_name("latency.py")
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "TESSERA_CACHE_DIR": cache}
-        for phase in ("cold", "cached"):
+        for phase in ("cold", "cached", "gpu"):
             found = subprocess.run(
                 [sys.executable, str(script), phase], env=environment, capture_output=True, text=True, check=True
             )

@@ -30,9 +30,9 @@ import gpu_measure
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = Path(__file__).with_name("results")
-SECTIONS: Final = ("gemm", "fp8", "odd", "attention", "backward", "memory", "launch", "graph")
+SECTIONS: Final = ("gemm", "fp8", "f32", "odd", "attention", "backward", "memory", "launch", "graph")
 MARK: Final = "@@benchmark "  # begins a line that the measuring process writes for the one above it
-_FULL: Final = gpu_measure.Effort()
+_FULL: Final = gpu_measure.Effort(rounds=7, sample_ms=60.0, settle=1)
 _QUICK: Final = gpu_measure.Effort(rounds=3, sample_ms=5.0)
 
 

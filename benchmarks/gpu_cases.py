@@ -29,6 +29,8 @@ _L2: Final = 50 << 20  # bytes of an H200's second-level cache
 _TOKENS: Final = 16384
 _WIDTH: Final = 2048  # of all heads together
 _BF16_TOLERANCE: Final = 1e-2  # the rounding of bf16 and of its products, relative to the largest value
+_TF32_TOLERANCE: Final = 1e-3
+_F32_TOLERANCE: Final = 1e-5
 _EMPTY: Final = 1024  # elements of the arrays of a kernel that is launched for its launch
 
 
@@ -208,6 +210,35 @@ def gemm_fp8(plan: Plan, n: int, goal: Goal) -> Case:
     makers: Makers = {"cublas": lambda: cublas(False), "cublas, fast accumulation": lambda: cublas(True)}
     return Case(f"gemm {n} fp8", "TFLOP/s", 2.0 * n**3, plan.contenders(ours, makers),
                 lambda c: relative_error(c, want), _BF16_TOLERANCE, goal)  # fmt: skip
+
+
+def gemm_f32(plan: Plan, n: int, compute: str | None, turned: bool, name: str) -> Case:
+    """C = A B of f32, as they are or rounded to tf32; `turned`: the columns of B are contiguous."""
+    count = sets_for(3 * 4 * n * n)
+    a, b = ([normal(n, n, dtype=torch.float32) for _ in range(count)] for _ in range(2))
+    outs = [torch.full((n, n), math.nan, device="cuda") for _ in range(count)]
+    want = a[0] @ (b[0].T if turned else b[0])
+
+    def ours(how: Mapping[str, Any]) -> Ready:
+        calls = [
+            prepare_gemm(x, y, c, transpose_b=turned, compute=compute, **how)
+            for x, y, c in zip(a, b, poisoned(outs), strict=True)
+        ]
+        return prepared(calls, lambda: outs[0])
+
+    def cublas() -> Ready:
+        poisoned(outs)
+
+        def run(i: int) -> None:
+            right = b[i % count]
+            torch.backends.cuda.matmul.allow_tf32 = compute is not None
+            torch.matmul(a[i % count], right.T if turned else right, out=outs[i % count])
+            torch.backends.cuda.matmul.allow_tf32 = False
+
+        return Ready(run, lambda: outs[0])
+
+    return Case(name, "TFLOP/s", 2.0 * n**3, plan.contenders(ours, {"cublas": cublas}),
+                lambda c: relative_error(c, want), _F32_TOLERANCE if compute is None else _TF32_TOLERANCE)  # fmt: skip
 
 
 # -- attention ---------------------------------------------------------------------------------------------------------
@@ -410,8 +441,8 @@ def cases(sections: tuple[str, ...], plan: Plan) -> Iterator[tuple[str, Callable
     """Every row of the sections by name, with the function that makes its data."""
     tables: dict[str, Callable[[Plan], Iterator[tuple[str, Callable[[], Case]]]]] = {
         "gemm": _gemm_rows, "fp8": lambda p: iter([("gemm 8192 fp8", lambda: gemm_fp8(p, 8192, Goal("cublas", 1.03)))]),
-        "odd": _odd_rows, "attention": _attention_rows, "backward": _backward_rows, "memory": _memory_rows,
-        "launch": lambda p: iter([("launch", lambda: launch(p))]),
+        "f32": _f32_rows, "odd": _odd_rows, "attention": _attention_rows, "backward": _backward_rows,
+        "memory": _memory_rows, "launch": lambda p: iter([("launch", lambda: launch(p))]),
         "graph": lambda p: iter([("graph replay, a kernel", lambda: graph_replay(p))]),
     }  # fmt: skip
     for section in sections:
@@ -422,6 +453,12 @@ def _gemm_rows(plan: Plan) -> Iterator[tuple[str, Callable[[], Case]]]:
     goals = {2048: Goal("best", 1.03), 4096: Goal("best", 1.03), 8192: Goal("cublas", 1.10), 16384: None}
     for n, goal in goals.items():
         yield f"gemm {n}", lambda n=n, goal=goal: gemm(plan, n, n, n, goal, f"gemm {n}")
+
+
+def _f32_rows(plan: Plan) -> Iterator[tuple[str, Callable[[], Case]]]:
+    for kind, compute, turned in (("f32", None, False), ("tf32", "tf32", False), ("tf32, K along", "tf32", True)):
+        name = f"gemm 4096 {kind}"
+        yield name, lambda c=compute, t=turned, name=name: gemm_f32(plan, 4096, c, t, name)
 
 
 def _odd_rows(plan: Plan) -> Iterator[tuple[str, Callable[[], Case]]]:

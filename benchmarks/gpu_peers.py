@@ -165,21 +165,29 @@ def _with_configuration(function: Any) -> Any:
     )  # fmt: skip
 
 
-def pallas_gemm(a: list[Any], b: list[Any]) -> Ready:
-    """The matrix product for Hopper that comes with JAX."""
-    module = import_module("jax.experimental.pallas.ops.gpu.hopper_matmul_mgpu")
-    function = getattr(module, "matmul", None) or module.matmul_kernel
-    sets = [(_to_jax(x), _to_jax(y)) for x, y in zip(a, b, strict=True)]
-    choices = itertools.product(
-        ((128, 128, 4), (64, 256, 4)), (module.MatmulDimension.M, module.MatmulDimension.N), (4, 8)
-    )
-    configs = [
-        module.TuningConfig(tile_m=m, tile_n=n, tile_k=64, max_concurrent_steps=steps, grid_minor_dim=minor,
-                            grid_tile_width=width)
-        for (m, n, steps), minor, width in choices
+def _pallas_shapes(module: Any) -> list[dict[str, Any]]:
+    """Blocks of 128 x 256 and 256 x 128 in every division among two warp groups and every cluster that JAX has."""
+    dimension = module.MatmulDimension
+    blocks = ((128, 128, dimension.M), (128, 128, dimension.N), (64, 256, dimension.M), (256, 64, dimension.N))
+    return [
+        {"tile_m": m, "tile_n": n, "tile_k": 64, "max_concurrent_steps": 4, "wg_dimension": divided,
+         "cluster_dimension": cluster, "grid_minor_dim": dimension.N, "grid_tile_width": 8}
+        for (m, n, divided), cluster in itertools.product(blocks, (None, dimension.M, dimension.N))
     ]  # fmt: skip
-    run, config = _quickest(_Call(_with_configuration(function), sets[0]), configs)
-    return _timed_by_the_host(run, sets, lambda c: c, {"configuration": str(config)})
+
+
+def pallas_gemm(a: list[Any], b: list[Any]) -> Ready:
+    """The matrix product for Hopper that comes with JAX: the best shape of blocks, then the best order of them."""
+    module = import_module("jax.experimental.pallas.ops.gpu.hopper_matmul_mgpu")
+    function = _with_configuration(getattr(module, "matmul", None) or module.matmul_kernel)
+    sets = [(_to_jax(x), _to_jax(y)) for x, y in zip(a, b, strict=True)]
+    call = _Call(lambda x, y, chosen: function(x, y, module.TuningConfig(**chosen)), sets[0])
+    _, shape = _quickest(call, _pallas_shapes(module))
+    orders = itertools.product((module.MatmulDimension.M, module.MatmulDimension.N), (1, 4, 8, 12, 16))
+    run, best = _quickest(
+        call, [{**shape, "grid_minor_dim": minor, "grid_tile_width": width} for minor, width in orders]
+    )
+    return _timed_by_the_host(run, sets, lambda c: c, {"configuration": {k: str(v) for k, v in best.items()}})
 
 
 def pallas_attention(q: Any, k: Any, v: Any, causal: bool) -> Ready:

@@ -1,5 +1,7 @@
 """Latencies of one process, as JSON on its last line: `python latency.py cold` (empty cache), then `... cached`.
 
+gpu:    compile for a GPU, which needs none: from Tile IR to a cubin in a warm worker, bare and with every level
+        recorded; milliseconds, medians beside the goal
 cold:   compile of a small kernel and of a tile GEMM in a warm worker, time to the first result of a fresh process,
         memory of the worker over its import, launch of a compiled kernel on tiny arrays
 cached: first call of a kernel that an earlier process compiled
@@ -12,13 +14,26 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
+import ml_dtypes
 import numpy as np
 import psutil
 
 from kernels import matmul, saxpy
 from tessera import f32, kernel, mut, tile
+from tessera.core.program.program import Program
+from tessera.core.settings import overridden
+from tessera.core.targets import Target
+from tessera.kernels.attention import prepare_flash_attention
+from tessera.kernels.launches import Prepared
+from tessera.kernels.matrix import prepare_gemm
+from tessera.lowering.service import CompileService
 from tessera.session import session
+
+CHIP = Target("cuda", "sm_90a")
+GOALS_MS = {"small kernel": 60.0, "GEMM": 300.0}
+"""With every level recorded, in a warm worker."""
 
 
 @kernel
@@ -70,7 +85,41 @@ def cached() -> dict[str, float]:
     return {"cached call to first result": elapsed_ms(lambda: scale(x, y, 2.0))}
 
 
+def gpu() -> dict[str, float]:
+    """Figures of compilations for a GPU: the worker has compiled each kernel once before it is timed."""
+    service = CompileService(1)
+    figures: dict[str, float] = {}
+    for name, program in gpu_programs().items():
+        for levels in (False, True):
+            samples = [elapsed_ms(partial(service.compile, program, CHIP, levels)) for _ in range(10)]
+            title = f"compile for {CHIP.arch}, {name}" + (", every level" if levels else "")
+            figures[title] = statistics.median(samples[1:])
+            goal = f"   goal {GOALS_MS[name]:.0f}" if levels and name in GOALS_MS else ""
+            print(f"{title:50}{figures[title]:8.1f} ms{goal}", flush=True)
+    service.close()
+    return figures
+
+
+def gpu_programs() -> dict[str, Program]:
+    """A small kernel, and the library's product and attention as they are for large operands."""
+    x = np.ones(16, np.float32)
+    a = np.ones((4096, 4096), ml_dtypes.bfloat16)
+    q = np.ones((1, 8, 4096, 128), ml_dtypes.bfloat16)
+    with overridden(target=str(CHIP)):
+        return {
+            "small kernel": saxpy.compile(x, x, 2.0, target=str(CHIP)).program,
+            "GEMM": only_program(prepare_gemm(a, a)),
+            "attention": only_program(prepare_flash_attention(q, q, q)),
+        }
+
+
+def only_program(prepared: Prepared[object]) -> Program:
+    """The program of a function of the library that launches one kernel."""
+    (launch,) = prepared.launches
+    return launch.kernel.compile(*launch.arguments, target=str(CHIP)).program
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "cold":
         session().warm()
-    print(json.dumps({"cold": cold, "cached": cached}[sys.argv[1]]()))
+    print(json.dumps({"cold": cold, "cached": cached, "gpu": gpu}[sys.argv[1]]()))

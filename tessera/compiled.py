@@ -15,6 +15,7 @@ from tessera.core.resources import ResourceReport
 from tessera.core.targets import Target
 from tessera.lowering.cache import Entry
 from tessera.lowering.target.cuda.report import resource_report
+from tessera.lowering.target.sass import has_machine_code, with_machine_code
 
 Observe = Callable[["Compiled"], Entry]
 """Compiles again and records every level; asked only when somebody looks."""
@@ -75,10 +76,13 @@ class Compiled:
         entry = self.entry if self.entry.observed else self.observe(self)
         return entry.levels()
 
-    @property
+    @cached_property
     def listings(self) -> tuple[Listing, ...]:
-        """Every level in order, the state after each pass included; compiles once more if nobody looked so far."""
-        return self._levels[0]
+        """Every level in order, the state after each pass included.
+
+        Compiles once more if nobody looked so far, and disassembles machine code of a GPU (half a second).
+        """
+        return with_machine_code(self.artifact, self._levels[0])
 
     @property
     def passes(self) -> tuple[PassRecord, ...]:
@@ -93,15 +97,18 @@ class Compiled:
     @property
     def levels(self) -> tuple[str, ...]:
         """The levels this compilation went through, in order."""
-        found = {listing.level for listing in self.listings}
+        found = {listing.level for listing in self._levels[0]}
+        if has_machine_code(self.artifact):
+            found.add("sass")
         return tuple(level for level in LEVELS if level in found)
 
     def listing(self, level: str, stage: str = "") -> Listing:
         """Return one level as it stood after `stage` (a pass's name; "": the end).  Raises UnknownLevel."""
-        for listing in self.listings:
+        listings = self.listings if level == "sass" else self._levels[0]
+        for listing in listings:
             if listing.level == level and listing.stage == stage:
                 return listing
-        stages = [listing.stage for listing in self.listings if listing.level == level and listing.stage]
+        stages = [listing.stage for listing in listings if listing.level == level and listing.stage]
         if level not in self.levels:
             message, known = f"{level!r} is no level of a kernel compiled for {self.target.name}", self.levels
         else:

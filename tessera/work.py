@@ -194,7 +194,8 @@ class _Counter:
         left, right = op.operands[0].type, op.operands[1].type
         assert isinstance(left, Tile)
         assert isinstance(right, Tile)
-        dot = Dot(left.shape[0], right.shape[1], left.shape[1], left.dtype.name)
+        kind = str(op.attributes.get("compute", left.dtype.name))
+        dot = Dot(left.shape[0], right.shape[1], left.shape[1], kind)
         self.dots[dot] = None
         self.tally.steps += self._sum(context)
         self._flops(op, context, f"dot {dot.dtype}", 2 * dot.m * dot.n * dot.k)

@@ -1,12 +1,13 @@
-"""What `%tessera` does: the doctor, the targets, a kernel's levels, the cache."""
+"""What `%tessera` does: the doctor, the targets, a kernel's levels and resources, the cache."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from IPython.core.error import UsageError
 
 import tessera
+from tessera.core.resources import ResourceReport
 from tessera.kernel_class import Kernel
 from tessera.session import session
 from tessera_magics import options
@@ -15,7 +16,7 @@ from tessera_magics.doctor import doctor, shown_path, targets
 from tessera_magics.execute import Shell
 from tessera_magics.ipython import show
 
-_MOST_WORDS: Final = {"ir": 2, "cache": 1}
+_MOST_WORDS: Final = {"ir": 2, "resources": 3, "cache": 1}
 
 
 def run_command(shell: Shell, line: str) -> object:
@@ -28,6 +29,7 @@ def run_command(shell: Shell, line: str) -> object:
     commands: dict[str, Callable[..., object]] = {
         "doctor": doctor,
         "ir": lambda *words: _ir(shell.user_ns, *words),
+        "resources": lambda *words: _resources(shell.user_ns, *words),
         "targets": targets,
         "cache": _cache,
         "--version": lambda: f"tessera {tessera.__version__}",
@@ -41,18 +43,32 @@ def run_command(shell: Shell, line: str) -> object:
     return commands[command](*rest)
 
 
-def kernel_names(namespace: dict[str, Any]) -> list[str]:
+def kernel_names(namespace: Mapping[str, Any]) -> list[str]:
     """Names of the kernels that the user has."""
     return sorted(name for name, value in namespace.items() if isinstance(value, Kernel))
 
 
-def _ir(namespace: dict[str, Any], name: str = "", level: str = "tile") -> None:
+def _ir(namespace: Mapping[str, Any], name: str = "", level: str = "tile") -> None:
+    kernel = _kernel(namespace, name, "ir NAME [LEVEL]")
+    wanted = options.levels(level)
+    show(compilation_of(kernel, None, wanted), wanted)
+
+
+def _resources(namespace: Mapping[str, Any], *words: str) -> ResourceReport:
+    """The report shows itself: as text, and in notebooks as tables."""
+    names, target = options.resource_words(words)
+    kernel = _kernel(namespace, " ".join(names), "resources NAME [--target TARGET]")
+    own = kernel.options.target or ""
+    target = target or (own if own.startswith(options.GPU) else options.GPU)
+    return compilation_of(kernel, target, ()).resources()
+
+
+def _kernel(namespace: Mapping[str, Any], name: str, usage: str) -> Kernel:
     kernel = namespace.get(name)
     if not isinstance(kernel, Kernel):
         hint = options.suggestion(name, kernel_names(namespace))
-        raise UsageError(f"there is no kernel {name!r}{hint} (%tessera ir NAME [LEVEL])")
-    wanted = options.levels(level)
-    show(compilation_of(kernel, None, wanted), wanted)
+        raise UsageError(f"there is no kernel {name!r}{hint} (%tessera {usage})")
+    return kernel
 
 
 def _cache(action: str = "info") -> object:

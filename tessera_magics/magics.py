@@ -42,6 +42,9 @@ class TesseraMagics(Magics):
         %tessera doctor               versions, targets, tools, the cache; what is missing and how to get it
         %tessera targets              what kernels can be compiled for
         %tessera ir NAME [LEVEL]      the viewer for kernel NAME, opened at LEVEL
+        %tessera resources NAME [--target TARGET]
+                                      what kernel NAME uses of a GPU: registers, spills, shared memory, occupancy and
+                                      what limits it, instructions by kind (wgmma, TMA, ...); needs no GPU
         %tessera cache [info|clear]   the compiled kernels on disk
         %tessera --version            the version
         """

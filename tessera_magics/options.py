@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from IPython.core.error import UsageError
@@ -13,8 +13,11 @@ from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES as TILE_ARCHITECTURES
 
 OPTIONS: Final = ("--target", "--show", "--name", "--time", "--sanitize", "--out")
-COMMANDS: Final = ("doctor", "ir", "targets", "cache", "--version")
+COMMANDS: Final = ("doctor", "ir", "resources", "targets", "cache", "--version")
 CACHE_ACTIONS: Final = ("info", "clear")
+GPU: Final = "cuda"
+"""How the targets that are GPUs begin, and the one that is meant where nobody says."""
+_TARGET: Final = "--target"
 _ARCHITECTURES: Final = {"cuda": tuple(ARCHITECTURES), "cuda_tile": TILE_ARCHITECTURES}
 
 
@@ -69,13 +72,40 @@ def check_options(line: str) -> None:
             raise UsageError(f"%%tessera has no option {option}{suggestion(option, OPTIONS)} ({', '.join(OPTIONS)})")
 
 
+def resource_words(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Check the words after `%tessera resources`: gives those that are no option, and the target asked for.
+
+    Raises UsageError.
+    """
+    rest, target = list(words), None
+    for word in words:
+        option, _, value = word.partition("=")
+        if not option.startswith("-"):
+            continue
+        if option != _TARGET:
+            raise UsageError(f"%tessera resources has no option {option}{suggestion(option, [_TARGET])} ({_TARGET})")
+        place = rest.index(word)
+        given = [value] if value else rest[place + 1 : place + 2]
+        if not given or target is not None:
+            raise UsageError(f"%tessera resources needs one target after {_TARGET}")
+        target = _gpu_name(given[0])
+        del rest[place : place + 1 + (not value)]
+    return rest, target
+
+
+def _gpu_name(text: str) -> str:
+    if not target_name(text).startswith(GPU):
+        raise UsageError(f"{text} is no GPU, whose resources could be told (targets: {', '.join(_gpu_targets())})")
+    return text
+
+
 def complete_cell(line: str) -> list[str]:
     """Completions for the first line of a cell, `%%tessera ...` up to the cursor."""
     words = line.split()
     current = "" if line.endswith(" ") else words.pop()
     before = words[-1] if words else ""
-    if before == "--target":
-        return _starting((*TARGETS, *(f"{name}:{a}" for name, there in _ARCHITECTURES.items() for a in there)), current)
+    if before == _TARGET:
+        return _starting((*TARGETS, *_with_architectures()), current)
     if before == "--show":
         done, comma, part = current.rpartition(",")
         return [done + comma + level for level in _starting(LEVELS, part)]
@@ -92,7 +122,24 @@ def complete_line(line: str, kernels: Iterable[str]) -> list[str]:
         return _starting(CACHE_ACTIONS, current) if len(words) == 1 else []
     if words[0] == "ir":
         return _starting(sorted(kernels), current) if len(words) == 1 else _starting(LEVELS, current)
+    if words[0] == "resources":
+        return _complete_resources(words[1:], current, kernels)
     return []
+
+
+def _complete_resources(before: Sequence[str], current: str, kernels: Iterable[str]) -> list[str]:
+    if before and before[-1] == _TARGET:
+        return _starting(_gpu_targets(), current)
+    named = any(word in kernels for word in before)
+    return _starting([*([] if named else sorted(kernels)), *([] if _TARGET in before else [_TARGET])], current)
+
+
+def _with_architectures() -> tuple[str, ...]:
+    return tuple(f"{name}:{a}" for name, there in _ARCHITECTURES.items() for a in there)
+
+
+def _gpu_targets() -> tuple[str, ...]:
+    return tuple(name for name in (*TARGETS, *_with_architectures()) if name.startswith(GPU))
 
 
 def _starting(names: Iterable[str], start: str) -> list[str]:

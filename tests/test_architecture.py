@@ -22,7 +22,6 @@ TEXTS: Final = sorted(
 _BUILD: Final = "tests/frontend/test_build.py"
 COVERED_BY: Final = {
     "tessera/core/artifact.py": "tests/lowering/test_packing.py",
-    "tessera/core/listing.py": "tests/core/tile/test_text.py",
     "tessera/core/mistakes.py": "tests/docs/test_docs.py",
     "tessera/core/mlir.py": "tests/core/tile/test_dialect.py",
     "tessera/core/program/arguments.py": _BUILD,

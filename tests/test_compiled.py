@@ -37,6 +37,20 @@ def test_levels_come_from_the_entry():
     assert record.passes == FULL.passes
 
 
+def test_machine_code_of_a_gpu_is_read_when_somebody_looks(monkeypatch: pytest.MonkeyPatch):
+    sass = Listing("sass", "", (Line("EXIT"),))
+    looked: list[str] = []
+    monkeypatch.setattr("tessera.compiled.has_machine_code", lambda artifact: True)
+    monkeypatch.setattr("tessera.compiled.with_machine_code", lambda a, ls: looked.append(a.name) or (*ls, sass))
+    record = compiled()
+    assert record.levels == ("tile", "asm", "sass")
+    assert record.ir("tile") == "after\nend"
+    assert not looked
+    assert record.ir("sass") == "EXIT"
+    assert record.listings == (*LISTINGS, sass)
+    assert looked == [FULL.artifact.name]
+
+
 def test_levels_are_recorded_when_somebody_looks():
     assert compiled(listings=(), passes=()).ir("tile") == "after\nend"
 

@@ -41,6 +41,7 @@ def test_a_gpu(fake: FakeDriver):
     assert "a copy, measured" in found.source
     assert found.rate("dot bf16") == found.rate("dot f16") == 4096 * 132 * 1.98e9
     assert found.rate("dot fp8_e4m3") == 2 * found.rate("dot bf16")
+    assert found.rate("dot tf32") == found.rate("dot bf16") / 2
     assert found.rate("f32") == found.rate("dot f32") == found.rate("f16") == 256 * 132 * 1.98e9
     assert (found.shared_bytes, found.registers, found.lanes) == (233_472, 65_536, 2048)
     assert not fake.events

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 import tessera
 from support import programs
+from support.product_programs import matrix_product
+from tessera.core.dtypes import f32
 from tessera.core.program.program import Program
 from tessera.core.work import Dot, Shape
 from tessera.launch_shape import bound_extents
@@ -97,6 +99,14 @@ def test_products(m: int, n: int, k: int):
     assert work.dots == (Dot(64, 64, 32, "f32"),)
     assert work.steps == rows * columns * (2 + 3 * steps)
     assert work.requested_bytes == work.read.sum() + work.written.sum()
+
+
+def test_products_of_tf32_have_a_rate_of_their_own():
+    program = matrix_product((64, 64, 32), f32, compute="tf32")
+    work = count_work(program, Shape({"M": 64, "N": 64, "K": 64}, 1, ranges=2))
+    assert work.by_kind == {"dot tf32": 2 * 64 * 64 * 64}
+    (dot,) = work.dots
+    assert (dot.dtype, dot.operand_bytes) == ("tf32", 4 * 2 * 64 * 32)
 
 
 def test_loops_that_are_shorter_in_some_groups(module):

@@ -14,10 +14,14 @@ kernel parameter.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tessera.core.program.types import Type
 from tessera.core.source import Source, Span
 from tessera.core.targets import Target
+
+REALIGNED_BYTES: Final = 128
+"""What the rows of a realigned copy are multiples of (see `TensorMap`): whole lines of the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +30,15 @@ class TensorMap:
 
     box: elements along each axis of the array, in the array's own order (outermost first)
     swizzle: 0, 32, 64 or 128: bytes of the rows inside which 16-byte units are permuted in shared memory
+    rounded: whether f32 are rounded to tf32 on the way
+    realigned: whether the window is on a copy of the array whose rows begin at multiples of REALIGNED_BYTES; the
+               launcher makes it before the kernel, of an array without gaps whose rows may begin anywhere
     """
 
     box: tuple[int, ...]
     swizzle: int = 0
+    rounded: bool = False
+    realigned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,8 @@ class Slot:
          "scratch": (GPU) address of `Resources.scratch_bytes` for each block of the launch; such a kernel takes any
                     number of blocks, each of which does one group after the other
          "tensor_map": (GPU) a CUtensorMap of array parameter `parameter`, made by the launcher from `tensor_map`; the
-                    array's innermost stride is 1, its address and other strides are multiples of 16 bytes
+                    array's innermost stride is 1, its address and other strides are multiples of 16 bytes, where it
+                    is not `realigned`
          "profile": address of the launch's profile records, see `core.profile`; 0 where nobody looks
     """
 
@@ -82,6 +92,7 @@ class LaunchRule:
     thread of it runs that many of them, so that the block has `threads` threads.
     `persistent` (GPU) launches as many blocks as fit the machine at a time, at most the number of groups; each does
     one group after the other; `cluster` is the number of blocks of a thread block cluster, 1 for none.
+    `early` (GPU) blocks may begin before the kernel in front of them on their stream has ended, for which they wait.
     `extents`, `count` and the first of each pair in `ranges` hold numbers or symbol names.  Where `count` is not
     empty, its largest is the number of groups of a call without a grid (kind "groups").
     """
@@ -95,6 +106,7 @@ class LaunchRule:
     persistent: bool = False
     cluster: int = 1
     elements: int = 1
+    early: bool = False
 
     @property
     def threads(self) -> int:

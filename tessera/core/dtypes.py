@@ -68,6 +68,25 @@ u16: Final = DType("u16", "uint", 16, np.dtype(np.uint16))
 u8: Final = DType("u8", "uint", 8, np.dtype(np.uint8))
 boolean: Final = DType("bool", "bool", 1, np.dtype(np.bool_))
 
+
+@dataclass(frozen=True, slots=True)
+class ComputeType:
+    """A format that factors of products are rounded to, and nothing is stored in: of factors of the type `factors`."""
+
+    name: str
+    factors: DType
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_compute_type, (self.name,))
+
+
+tf32: Final = ComputeType("tf32", f32)
+"""f32 with 10 bits of mantissa: rounded to nearest, ties to even; infinities and NaN stay what they are."""
+COMPUTE_TYPES: Final = {kind.name: kind for kind in (tf32,)}
+
 ALL: Final = (f64, f32, f16, bf16, fp8_e4m3, fp8_e5m2, i64, i32, i16, i8, u64, u32, u16, u8, boolean)
 
 # What users may write for each type, beyond its own name (`shared/spec` uses every one of the float aliases).
@@ -83,6 +102,10 @@ _BY_NUMPY: Final = {d.numpy: d for d in ALL}
 
 def _named(name: str) -> DType:
     return BY_NAME[name]
+
+
+def _compute_type(name: str) -> ComputeType:
+    return COMPUTE_TYPES[name]
 
 
 def from_numpy(dtype: np.dtype) -> DType | None:

@@ -159,6 +159,13 @@ class Change:
         return cls(places)
 
     @classmethod
+    def exchange(cls, count: int, one: int, other: int) -> "Change":
+        """Of elements of `count` bits, those whose values are `one` and `other` change places."""
+        first, second = one.bit_length() - 1, other.bit_length() - 1
+        places = {first: second, second: first}
+        return cls([places.get(bit, bit) for bit in range(count)])
+
+    @classmethod
     def drop(cls, shape: Sequence[int], axes: set[int]) -> "Change":
         """From elements of `shape` to those of the tile with extents 1 along `axes`."""
         starts = _starts(shape)

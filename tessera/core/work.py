@@ -11,7 +11,7 @@ Numbers = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One matrix product of a kernel's text: (m, k) times (k, n), operands of type `dtype`."""
+    """One matrix product of a kernel's text: (m, k) times (k, n), operands of type `dtype`, or rounded to that."""
 
     m: int
     n: int
@@ -21,7 +21,7 @@ class Dot:
     @property
     def operand_bytes(self) -> int:
         """Bytes of both operands."""
-        bits = {"f64": 64, "f32": 32, "i32": 32, "i8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}.get(self.dtype, 16)
+        bits = {"f64": 64, "f32": 32, "tf32": 32, "i32": 32, "i8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}.get(self.dtype, 16)
         return (self.m + self.n) * self.k * bits // 8
 
 

@@ -1,9 +1,15 @@
 """Name what a binding is, in the user's terms, for messages."""
 
+from typing import Final
+
+from tessera.core.dtypes import ComputeType, DType
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, Region, SharedHole
 from tessera.frontend.namespace import Intrinsic, Namespace
+
+_NAMED: Final[dict[type, str]] = {Namespace: "the namespace", DType: "the type", ComputeType: "the type"}
+"""What is said before values whose text is their name."""
 
 
 def describe(binding: object) -> str:
@@ -20,8 +26,8 @@ def describe(binding: object) -> str:
         return "a shared buffer"
     if isinstance(binding, Intrinsic):
         return f"the operation {binding.spelling}"
-    if isinstance(binding, Namespace):
-        return f"the namespace {binding!r}"
+    if type(binding) in _NAMED:
+        return f"{_NAMED[type(binding)]} {binding!r}"
     if isinstance(binding, Method):
         return f"the method {binding.name}"
     if isinstance(binding, bool | int | float | str):

@@ -151,6 +151,7 @@ LANGUAGE: Final[dict[str, object]] = {
     "group_tile_count": group_tile_count, "group_linear_id": group_linear_id, "grid_group_count": grid_group_count,
     "mut": mut, "tensor": tensor, "Tensor": Tensor, "ceil_div": ceil_div, "KiB": KiB, "MiB": MiB, "GiB": GiB,
     **{name: dtype for name, dtype in dtypes.BY_NAME.items() if name not in ("float", "int", "bool")},
+    **dtypes.COMPUTE_TYPES,
 }  # fmt: skip
 """Every name a kernel can use without importing it; a user's own definition of a name goes first."""
 

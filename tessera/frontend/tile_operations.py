@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from tessera.core import dtypes
-from tessera.core.dtypes import DType, promote
+from tessera.core.dtypes import COMPUTE_TYPES, ComputeType, DType, promote
 from tessera.core.mistakes import (
     BadAxis,
     BadReshape,
@@ -16,7 +16,7 @@ from tessera.core.mistakes import (
     TypeMismatch,
     WrongArguments,
 )
-from tessera.core.program.program import Value
+from tessera.core.program.program import Attribute, Value
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.source import Span
 from tessera.frontend.bindings import BlockIndex, Region, flatten
@@ -44,7 +44,9 @@ def _axis(value: Value, axis: object, context: Context, span: Span) -> int:
     return number % rank
 
 
-def dot(context: Context, span: Span, a: object, b: object, acc: object = None, exact: bool = False) -> Value:
+def dot(
+    context: Context, span: Span, a: object, b: object, acc: object = None, exact: bool = False, compute: object = None
+) -> Value:
     """`tile.dot(a, b)`: f16 and bf16 accumulate in f32, integers in i32, and that is the result's dtype."""
     x, y = _tile(context, a, span, "tile.dot"), _tile(context, b, span, "tile.dot")
     (m, k), (k2, n) = _matrix(x, span), _matrix(y, span)
@@ -54,12 +56,33 @@ def dot(context: Context, span: Span, a: object, b: object, acc: object = None, 
         )
     dtype = _factors(dtype_of_value(x), dtype_of_value(y))
     x, y = context.builder.cast(x, dtype, span), context.builder.cast(y, dtype, span)
+    attributes: dict[str, Attribute] = {"exact": bool(exact)}
+    if compute is not None:
+        attributes["compute"] = _compute(compute, dtype, bool(exact), span)
     total = accumulator_dtype(dtype)
     operands = [x, y]
     if acc is not None:
         start = context.builder.as_value(acc, span, total)
         operands.append(context.builder.broadcast_to(start, (m, n), span))
-    return context.builder.value("dot", operands, Tile(total, (m, n)), span, exact=bool(exact))
+    return context.builder.value("dot", operands, Tile(total, (m, n)), span, **attributes)
+
+
+def _compute(wanted: object, dtype: DType, exact: bool, span: Span) -> str:
+    """The name of what factors of type `dtype` are rounded to before they are multiplied."""
+    kind = COMPUTE_TYPES.get(wanted) if isinstance(wanted, str) else wanted
+    if not isinstance(kind, ComputeType):
+        known = ", ".join(COMPUTE_TYPES)
+        raise WrongArguments(f"{describe(wanted)} is nothing to compute products in", span, f"compute= takes {known}")
+    if kind.factors != dtype:
+        raise TypeMismatch(
+            f"compute={kind} rounds factors of {kind.factors}, and these are {dtype}", span,
+            f"leave it out: {dtype} is multiplied as it is",
+        )  # fmt: skip
+    if exact:
+        raise WrongArguments(
+            f"exact=True does not go with compute={kind}, which rounds the factors", span, "choose one of the two"
+        )
+    return kind.name
 
 
 def _factors(a: DType, b: DType) -> DType:

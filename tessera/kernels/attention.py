@@ -22,6 +22,7 @@ from tessera.kernels.operands import (
 )
 from tessera.kernels.tiles.attention import (
     attention_backward_keys,
+    attention_backward_product,
     attention_backward_queries,
     attention_delta,
     attention_forward,
@@ -29,6 +30,7 @@ from tessera.kernels.tiles.attention import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from typing import Unpack
 
     from tessera.kernels.launches import How
@@ -75,7 +77,9 @@ def prepare_flash_attention(
     forward = attention_forward_with_lse if lse else attention_forward
     chosen = variant(
         forward, given.machine,
-        schedules.attention_schedule(given.machine, given.q.shape[2], given.k.shape[2], given.q.dtype),
+        schedules.forward_schedule(
+            given.machine, given.q.shape[2], given.k.shape[2], given.q.shape[3], given.q.dtype, causal=causal
+        ),
         schedules.space(schedules.ATTENTION_SPACE, given.machine), how, CAUSAL=causal,
     )  # fmt: skip
     inputs = (given.q.value, given.k.value, given.v.value, result.value)
@@ -95,6 +99,7 @@ def flash_attention_backward(
 
     out, lse: what `flash_attention(q, k, v, ..., lse=True)` returned, with the same `causal` and `scale`
     Everything is added in one fixed order, without atomics: the same bits in every run.
+    On sm_90, gradients of scores take up to 2 GiB of the device's memory meanwhile.
     Raises OperandMismatch for operands that do not fit.
     """
     prepared = prepare_flash_attention_backward(grad, q, k, v, out, lse, causal=causal, scale=scale, **how)
@@ -105,32 +110,64 @@ def prepare_flash_attention_backward(
     grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
     **how: Unpack[How],
 ) -> Prepared[tuple[Any, Any, Any]]:  # fmt: skip
-    """`flash_attention_backward` up to its launches."""
+    """`flash_attention_backward` up to its launches, with the memory that they need besides."""
     given = _checked(q, k, v, causal, scale)
     do, o, sums = operand(grad, "grad"), operand(out, "out"), operand(lse, "lse")
     for array in (do, o):
         require(array.shape == given.q.shape, f"{array.name} is {extents(array.shape)}, not {extents(given.q.shape)}")
     require_same_dtype(given.q, do, o)
-    rows = given.q.shape[:3]
+    machine, rows = given.machine, given.q.shape[:3]
     require(sums.shape == rows and sums.dtype == f32, f"lse is {sums.dtype} {extents(sums.shape)}", "pass what came")
-    delta = empty(given.q, rows, f32)
-    dq, dk, dv = (empty(array, array.shape, array.dtype) for array in (given.q, given.k, given.v))
-    machine, sizes = given.machine, (rows[2], given.k.shape[2])
-    over_keys = schedules.backward_schedule(machine, *sizes, given.q.shape[3], given.q.dtype)
-    over_queries = schedules.backward_queries_schedule(machine, *sizes, given.q.dtype)
-    space = schedules.space(schedules.BACKWARD_SPACE, machine)
-    preprocess = variant(attention_delta, machine, {"BM": schedules.clamp(rows[2], 16, 64)}, {}, {})
-    keys = variant(attention_backward_keys, machine, over_keys, space, how, CAUSAL=causal)
-    queries = variant(attention_backward_queries, machine, over_queries, space, how, CAUSAL=causal)
-    inputs = (given.q.value, given.k.value, given.v.value, do.value, sums.value, delta.value)
+    length = -(-rows[2] // schedules.ROWS_APART) * schedules.ROWS_APART
+    base, delta = (empty(given.q, (*rows[:2], length), f32) for _ in range(2))
+    preprocess = variant(attention_delta, machine, {"BM": schedules.ROWS_APART}, {}, {})
+    grads = tuple(empty(array, array.shape, array.dtype) for array in (given.q, given.k, given.v))
+    arrays = (given.q, given.k, given.v, do, base, delta, *grads)
     launches = (
-        Launch(preprocess, (o.value, do.value, delta.value)),
-        Launch(keys, (*inputs, dk.value, dv.value, given.scale, given.share)),
-        Launch(queries, (*inputs, dq.value, given.scale, given.share)),
+        Launch(preprocess, (o.value, do.value, sums.value, base.value, delta.value)),
+        *_gradients(given, arrays, how),
     )
     return Prepared(
-        launches, lambda: (as_result(dq, given.q), as_result(dk, given.k), as_result(dv, given.v))
-    )  # fmt: skip
+        launches,
+        lambda: tuple(as_result(made, like) for made, like in zip(grads, (given.q, given.k, given.v), strict=True)),
+    )
+
+
+def _gradients(given: _Attention, arrays: Sequence[Operand], how: How) -> Iterator[Launch]:
+    """The launches after the first; arrays: q, k, v, the gradient, its two vectors, dq, dk, dv.
+
+    Where there is room for the gradients of the scores of one key head or more, they are kept, of as many at a time as
+    fit, and dq is a plain product; otherwise dq computes them once more.
+    """
+    machine, causal, (q, k) = given.machine, given.causal, arrays[:2]
+    batch, groups, keys, width = k.shape
+    schedule = schedules.backward_schedule(machine, q.shape[2], keys, width, q.dtype)
+    space = schedules.space(schedules.BACKWARD_SPACE, machine)
+    scores = (given.share, keys, arrays[4].shape[2])
+    heads = batch * groups
+    together = schedules.heads_together(machine, q.dtype, heads, math.prod(scores))
+    if together < heads and not all(array.sliceable for array in arrays):
+        together = 0
+    blocks = schedules.backward_product_schedule(q.shape[2], keys, how)
+    over_keys = variant(
+        attention_backward_keys, machine, schedule, space, how, CAUSAL=causal, KEPT=together > 0, ROWS=blocks["BM"]
+    )
+    scale = (given.scale, given.share)
+    if not together:
+        schedule = schedules.backward_queries_schedule(machine, q.shape[2], keys, q.dtype)
+        over_queries = variant(attention_backward_queries, machine, schedule, space, how, CAUSAL=causal)
+        unused = empty(q, (1,) * 5, q.dtype)
+        *inputs, dq, dk, dv = (array.value for array in arrays)
+        yield Launch(over_keys, (*inputs, unused.value, dk, dv, *scale))
+        yield Launch(over_queries, (*inputs, dq, *scale))
+        return
+    product = variant(attention_backward_product, machine, blocks, {}, {}, CAUSAL=causal)
+    shape = (batch, groups) if together == heads else (1, together)
+    kept = empty(q, (*shape, *scores), q.dtype).value
+    for first in range(0, heads, together):
+        *inputs, dq, dk, dv = (array.part(first, together, heads) for array in arrays)
+        yield Launch(over_keys, (*inputs, kept, dk, dv, *scale))
+        yield Launch(product, (kept, inputs[1], dq, *scale))
 
 
 def _checked(q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> _Attention:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
+from tessera.core.dtypes import ComputeType
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
@@ -26,6 +27,15 @@ class How(TypedDict, total=False):
     schedule: Schedule | None
     tune: bool
     stream: object
+
+
+class HowToMultiply(How, total=False):
+    """What `gemm` can be told besides its operands.
+
+    compute: what elements are rounded to before they are multiplied
+    """
+
+    compute: ComputeType | str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tessera.core.dtypes import bf16
+from tessera.core.dtypes import COMPUTE_TYPES, bf16
 from tessera.core.mistakes import OperandMismatch
 from tessera.kernels import schedules
 from tessera.kernels.launches import Launch, Prepared, machine_of, variant
@@ -26,8 +26,8 @@ from tessera.runtime.arrays import rows_aligned
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tessera.core.dtypes import DType
-    from tessera.kernels.launches import How
+    from tessera.core.dtypes import ComputeType, DType
+    from tessera.kernels.launches import HowToMultiply
     from tessera.kernels.operands import Operand
     from tessera.runtime.arrays import AnyArray
 
@@ -36,7 +36,7 @@ ACTIVATIONS: Final = {None: 0, "relu": RELU, "gelu": GELU, "silu": SILU}
 
 def gemm(
     a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: Any = None,
-    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[How],
+    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[HowToMultiply],
 ) -> Any:  # fmt: skip
     """Return activation(a @ b + bias), in `out` where it is given.
 
@@ -45,6 +45,8 @@ def gemm(
     bias: [N] of any such type; activation: "relu", "gelu" (exact) or "silu"
     dtype: of the result where `out` is not given; None: that of `a`, bf16 where that has 8 bits.  Sums are f32, rounded
     once at the end; GPUs sum 128 products of floats of 8 bits at a time in less (`schedule={"promote": 0}`: all).
+    compute: "tf32" (or `tessera.tf32`): the elements of f32 operands are rounded to 10 bits of mantissa, for which GPUs
+    have tensor cores; None: f32 are multiplied as they are
     Raises OperandMismatch for operands that do not fit.
     """
     prepared = prepare_gemm(
@@ -56,7 +58,7 @@ def gemm(
 
 def prepare_gemm(
     a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: Any = None,
-    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[How],
+    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[HowToMultiply],
 ) -> Prepared[Any]:  # fmt: skip
     """`gemm` up to its launch."""
     left, right, added = operand(a, "a"), operand(b, "b"), optional(bias, "bias")
@@ -71,15 +73,28 @@ def prepare_gemm(
         require(added.shape == (n,), f"bias is {extents(added.shape)}, and the result has {n} columns")
     if activation not in ACTIVATIONS:
         raise OperandMismatch(f"{activation!r} is no activation", hint='choose "relu", "gelu" or "silu"')
+    rounded = _compute(how.get("compute"), left.dtype)
     result = output(out, left, (m, n), result_dtype(dtype, bf16 if left.dtype.is_storage else left.dtype))
     machine = machine_of(left)
     first, flipped_a = _as_it_lies(left, transpose_a)
     second, flipped_b = _as_it_lies(right, transpose_b)
-    fixed = {"TRANSPOSE_A": flipped_a, "TRANSPOSE_B": flipped_b, "ACTIVATION": ACTIVATIONS[activation]}
-    default = schedules.gemm_schedule(machine, m, n, k, left.dtype, heavy=activation == "gelu")
+    fixed = {
+        "TRANSPOSE_A": flipped_a, "TRANSPOSE_B": flipped_b, "ACTIVATION": ACTIVATIONS[activation], "COMPUTE": rounded,
+    }  # fmt: skip
+    lying = [_untransposed(x.view) for x in (left, right)]
+    aligned = all(map(rows_aligned, lying))
+    pays = schedules.realign_pays(m, n, k)
+    # What has no gaps can be copied to aligned rows first.
+    ready = aligned or (pays and all(rows_aligned(view) or view.flags.c_contiguous for view in lying))
+    default = schedules.gemm_schedule(
+        machine, m, n, k, left.dtype, heavy=activation == "gelu", rounded=rounded is not None
+    )
     if left.dtype.is_storage and machine.is_gpu:
-        along_k = not flipped_a and flipped_b and rows_aligned(left.view) and rows_aligned(_untransposed(right.view))
-        default = schedules.byte_schedule(default, along_k=along_k)
+        default = schedules.byte_schedule(default, along_k=not flipped_a and flipped_b and ready)
+    if rounded is not None and machine.is_gpu:
+        default = schedules.rounded_schedule(machine, default, (not flipped_a, flipped_b), aligned=aligned)
+    if machine.is_gpu and not aligned and not pays:
+        default = {**default, "realign": False}
     chosen = variant(
         matrix_product if added is None else matrix_product_with_bias, machine, default,
         schedules.space(schedules.GEMM_SPACE, machine), how, **fixed,
@@ -87,6 +102,17 @@ def prepare_gemm(
     middle = () if added is None else (added.value,)
     launch = Launch(chosen, (first, second, *middle, result.value))
     return Prepared((launch,), lambda: as_result(result, left))
+
+
+def _compute(wanted: ComputeType | str | None, dtype: DType) -> str | None:
+    """The name of what operands of type `dtype` are rounded to."""
+    kind = COMPUTE_TYPES.get(wanted) if isinstance(wanted, str) else wanted
+    if wanted is not None and kind is None:
+        raise OperandMismatch(
+            f"{wanted!r} is nothing to compute products in", hint=f"compute= takes {', '.join(COMPUTE_TYPES)}"
+        )
+    require(kind is None or kind.factors == dtype, f"compute={kind} rounds f32, and a is {dtype}", "leave it out")
+    return None if kind is None else kind.name
 
 
 def _sizes(matrix: Operand, transposed: bool) -> tuple[int, int]:

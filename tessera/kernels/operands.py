@@ -56,6 +56,19 @@ class Operand:
         value: Any = cast("Any", self.value if hasattr(self.value, "reshape") else self.view)
         return value.reshape(tuple(shape))
 
+    @property
+    def sliceable(self) -> bool:
+        """Whether parts of it are views: a contiguous array, of a library that gives views."""
+        return self.contiguous and _library(self.value) in ("numpy", "torch", "cupy")
+
+    def part(self, first: int, count: int, all_of: int) -> Any:
+        """Of `all_of` parts along its first two axes, `count` from number `first` on, with an extent of 1 in front."""
+        if count == all_of:
+            return self.value
+        each = self.shape[0] * self.shape[1] // all_of
+        whole = self.value.reshape((1, self.shape[0] * self.shape[1], *self.shape[2:]))
+        return whole[:, first * each : (first + count) * each]
+
 
 def operand(value: object, name: str) -> Operand:
     """Look at `value`.  Raises NotAnArray, ArgumentType for elements of a type that Tessera has none for."""

@@ -130,12 +130,13 @@ class _Plan:
         return (Launch(chosen, arrays),)
 
     def in_blocks(self, outer: int, length: int, inner: int) -> tuple[Launch, ...]:
-        """Blocks of 4096 side by side, then their results pairwise, 4096 at a time, until one is left."""
-        count = -(-length // reductions.BLOCK)
+        """Blocks side by side, then their results pairwise, many at a time, until one is left."""
+        block = schedules.block_of_row(self._machine, outer, length) if inner == 1 else reductions.BLOCK
+        count = -(-length // block)
         fixed = {"KIND": self._kind, "WIDEN": self._widen, "LOWEST": self._lowest}
         if inner == 1:
             partial = empty(self._x, (outer, count), self._partial)
-            chosen = variant(reduce_row_blocks, self._machine, {}, {}, self._how, **fixed)
+            chosen = variant(reduce_row_blocks, self._machine, {}, {}, self._how, **fixed, BLOCK=block)
             launches = [Launch(chosen, (self._x.reshaped((outer, length)), partial.value))]
         else:
             partial = empty(self._x, (outer, inner, count), self._partial)
@@ -144,7 +145,7 @@ class _Plan:
             launches = [Launch(chosen, (self._x.reshaped((outer, length, inner)), partial.value))]
         rows = outer * inner
         while count > 1:
-            block = min(schedules.power_of_two(count), reductions.BLOCK)
+            block = min(schedules.power_of_two(count), schedules.block_of_pairs(self._machine))
             after = -(-count // block)
             last = after == 1
             given = partial.reshaped((rows, count))

@@ -7,17 +7,22 @@ may also hold schedule options (`tessera.core.schedule`).
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tessera.core import reductions
 from tessera.core.dtypes import DType
 from tessera.core.settings import current
-from tessera.kernels.launches import Machine
+from tessera.kernels.launches import How, Machine
 
 # Multiprocessors of the largest part of each architecture (NVIDIA's data sheets): A100, RTX 4090, H100 and H200, B200.
 _PROCESSORS: Final = {"sm_80": 108, "sm_86": 84, "sm_89": 128, "sm_90": 132, "sm_100": 148, "sm_120": 170}
 _WGMMA: Final = ("sm_90",)  # warpgroups multiply there: 64 rows at a time, four warps each
 
-# What a multiprocessor gets done with blocks of 128 rows and so many columns, relative to the widest: estimates, from
-# the time tensor cores take for a step beside the time shared memory takes to feed them.
-_WORTH: Final = {256: 1.0, 128: 0.9, 64: 0.7}
+# What a multiprocessor gets done with blocks of so many rows and columns, relative to the first: estimates, from the
+# time tensor cores take for a step beside the time shared memory takes to feed them; the second measured on an H200.
+_TALL: Final = (256, 128)
+_WORTH: Final = {(128, 256): 1.0, _TALL: 0.96, (128, 128): 0.9, (128, 64): 0.7}
+
+_REALIGN_LEAST: Final = 1 << 31
+"""Operations of a product that takes as long with copies of its factors as without them, on an H200."""
 
 ROW_LIMIT: Final = 16384
 """Longest row kept as one tile: 16384 f32 are 32 registers in each of 512 lanes.
@@ -48,29 +53,66 @@ GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 
 
 def gemm_schedule(
-    machine: Machine, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False
+    machine: Machine, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False, rounded: bool = False
 ) -> dict[str, int]:  # fmt: skip
     """Blocks of C (BM x BN) and steps of K (BK).
 
     On the CPU the largest blocks of which every thread has at least two: they reuse most of what is in the caches.  On
-    GPUs 128 bytes of K a step, as wide as the widest swizzle of shared memory, and the width of C that loses least: to
+    GPUs 128 bytes of K a step, as wide as the widest swizzle of shared memory, and the block of C that loses least: to
     multiprocessors without work in the last round, and to operands that are read more often where blocks are small.
+    (4097 columns are 17 blocks of 256, and 5 rounds of blocks; 33 of 128 columns and 256 rows are 4.)
     heavy: what follows the product needs registers of its own (gelu), so that accumulators may only have half of them.
+    rounded: factors of f32 become tf32, for which there are tensor cores
     """
     if not machine.is_gpu:
         return _cpu_gemm(m, n, k)
-    if dtype.bits > 16:
-        return {"BM": 64, "BN": 64, "BK": 32}
+    if dtype.bits > 16 and not rounded:
+        return _exact_gemm(machine, m, n)
     wide = machine.name in _WGMMA
 
-    def value(bn: int) -> float:
-        groups = -(-m // 128) * -(-n // bn)
+    def value(block: tuple[int, int]) -> float:
+        groups = -(-m // block[0]) * -(-n // block[1])
         rounds = -(-groups // processors(machine))
-        return _WORTH[bn] * m * n / (rounds * processors(machine) * 128 * bn)
+        return _WORTH[block] * m * n / (rounds * processors(machine) * block[0] * block[1])
 
     most = (256 if wide else 128) // (2 if heavy else 1)
-    best = max((bn for bn in _WORTH if bn <= most), key=value)
-    return {"BM": 128, "BN": best, "BK": (128 if wide else 64) // dtype.bytes}
+    tall = wide and dtype.bits == 16 and not heavy
+    rows, columns = max((block for block in _WORTH if block[1] <= most and (tall or block != _TALL)), key=value)
+    return {"BM": rows, "BN": columns, "BK": (128 if wide else 64) // dtype.bytes}
+
+
+def realign_pays(m: int, n: int, k: int) -> bool:
+    """Whether a product is large enough for copies of its factors whose rows are aligned (see `cuda-realign`).
+
+    Lanes copy such factors at a fourth of the copy engine's rate; the copies cost another launch, and memory for it.
+    """
+    return 2 * m * n * k >= _REALIGN_LEAST
+
+
+def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
+    """Fused multiply-adds: large blocks read their factors least, where every multiprocessor gets one.
+
+    At 4096 x 4096 x 4096 on an H200, 47 TFLOP/s with blocks of 128 x 128 and 36 with 64 x 64.
+    """
+    if -(-m // 128) * -(-n // 128) >= processors(machine):
+        return {"BM": 128, "BN": 128, "BK": 16}
+    return {"BM": 64, "BN": 64, "BK": 32}
+
+
+def rounded_schedule(
+    machine: Machine, chosen: Mapping[str, int], along_k: tuple[bool, bool], *, aligned: bool
+) -> dict[str, int]:
+    """The schedule of a product of f32 rounded to tf32 on a GPU.
+
+    along_k: whether K is contiguous in each factor; aligned: whether the copy engine can bring (and round) them
+    Warpgroups multiply where K is contiguous in one factor: with the left one alone, they compute the transpose, and
+    the wide side of a block is that of its rows.  Elsewhere single warps do, with blocks as on older GPUs.
+    """
+    if machine.name not in _WGMMA:
+        return dict(chosen)
+    if not aligned or not any(along_k):
+        return {**chosen, "BM": 128, "BN": min(chosen["BN"], 128), "BK": 16}
+    return {**chosen, "BM": chosen["BN"], "BN": chosen["BM"]} if along_k == (True, False) else dict(chosen)
 
 
 def byte_schedule(chosen: Mapping[str, int], *, along_k: bool) -> dict[str, int]:
@@ -104,6 +146,20 @@ def attention_schedule(machine: Machine, queries: int, keys: int, dtype: DType) 
     return {"BM": clamp(queries, 16, most), "BN": clamp(keys, 16, most)}
 
 
+def forward_schedule(
+    machine: Machine, queries: int, keys: int, width: int, dtype: DType, *, causal: bool
+) -> dict[str, int]:  # fmt: skip
+    """The blocks of the forward pass: `attention_schedule`'s, and 256 narrow keys at a time for warpgroups.
+
+    What a round costs beside its products and exponentials is then paid half as often; where attention is causal, more
+    of what is masked would be computed.
+    """
+    whole = attention_schedule(machine, queries, keys, dtype)
+    if machine.name in _WGMMA and dtype.bits <= 16 and width <= 64 and not causal:
+        return {**whole, "BN": clamp(keys, 16, 256)}
+    return whole
+
+
 BACKWARD_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "cpu": {"BM": (64, 128), "BN": (64, 128)},
     "gpu": {"BM": (16, 32, 64, 128), "BN": (64, 128), "warps": (4, 8)},
@@ -120,8 +176,39 @@ def backward_schedule(machine: Machine, queries: int, keys: int, width: int, dty
     if not machine.is_gpu:
         return whole
     if machine.name in _WGMMA:
-        return {**whole, "BM": min(64 if width <= 64 else 32, whole["BM"])}
+        most = 64 if width <= 64 or (dtype.bits == _KEPT_BITS and width <= _KEPT_WIDTH) else 32
+        return {**whole, "BM": min(most, whole["BM"])}
     return {"BM": min(32 if width <= 64 else 16, whole["BM"]), "BN": min(64 if width <= 64 else 32, whole["BN"])}
+
+
+ROWS_APART: Final = 64
+"""Vectors and rows of scores are this many elements long, or a multiple: what the copy engine takes at a time."""
+
+_KEPT_BYTES: Final = 2 << 30
+_KEPT_BITS: Final = 16
+_KEPT_WIDTH: Final = 128
+
+
+def heads_together(machine: Machine, dtype: DType, heads: int, scores: int) -> int:
+    """How many of so many heads keep the gradients of their `scores` at a time; 0: none, they are computed twice.
+
+    An even share of at most 2 GiB.  It must not depend on the memory that happens to be free: the bits of the results
+    may.  Only where warp groups multiply: elsewhere products cost less than writing and reading the scores.
+    """
+    if machine.name not in _WGMMA or dtype.bits != _KEPT_BITS:
+        return 0
+    most = _KEPT_BYTES // (scores * dtype.bytes)
+    return max((n for n in range(1, heads + 1) if heads % n == 0 and n <= most), default=0)
+
+
+def backward_product_schedule(queries: int, keys: int, how: How) -> dict[str, int]:
+    """BM queries and steps of BN keys for the product of the kept gradients of the scores with the keys.
+
+    BN divides the blocks of keys of the kernel that keeps them: then none is read that was not written.
+    """
+    given = (how.get("schedule") or {}).get("BN")
+    block = given if isinstance(given, int) else clamp(keys, 16, 64)
+    return {"BM": clamp(queries, 16, 128), "BN": min(64, block)}
 
 
 def backward_queries_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:
@@ -149,10 +236,30 @@ LONG_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {"cpu": {}, "gp
 LONG_BLOCK: Final = 8192
 """Elements of a long row at a time."""
 
+_MOST_BLOCKS: Final = 4
+_GROUPS: Final = 4
+
 REDUCE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "cpu": {"COLUMNS": (16, 64, 256)},
     "gpu": {"COLUMNS": (32, 64, 128)},
 }
+
+
+def block_of_row(machine: Machine, rows: int, length: int) -> int:
+    """Elements of a long row that a group reduces at a time: 4096, or what that is multiplied by a power of two.
+
+    It does not change a sum's bits.  On GPUs up to 16384, eight warps with 64 values a lane, so that little is left to
+    add; less where four groups a multiprocessor, which keep memory busy, would not come together.
+    """
+    block = (_MOST_BLOCKS if machine.is_gpu else 1) * reductions.BLOCK
+    while block > reductions.BLOCK and rows * -(-length // block) < _GROUPS * processors(machine):
+        block //= 2
+    return block
+
+
+def block_of_pairs(machine: Machine) -> int:
+    """Results of blocks that a group reduces at a time: on GPUs another launch costs more than a larger group."""
+    return (_MOST_BLOCKS if machine.is_gpu else 1) * reductions.BLOCK
 
 
 def columns_schedule(inner: int) -> dict[str, int]:

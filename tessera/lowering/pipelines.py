@@ -9,6 +9,7 @@ from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.pack_floats import PackFloats
 from tessera.lowering.tile.place_values import PlaceValues
+from tessera.lowering.tile.round_factors import RoundFactors
 from tessera.lowering.tile.simplify import Simplify
 
 _COMMON: Final[tuple[Pass, ...]] = (
@@ -30,8 +31,9 @@ _BYTES: Final = PackFloats()
 """First: nobody below has to know of floats of 8 bits."""
 
 PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {
-    # Last: it decides by who reads a value how often, which every pass above may change.
-    "cpu": (_BYTES, *_COMMON, PlaceValues()),
+    # Factors are rounded once it is known which rows a group has; GPUs do it on the way to their tensor cores.
+    # PlaceValues last: it decides by who reads a value how often, which every pass above may change.
+    "cpu": (_BYTES, *_COMMON, RoundFactors(), PlaceValues()),
     # A GPU keeps tiles in registers or shared memory; its own lowering decides.  Some have products of bytes.
     "cuda": (PackFloats(products=True), *_COMMON),
     # So does CUDA Tile's compiler.

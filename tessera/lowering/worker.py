@@ -6,6 +6,7 @@
 
 import argparse
 import faulthandler
+import gc
 import os
 import pickle
 import resource
@@ -79,6 +80,7 @@ def _perform(request: Request) -> object:
             from tessera.lowering.warm import trivial_program  # noqa: PLC0415
 
             compile_program(trivial_program(), request.target, False)
+            gc.freeze()  # collections need not look at what was imported, again and again
             return None
         case Sleep():
             time.sleep(request.seconds)

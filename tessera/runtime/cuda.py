@@ -9,6 +9,7 @@ The first call of a kind binds its arguments in full and leaves a `PreparedLaunc
 
 import ctypes
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import get_ident
@@ -23,12 +24,13 @@ from tessera.core.source import NOWHERE, Span
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.bind import Binder
 from tessera.runtime.device_arrays import device_view, is_on_device, standing_for
-from tessera.runtime.driver import driver
-from tessera.runtime.driver_data import Launched, launch_config
+from tessera.runtime.driver import Driver, driver
+from tessera.runtime.driver_data import Encoding, LaunchConfig, Launched, launch_config
 from tessera.runtime.grid import Grid, GridRule, Shape
 from tessera.runtime.parameters import ParameterBlock, ParameterLayout
 from tessera.runtime.pointers import address
 from tessera.runtime.prepared import PreparedLaunch
+from tessera.runtime.realign import AlignedCopies, Realignment, Rows
 from tessera.runtime.slots import SlotPlan
 from tessera.runtime.tensor_maps import TensorMaps
 
@@ -125,6 +127,11 @@ class CudaLauncher:
         self._layout = ParameterLayout(artifact)
         self._slots = SlotPlan(self._layout.packed, self._binder)
         self._maps = TensorMaps(artifact, self._driver)
+        self._realigned = {
+            slot.parameter for _, slot in self._layout.maps if slot.tensor_map and slot.tensor_map.realigned
+        }
+        if self._realigned:
+            weakref.finalize(self, _trim, self._driver).atexit = False
         self._rule = artifact.launch
         self._threads = self._rule.threads
         self._kernel = Launched(artifact.name, artifact.span, artifact.source)
@@ -296,19 +303,25 @@ class CudaLauncher:
         blocks = self._blocks(shape, loaded)
         block = ParameterBlock(self._layout)
         block.fill(packed)
-        windows = [
+        maps = [
             (index, slot.parameter, self._maps.describe(slot, cast("AnyArray", values[slot.parameter])))
             for index, slot in self._layout.maps
         ]
+        windows = [each for each in maps if each[1] not in self._realigned]
         for index, _, encoding in windows:
             block.write(index, self._maps.get(encoding))
         for index, _ in self._layout.of_kind("profile"):
             block.word(index).value = profile
         return PreparedLaunch(
             self._driver, loaded.context, loaded.device, self._kernel, ctypes.c_void_p(loaded.function),
-            launch_config(blocks, self._threads, loaded.shared, self._rule.cluster, stream), block, grid,
-            self._maps.get, windows=tuple(windows), scratch=self._scratch(blocks), stream=stream,
+            self._config(blocks, loaded, stream), block, grid,
+            self._maps.get, windows=tuple(windows), scratch=self._scratch(blocks),
+            copies=self._copies(values, maps), stream=stream, early=self._rule.early and self._rule.persistent,
         )  # fmt: skip
+
+    def _config(self, blocks: int, loaded: _Loaded, stream: int) -> LaunchConfig:
+        rule = self._rule
+        return launch_config(blocks, self._threads, loaded.shared, rule.cluster, stream, early=rule.early)
 
     def _blocks(self, shape: Shape, loaded: _Loaded) -> int:
         """Blocks to launch: the groups, in whole clusters, or as many as run at a time."""
@@ -321,6 +334,17 @@ class CudaLauncher:
             raise CudaFailure(message, self.artifact.span, hint="give each group more work")
         return blocks
 
+    def _copies(self, values: Sequence[object], maps: Sequence[tuple[int, int, Encoding]]) -> AlignedCopies | None:
+        """The copies that a launch needs of arrays whose rows are not aligned."""
+        if not self._realigned:
+            return None
+        arrays = {number: cast("AnyArray", values[number]) for number in self._realigned}
+        pointers = [index for index, slot in self._layout.of_kind("pointer") if slot.parameter in arrays]
+        order = [self.artifact.slots[index].parameter for index in pointers]
+        windows = [(index, order.index(number), encoding) for index, number, encoding in maps if number in arrays]
+        launch = Realignment(self._driver, [Rows.of(arrays[number]) for number in order])
+        return AlignedCopies(launch, tuple(pointers), tuple(windows))
+
     def _scratch(self, blocks: int) -> tuple[tuple[int, int, bool], ...]:
         """Memory for one launch: (parameter, bytes, whether it begins as zeros)."""
         size = self.artifact.resources.scratch_bytes
@@ -328,6 +352,12 @@ class CudaLauncher:
             *((index, blocks * size, False) for index, _ in self._layout.of_kind("scratch")),
             *((index, slot.bytes, True) for index, slot in self._layout.of_kind("workspace")),
         )
+
+
+def _trim(api: Driver) -> None:
+    """Let others have the memory that the copies of a launcher's arrays were in."""
+    if api.lost is None:
+        api.trim()
 
 
 def _never(_: Sequence[Any]) -> bool:

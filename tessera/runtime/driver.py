@@ -32,6 +32,7 @@ _SPIN: Final = 100e-6  # seconds of asking without a pause, then pauses that gro
 _PAUSES: Final = ((0.002, 20e-6), (0.05, 200e-6), (float("inf"), 2e-3))  # (waited up to, pause), seconds
 _REMEMBERED: Final = 64
 _TENSOR_MAP_BYTES: Final = 128
+_EVERYTHING: Final = (1 << 64) - 1
 
 
 class Driver:
@@ -57,11 +58,14 @@ class Driver:
         self.used: set[int] = set()
         self.launched: deque[tuple[Launched, int]] = deque(maxlen=_REMEMBERED)
         self._primary: dict[int, Any] = {}
+        self._pools: dict[int, int] = {}
         self._call("cuInit", 0)
         library = ctypes.CDLL("libcuda.so.1")
         self.start: Start = library.cuLaunchKernelEx
         self.replay: Callable[[ctypes.c_void_p, ctypes.c_void_p], int] = library.cuGraphLaunch
         self.set_parameters: SetParameters = library.cuGraphExecKernelNodeSetParams_v2
+        self._reserve: Any = library.cuMemAllocFromPoolAsync
+        self._reserve.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 
     def _call(self, name: str, *arguments: Any) -> Any:
         """Call a driver function: its only result, a tuple of several, or None."""
@@ -235,6 +239,37 @@ class Driver:
     def allocate(self, size: int, stream: int) -> int:
         """Address of `size` bytes, in the order of the stream."""
         return int(self._call("cuMemAllocAsync", size, stream))
+
+    def reserve(self, size: int, stream: int, device: int) -> int:
+        """Address of `size` bytes of the current device, in the order of the stream; they are kept for the next.
+
+        While the stream is captured, the memory is the graph's own.
+        """
+        found = ctypes.c_uint64()
+        status = self._reserve(ctypes.byref(found), size, self._pool(device), stream)
+        if status:
+            self.failed(status, "cuMemAllocFromPoolAsync")
+        return found.value
+
+    def trim(self) -> None:
+        """Give back what `free` has left to be reserved again, as far as nothing uses it any more."""
+        for pool in self._pools.values():
+            self._call("cuMemPoolTrimTo", self._api.CUmemoryPool(pool), 0)
+
+    def _pool(self, device: int) -> int:
+        """Memory of a device that waits to be reserved again; the default pool gives back all of it at every wait."""
+        found = self._pools.get(device)
+        if found is None:
+            api = self._api
+            wanted = api.CUmemPoolProps()
+            wanted.allocType = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+            wanted.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+            wanted.location.id = device
+            made = self._call("cuMemPoolCreate", wanted)
+            threshold = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+            self._call("cuMemPoolSetAttribute", made, threshold, api.cuuint64_t(_EVERYTHING))
+            found = self._pools[device] = int(made)
+        return found
 
     def free(self, address: int, stream: int) -> None:
         """Give memory back once what the stream holds so far is done."""

@@ -10,6 +10,7 @@ from tessera.core.mistakes import ContextLost
 from tessera.core.source import NOWHERE, Note, Source, Span
 
 _CLUSTER_DIMENSION: Final = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_EARLY: Final = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 class LaunchConfig(ctypes.Structure):
@@ -23,8 +24,8 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
-class ClusterAttribute(ctypes.Structure):
-    """CUlaunchAttribute of cuda.h, holding the extents of a thread block cluster."""
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute of cuda.h, holding the extents of a thread block cluster, or a number as the first of them."""
 
     _fields_ = (
         ("id", ctypes.c_int), ("padding", ctypes.c_int),
@@ -51,13 +52,21 @@ class KernelNode(ctypes.Structure):
         )  # fmt: skip
 
 
-def launch_config(blocks: int, lanes: int, shared: int, cluster: int = 1, stream: int = 0) -> LaunchConfig:
-    """A launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster."""
+def launch_config(
+    blocks: int, lanes: int, shared: int, cluster: int = 1, stream: int = 0, *, early: bool = False
+) -> LaunchConfig:  # fmt: skip
+    """A launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster.
+
+    early: blocks may begin before the kernel in front of them on the stream has ended
+    """
     config = LaunchConfig(blocks, 1, 1, lanes, 1, 1, shared, stream or None, None, 0)
-    if cluster > 1:
-        attribute = ClusterAttribute(_CLUSTER_DIMENSION, 0, cluster, 1, 1)
-        config.attributes, config.attribute_count = ctypes.addressof(attribute), 1
-        config.keep = attribute  # pyright: ignore[reportAttributeAccessIssue] - it lives as long as the configuration
+    wanted = [LaunchAttribute(_CLUSTER_DIMENSION, 0, cluster, 1, 1)] if cluster > 1 else []
+    if early:
+        wanted.append(LaunchAttribute(_EARLY, 0, 1, 0, 0))
+    if wanted:
+        attributes = (LaunchAttribute * len(wanted))(*wanted)
+        config.attributes, config.attribute_count = ctypes.addressof(attributes), len(wanted)
+        config.keep = attributes  # pyright: ignore[reportAttributeAccessIssue] - it lives as long as the configuration
     return config
 
 

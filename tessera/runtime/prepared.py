@@ -19,11 +19,14 @@ from tessera.runtime.driver_data import Encoding, LaunchConfig, Launched
 from tessera.runtime.grid import Grid
 from tessera.runtime.items import WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Place, array_item
 from tessera.runtime.parameters import ParameterBlock
+from tessera.runtime.realign import AlignedCopies
 from tessera.runtime.single import SingleLaunch
 
 _NULL: Final = ctypes.c_void_p(0)
 _SINGLE_AFTER: Final = 3
 """Launches after which a graph of one node is made: that takes as long as ten launches."""
+_LASTING_BYTES: Final = 64 << 20
+"""Of arrays: a GPU is busy with them for longer than the host takes to launch a kernel."""
 _SINGLES: Final = 8  # streams of one kind of launch that have such a graph
 
 
@@ -36,6 +39,8 @@ class PreparedLaunch:
     encode: makes a tensor map's bytes
     windows: tensor maps, as (parameter, place of the array among the arguments, description)
     scratch: memory that lives for one launch, as (parameter, bytes, whether it begins as zeros)
+    early: whether it should begin before the kernel in front of it has ended, which is so for kernels only
+    copies: of arrays whose rows are not aligned, which are made before each launch, in memory that lives as long
     """
 
     driver: Driver
@@ -49,12 +54,15 @@ class PreparedLaunch:
     encode: Callable[[Encoding], bytes]
     windows: tuple[tuple[int, int, Encoding], ...] = ()
     scratch: tuple[tuple[int, int, bool], ...] = ()
+    copies: AlignedCopies | None = None
+    early: bool = False
     stream: int = 0
     _single: SingleLaunch | None = None
     _singles: dict[int, SingleLaunch] = field(default_factory=dict[int, SingleLaunch])
     _launches: int = 0
     _thread: int = 0
     _several: bool = False
+    _lasting: bool = False
     _takes: tuple[Callable[[Any], bool], ...] = ()
     _arrays: dict[int, ArrayItem] = field(default_factory=dict[int, ArrayItem])
     _pairs: tuple[tuple[ArrayItem, ArrayItem], ...] = ()
@@ -100,9 +108,15 @@ class PreparedLaunch:
         return True
 
     def _look_for_single(self) -> None:
-        """After some launches on a stream, make the next ones graphs, which are launched in half the time."""
+        """After some launches on a stream, make the next ones graphs, which are launched in half the time.
+
+        Not those on large arrays: what they take of the host's time nobody sees.  Nor those that should begin early: of
+        two graphs, the second one begins when the first has ended.
+        """
+        if self.scratch or self.copies is not None or self._lasting or self.early:
+            return
         self._launches += 1
-        if self._launches < _SINGLE_AFTER or self.scratch:
+        if self._launches < _SINGLE_AFTER:
             return
         single = self._singles.get(self.stream)
         if single is None:
@@ -115,8 +129,8 @@ class PreparedLaunch:
 
     def begin(self) -> None:
         """Launch as it stands.  Raises CudaFailure for what the driver refuses, ContextLost after a fault."""
-        if self.scratch:
-            self._with_scratch()
+        if self.scratch or self.copies is not None:
+            self._with_memory()
             return
         status = self._start(*self._call)
         if status:
@@ -137,6 +151,7 @@ class PreparedLaunch:
             self,
             config=config,
             block=self.block.copy(),
+            copies=None if self.copies is None else self.copies.copy(),
             _takes=(),
             _arrays={},
             _pairs=(),
@@ -167,6 +182,7 @@ class PreparedLaunch:
             arrays[place].alignment = WINDOW_ALIGNMENT
         pairs = [(a, b) for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j]
         self._pairs = tuple(pairs)
+        self._lasting = sum(views[place].nbytes for place in arrays) >= _LASTING_BYTES
         self._arrays, self._count = arrays, len(items)
         self._takes = tuple(item.take for item in items)
         return True
@@ -192,7 +208,7 @@ class PreparedLaunch:
         for _, place, _ in self.windows:
             self._arrays[place].moved = False
 
-    def _with_scratch(self) -> None:
+    def _with_memory(self) -> None:
         """Launch with memory that is there for this launch alone."""
         api, stream = self.driver, self.stream
         held: list[int] = []
@@ -203,7 +219,11 @@ class PreparedLaunch:
                     if cleared:
                         api.clear(held[-1], size, stream)
                     self.block.word(slot).value = held[-1]
-                status = self._start(*self._call)
+                status = 0
+                if self.copies is not None:
+                    held.append(api.reserve(self.copies.bytes, stream, self.device))
+                    status = self._realign(self.copies, held[-1])
+                status = status or self._start(*self._call)
                 if status:
                     self._refuse(status)
                 self._note(self._record)
@@ -211,6 +231,13 @@ class PreparedLaunch:
                 if api.lost is None:
                     for memory in held:
                         api.free(memory, stream)
+
+    def _realign(self, copies: AlignedCopies, memory: int) -> int:
+        """Copy what has to be aligned, and let the tensor maps say where to: the driver's status."""
+        for slot, encoding in copies.windows(memory):
+            self.block.write(slot, self.encode(encoding))
+        sources = [self.block.word(slot).value for slot in copies.pointers]
+        return copies.launch.start(self.context, self.stream, sources, memory)
 
     def _retry(self, status: int) -> None:
         """Another context is current, or none: launch again in this launch's own.  Raises what else is the matter."""

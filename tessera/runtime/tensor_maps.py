@@ -13,6 +13,7 @@ from tessera.runtime.arrays import AnyArray
 from tessera.runtime.driver import Driver
 from tessera.runtime.driver_data import Encoding
 from tessera.runtime.pointers import address
+from tessera.runtime.realign import realigned_strides
 
 MAP_BYTES: Final = 128
 MAP_ALIGNMENT: Final = 64
@@ -29,28 +30,31 @@ _FLOATS: Final = {"f64": "FLOAT64", "f32": "FLOAT32", "f16": "FLOAT16", "bf16": 
 def describe(binding: Binding, array: AnyArray, wanted: TensorMap) -> Encoding:
     """What the driver must know to make the map of `array`, the argument of `binding`.
 
+    The address of one that is to be realigned is that of its copy, which is not known yet: 0.
+
     Raises UnfitForBulkCopy, naming the parameter, for an array the hardware cannot read so.
     """
     kind = binding.type
     if not isinstance(kind, Array):
         raise TypeError(f"{binding.name!r} is no array, it has no tensor map")
-    start = address(array)
-    trouble = _trouble(array, start, wanted)
+    start = 0 if wanted.realigned else address(array)
+    strides = realigned_strides(array) if wanted.realigned else array.strides
+    trouble = _trouble(array, start, strides, wanted)
     if trouble:
         hint = f"pass a fresh contiguous copy of {binding.name}"
         raise UnfitForBulkCopy(f"{binding.name}: {trouble}", binding.span, hint)
-    element = _FLOATS.get(kind.dtype.name, f"UINT{8 * array.itemsize}")
-    strides = tuple(reversed(_strides(array)[:-1]))
-    return Encoding(element, start, tuple(reversed(array.shape)), strides, tuple(reversed(wanted.box)), wanted.swizzle)
+    element = "TFLOAT32" if wanted.rounded else _FLOATS.get(kind.dtype.name, f"UINT{8 * array.itemsize}")
+    outer = tuple(reversed(_legal(array, strides)[:-1]))
+    return Encoding(element, start, tuple(reversed(array.shape)), outer, tuple(reversed(wanted.box)), wanted.swizzle)
 
 
-def _strides(array: AnyArray) -> tuple[int, ...]:
+def _legal(array: AnyArray, strides: tuple[int, ...]) -> tuple[int, ...]:
     """Strides in bytes; an axis of one element may have any, so it gets one that is legal."""
-    pairs = zip(array.shape, array.strides, strict=True)
+    pairs = zip(array.shape, strides, strict=True)
     return tuple(stride if extent > 1 else -(-array.itemsize // _UNIT) * _UNIT for extent, stride in pairs)
 
 
-def _trouble(array: AnyArray, start: int, wanted: TensorMap) -> str:
+def _trouble(array: AnyArray, start: int, strides: tuple[int, ...], wanted: TensorMap) -> str:
     """Why the hardware cannot read this array, or an empty string."""
     size, box = array.itemsize, wanted.box
     if not 1 <= array.ndim <= _MOST_AXES or len(box) != array.ndim:
@@ -59,9 +63,9 @@ def _trouble(array: AnyArray, start: int, wanted: TensorMap) -> str:
         return f"its shape {array.shape} has an axis of no, or of more than 2^32, elements"
     if start % _UNIT:
         return f"its address {start:#x} is no multiple of {_UNIT}"
-    if array.shape[-1] > 1 and array.strides[-1] != size:
+    if array.shape[-1] > 1 and strides[-1] != size:
         return "its innermost axis has gaps"
-    for axis, stride in enumerate(_strides(array)[:-1]):
+    for axis, stride in enumerate(_legal(array, strides)[:-1]):
         if stride % _UNIT or not 0 <= stride < _MOST_STRIDE:
             return f"rows along axis {axis} are {stride} bytes apart, which is no multiple of {_UNIT}"
     return _window_trouble(box, size, wanted.swizzle)

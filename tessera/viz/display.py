@@ -41,8 +41,12 @@ def compiled_html(compiled: Compiled | Compilation, opened: tuple[str, ...] = ()
 def compiled_text(compiled: Compiled | Compilation) -> str:
     """Return one line: the kernel, its target, and the levels it went through."""
     artifact = compiled.artifact
-    levels = dict.fromkeys(listing.level for listing in compiled.listings)
+    levels = compiled.levels if isinstance(compiled, Compiled) else _levels(compiled)
     return f"{artifact.name} for {artifact.target.name}: {', '.join(levels) or 'nobody looked at its levels'}"
+
+
+def _levels(compilation: Compilation) -> list[str]:
+    return list(dict.fromkeys(listing.level for listing in compilation.listings))
 
 
 def compiled_bundle(compiled: Compiled | Compilation, opened: tuple[str, ...] = ()) -> Bundle:

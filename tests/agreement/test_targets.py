@@ -5,6 +5,7 @@ are compared with f64.  Every call gives the same bits in every run.
 """
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from support import document_calls, library
 from support.library import Call, judge
+from tessera.core.mistakes import NotOnCudaTile
 from tessera.core.settings import TARGETS, overridden
 from tessera.lowering.target.toolchain import find_tool
 
@@ -22,7 +24,8 @@ ON_GPU = EVERY_TARGET[2:]
 _LANE_KERNELS = (
     "scale", "saxpy", "saxpy_launch", "group_sum", "warp_reduce_sum", "axpy_tiled", "tp_axpy", "coop_example",
 )  # fmt: skip
-LANES = {f"document-{name}" for name in _LANE_KERNELS}
+# Kernels of lanes, and one that places its tiles in shared memory by itself.
+NOT_ON_CUDA_TILE = {f"document-{name}" for name in (*_LANE_KERNELS, "pipeline")}
 
 
 @cache
@@ -31,12 +34,21 @@ def expected(call: Call) -> tuple[np.ndarray, ...]:
     return call.expected(*call.arguments())
 
 
+def pairs(calls: Iterable[Call], targets: Iterable[Any]) -> list[Any]:
+    """Parameters for every call on every target that holds it."""
+    found: list[Any] = []
+    for call in calls:
+        for target in targets:
+            name, marks = (target, ()) if isinstance(target, str) else (target.values[0], target.marks)
+            if name != "cuda_tile" or call.name not in NOT_ON_CUDA_TILE:
+                found.append(pytest.param(call, name, marks=marks, id=f"{call.name}-{name}"))
+    return found
+
+
 def results(call: Call, target: str) -> tuple[np.ndarray, ...]:
     """What the call gives on `target`, from fresh arrays."""
     if target not in TARGETS:
         pytest.skip(f"this build has no target {target}")
-    if target == "cuda_tile" and call.name in LANES:
-        pytest.skip("a kernel of lanes: cuda_tile refuses it")
     if target == "cuda_tile" and find_tool("tileiras") is None:
         pytest.skip("no tileiras: pip install nvidia-cuda-tileiras")
     with overridden(target=target):
@@ -52,14 +64,12 @@ def test_names_are_unique():
     assert len({call.name for call in CALLS}) == len(CALLS)
 
 
-@pytest.mark.parametrize("target", EVERY_TARGET)
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+@pytest.mark.parametrize(("call", "target"), pairs(CALLS, EVERY_TARGET))
 def test_right_on_every_target(call: Call, target: str):
     judge(call, results(call, target), expected(call))
 
 
-@pytest.mark.parametrize("target", EVERY_TARGET[1:])
-@pytest.mark.parametrize("call", [call for call in CALLS if call.exact], ids=lambda call: call.name)
+@pytest.mark.parametrize(("call", "target"), pairs([call for call in CALLS if call.exact], EVERY_TARGET[1:]))
 def test_the_same_bits_as_the_interpreter(call: Call, target: str):
     assert digest(results(call, target)) == digest(results(call, "interpret"))
 
@@ -69,7 +79,13 @@ def test_the_same_bits_in_every_run(call: Call):
     assert len({digest(results(call, "cpu")) for _ in range(2)}) == 1
 
 
-@pytest.mark.parametrize("target", ON_GPU)
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+@pytest.mark.parametrize(("call", "target"), pairs(CALLS, ON_GPU))
 def test_the_same_bits_in_a_hundred_runs(call: Call, target: str):
     assert len({digest(results(call, target)) for _ in range(100)}) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("call", [call for call in CALLS if call.name in NOT_ON_CUDA_TILE], ids=lambda call: call.name)
+def test_what_cuda_tile_refuses(call: Call):
+    with pytest.raises(NotOnCudaTile):
+        results(call, "cuda_tile")

@@ -65,6 +65,13 @@ def test_medians_of_samples_taken_in_turns(measure: ModuleType):
     assert (row.ratio, row.met) == (2.0, True)
 
 
+def test_samples_that_only_let_the_clock_settle_are_not_counted(measure: ModuleType):
+    clock = Clock()
+    case = measure.Case("square", "TFLOP/s", 2e12, {"tessera": contender(measure, "tessera", 8.0, 2.0, 8.0, 4.0)})
+    row = measure.measure(case, clock, measure.Effort(rounds=2, sample_ms=16.0, settle=1))
+    assert row.outcomes["tessera"].samples == [4.0, 2.0]
+
+
 def test_a_wrong_result_and_a_failing_kernel_are_reported_and_the_rest_goes_on(measure: ModuleType):
     def broken():
         raise MemoryError("no room")

@@ -1,6 +1,7 @@
 """The IR viewer alone in a page: what a click marks, keys, search, passes, themes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from support.compilations import saxpy_compilation
 from tessera.core.listing import Line, Listing
 from tessera.viz.ir_html import ir_html
-from tessera.viz.ir_view import IrView, ir_view
+from tessera.viz.ir_view import IrView, Pane, ViewLine, ir_view
 
 pytestmark = pytest.mark.browser
 
@@ -81,6 +82,19 @@ def test_a_clicked_line_shows_the_exact_expression_it_came_from(show) -> None:
     page.click(f'{LEVEL} [data-i="1"]')
     assert "no source line: the compiler's own" in page.inner_text(".tsr-foot")
     assert page.query_selector(".tsr-exact") is None
+
+
+def test_every_type_has_the_colour_of_types(page, tmp_path: Path, view: IrView) -> None:
+    types = ["f64", "f32", "f16", "bf16", "tf32", "f8E4M3FN", "f8E5M2", "i64", "i8", "i1", "index"]
+    names = ["f32", "bf16", "tf32", "fp8_e4m3", "fp8_e5m2", "u8", "i64", "bool"]
+    pane = Pane("tile", "", (ViewLine(f"%0 = tessera.cast %1 : {', '.join(types)}"),))
+    view = replace(view, panes=(pane,), source=(f"y = cast(x, {', '.join(names)})",), stories={})
+    path = tmp_path / "types.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{ir_html(view)}", encoding="utf-8")
+    page.goto(path.as_uri())
+    page.wait_for_selector(".tsr-ir[data-ready]")
+    for where, wanted in ((LEVEL, types), (SOURCE, names)):
+        assert page.locator(f"{where} .tsr-t").all_text_contents() == wanted
 
 
 def test_a_long_listing_opens_quickly_and_scrolls_to_the_counterpart(page, tmp_path: Path, watch) -> None:

@@ -1,5 +1,7 @@
 """Element types and their promotion."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -75,3 +77,9 @@ def test_names_of_the_documents():
         dtypes.f16,
         dtypes.bf16,
     ]
+
+
+def test_tf32_is_no_dtype_and_stays_itself():
+    assert pickle.loads(pickle.dumps(dtypes.tf32)) is dtypes.tf32
+    assert (repr(dtypes.tf32), dtypes.tf32.factors) == ("tf32", dtypes.f32)
+    assert "tf32" not in dtypes.BY_NAME

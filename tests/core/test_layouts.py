@@ -112,6 +112,15 @@ def test_compress(mask: int, data: st.DataObject):
     assert [change(e) for e in elements] == list(range(len(elements)))
 
 
+@given(st.integers(0, 2**8 - 1), st.permutations(range(8)))
+def test_exchange(element: int, order: list[int]):
+    """Two bits change places."""
+    first, second = order[:2]
+    bits = [element >> bit & 1 for bit in range(8)]
+    bits[first], bits[second] = bits[second], bits[first]
+    assert Change.exchange(8, 1 << first, 1 << second)(element) == sum(bit << place for place, bit in enumerate(bits))
+
+
 @given(st.lists(st.integers(0, 255), max_size=8))
 def test_rank(bases: list[int]):
     assert 1 << rank(bases) == len({combine(bases, place) for place in range(1 << len(bases))})

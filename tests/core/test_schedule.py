@@ -30,6 +30,12 @@ def test_what_is_illegal_says_why(name: str, value: object, target: str, words: 
 
 def test_options_that_may_make_a_difference():
     assert [option.name for option in applicable(programs.saxpy(), "cuda")] == ["lanes", "elements"]
-    assert [option.name for option in applicable(programs.matmul(), "cuda")] == ["warps", "stages", "cluster", "rows"]
+    assert [option.name for option in applicable(programs.matmul(), "cuda")] == [
+        "warps",
+        "stages",
+        "cluster",
+        "band",
+        "rows",
+    ]
     assert [option.name for option in applicable(programs.matmul(), "cpu")] == ["rows"]
     assert applicable(programs.saxpy(), "cpu") == ()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.library import attention, attention_gradients, error, normal
 from tessera.core.mistakes import OperandMismatch
 from tessera.core.settings import overridden
-from tessera.kernels import flash_attention, flash_attention_backward
-from tessera.kernels.attention import prepare_flash_attention
+from tessera.kernels import flash_attention, flash_attention_backward, schedules
+from tessera.kernels.attention import prepare_flash_attention, prepare_flash_attention_backward
 
 SMALL = {"BM": 32, "BN": 16}
 LENGTHS = st.integers(1, 80)
@@ -47,6 +47,40 @@ def test_interpreted(batch: int, heads: int, share: int, queries: int, more: int
 @settings(max_examples=10)
 def test_compiled(share: int, queries: int, more: int, causal: bool):
     check(operands(2, 2, share, queries, queries + more if causal else more), causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("queries", "keys"), [(40, 40), (33, 130), (150, 150), (129, 263)])
+def test_kept_gradients_of_scores_give_the_same(monkeypatch: pytest.MonkeyPatch, causal: bool, queries: int, keys: int):
+    """Of one key head at a time, of two, and of all four: what is kept is the same, and so are the products' sums."""
+    arrays = operands(2, 2, 3, queries, keys)
+    out, lse = flash_attention(*arrays, causal=causal, lse=True, schedule=SMALL)
+    grad = normal(*out.shape)
+
+    def gradients(together: int) -> tuple:
+        monkeypatch.setattr(schedules, "heads_together", lambda *_: together)
+        call = prepare_flash_attention_backward(grad, *arrays, out, lse, causal=causal, schedule=SMALL)
+        assert len(call.launches) == (1 + 8 // together if together else 3)
+        for launch in call.launches[1 : 2 if together else 1]:  # nobody may read what was not written
+            launch.arguments[6].fill(np.nan)
+        return call.run()
+
+    twice, *kept = (gradients(together) for together in (0, 1, 2, 4))
+    for one in kept:
+        assert all(np.array_equal(a, b) for a, b in zip(one, kept[0], strict=True))
+        assert all(np.abs(a - b).max() < 4e-6 * np.abs(b).max() for a, b in zip(one, twice, strict=True))
+
+
+def test_parts_are_not_taken_of_arrays_with_gaps(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schedules, "heads_together", lambda *_: 1)
+    q, k, v = operands(1, 2, 1, 20, 20)
+    out, lse = flash_attention(q, k, v, lse=True)
+    wide = np.concatenate([q, q], axis=3)[..., :16]
+    call = prepare_flash_attention_backward(out, wide, k, v, out, lse)
+    names = [launch.kernel.source.name for launch in call.launches]
+    assert names == ["attention_delta", "attention_backward_keys", "attention_backward_queries"]
+    for got, expected in zip(call.run(), attention_gradients(out, q, k, v, causal=False), strict=True):
+        assert np.abs(got - expected).max() < 4e-5 * np.abs(expected).max()
 
 
 def test_scores_far_below_zero_leave_no_trace_of_the_edge():

@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.library import activated, error, normal
+from tessera.core.dtypes import ComputeType, tf32
 from tessera.core.mistakes import ArgumentType, BadKernelOption, OperandMismatch
 from tessera.core.settings import overridden
 from tessera.kernels import gemm
 from tessera.kernels.matrix import prepare_gemm
+from tessera.runtime.interpret.rounding import to_tf32
 
 SMALL = {"BM": 32, "BN": 48, "BK": 16}
 SIZES = st.integers(1, 100)
@@ -51,6 +53,23 @@ def test_views_with_swapped_axes_are_used_as_they_lie():
     assert launch.arguments[1].base is b
     assert error(prepared.run(), a.astype(np.float64) @ b.T) < 1e-6
     assert error(gemm(a.T, b.T, transpose_a=True, schedule=SMALL), a.astype(np.float64) @ b.T) < 1e-6
+
+
+@pytest.mark.parametrize("compute", ["tf32", tf32])
+def test_factors_are_rounded_to_tf32_where_asked(compute: ComputeType | str):
+    a, b = normal(20, 200), normal(200, 24)
+    exact = to_tf32(a).astype(np.float64) @ to_tf32(b).astype(np.float64)
+    assert error(gemm(a, b, compute=compute), exact) < 1e-6
+    assert error(gemm(a, b), exact) > 1e-5
+
+
+def test_what_cannot_be_computed_in_is_refused():
+    a, b = normal(20, 30), normal(30, 24)
+    with pytest.raises(OperandMismatch, match="'bf16' is nothing to compute products in") as caught:
+        gemm(a, b, compute="bf16")
+    assert caught.value.hint == "compute= takes tf32"
+    with pytest.raises(OperandMismatch, match="compute=tf32 rounds f32, and a is f16"):
+        gemm(a.astype(np.float16), b.astype(np.float16), compute="tf32")
 
 
 @pytest.mark.parametrize("dtype", [bf16, np.float16])

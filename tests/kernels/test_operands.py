@@ -53,6 +53,23 @@ class OnDevice:
         pass
 
 
+def test_a_part_is_a_view_of_heads_that_follow_each_other():
+    x = operand(normal(2, 6, 5, 4), "x")
+    part = x.part(1, 2, 4)  # of four parts, three heads each, numbers 1 and 2
+    assert part.shape == (1, 6, 5, 4)
+    assert np.shares_memory(part, x.value)
+    assert np.array_equal(part[0], np.concatenate([x.value[0, 3:], x.value[1, :3]]))
+    assert x.part(0, 4, 4) is x.value
+
+
+def test_parts_are_taken_of_contiguous_arrays_of_libraries_that_have_views(monkeypatch: pytest.MonkeyPatch):
+    x = normal(2, 6, 5, 4)
+    assert operand(x, "x").sliceable
+    assert not operand(x[..., :2], "x").sliceable
+    monkeypatch.setattr(Tensor, "__module__", "jaxlib.core")
+    assert not operand(x.view(Tensor), "x").sliceable
+
+
 def test_an_operand_is_looked_at_and_not_copied():
     x = normal(6, 8)[:, ::2]
     found = operand(x, "x")

@@ -1,5 +1,7 @@
 """Reductions: the bits of `tree_sum`, and NumPy's largest and smallest, along any axis and in any number of blocks."""
 
+from unittest import mock
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from tessera.core.mistakes import BadAxis, OperandMismatch
 from tessera.core.reductions import tree_sum
 from tessera.core.settings import overridden
 from tessera.kernels import reduce_max, reduce_min, reduce_sum
+from tessera.kernels.launches import Machine
 from tessera.kernels.reductions import prepare_reduce
 
 bf16 = ml_dtypes.bfloat16
@@ -63,6 +66,22 @@ def test_more_blocks_than_one_launch_takes():
     prepared = prepare_reduce("sum", x)
     assert len(prepared.launches) == 3
     same(prepared.run(), tree_sum(x, 0).reshape(1))
+
+
+@pytest.mark.parametrize("block", [8192, 16384])
+@pytest.mark.parametrize("shape", [(70000,), (16385,), (3, 20000)])
+def test_blocks_of_gpus(shape: tuple[int, ...], block: int):
+    """Larger blocks, in fewer launches, and the same bits."""
+    for dtype in (np.float32, bf16, np.int32):
+        x = (normal(*shape) * 50).astype(dtype)
+        with (
+            mock.patch("tessera.kernels.reductions.machine_of", return_value=Machine("sm_90")),
+            mock.patch("tessera.kernels.schedules.block_of_row", return_value=block),
+        ):
+            prepared = prepare_reduce("sum", x, -1)
+            assert len(prepared.launches) == 2
+            same(prepared.run(), np.atleast_1d(exact_sum(x, len(shape) - 1)))
+            same(reduce_max(x, -1), np.atleast_1d(x.max(axis=-1)))
 
 
 def test_zeros_keep_their_signs():

@@ -1,5 +1,6 @@
 """The default tuning parameters: legal for every size, and fitting the machine."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,33 @@ def test_large_products_take_the_largest_blocks_of_a_machine():
         assert schedules.gemm_schedule(Machine("cpu"), 4096, 4096, 4096, f32) == {"BM": 512, "BN": 512, "BK": 256}
     assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 256, "BK": 64}
     assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 128, "BK": 32}
+
+
+def test_the_wide_side_of_a_block_of_tf32_is_that_of_the_factor_along_k():
+    def found(machine: Machine, along: tuple[bool, bool], aligned: bool = True) -> dict[str, int]:
+        chosen = schedules.gemm_schedule(machine, 4096, 4096, 4096, f32, rounded=True)
+        return schedules.rounded_schedule(machine, chosen, along, aligned=aligned)
+
+    for along in ((True, True), (False, True)):
+        assert found(HOPPER, along) == {"BM": 128, "BN": 256, "BK": 32}
+    assert found(HOPPER, (True, False)) == {"BM": 256, "BN": 128, "BK": 32}
+    for few in (
+        found(HOPPER, (False, False)),
+        found(HOPPER, (True, True), False),
+        found(Machine("sm_80"), (True, True)),
+    ):
+        assert few == {"BM": 128, "BN": 128, "BK": 16}
+
+
+def test_blocks_that_leave_no_multiprocessor_without_work():
+    """17 blocks of 256 columns would take a fifth round."""
+    assert schedules.gemm_schedule(HOPPER, 4095, 4097, 4090, bf16) == {"BM": 256, "BN": 128, "BK": 64}
+    assert schedules.gemm_schedule(HOPPER, 4095, 4097, 4090, fp8_e4m3)["BM"] == 128
+
+
+def test_copies_of_factors_pay_for_large_products():
+    assert schedules.realign_pays(4095, 4097, 4090)
+    assert not schedules.realign_pays(255, 257, 250)
 
 
 def test_a_heavy_activation_halves_the_accumulators():
@@ -47,11 +75,37 @@ def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int
     assert all(size & (size - 1) == 0 and 16 <= size <= 512 for size in sizes)
 
 
+@given(MACHINES, st.integers(1, 64), st.integers(1, 1 << 31), st.sampled_from([bf16, f32]))
+def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, scores: int, dtype):
+    together = schedules.heads_together(machine, dtype, heads, scores)
+    assert together == 0 or heads % together == 0
+    assert together * scores * dtype.bytes <= 2 << 30
+    more = [n for n in range(together + 1, heads + 1) if heads % n == 0 and n * scores * dtype.bytes <= 2 << 30]
+    assert not more or machine.name != "sm_90" or dtype != bf16
+
+
+@given(EXTENTS, EXTENTS, st.sampled_from([None, 16, 32, 64, 128]))
+def test_steps_of_the_product_divide_the_blocks_that_were_kept(queries: int, keys: int, block: int | None):
+    given_block = {} if block is None else {"schedule": {"BN": block}}
+    found = schedules.backward_product_schedule(queries, keys, given_block)
+    kept = block or schedules.backward_schedule(HOPPER, queries, keys, 128, bf16)["BN"]
+    assert kept % found["BN"] == 0
+
+
 @given(EXTENTS)
 def test_rows_and_columns(extent: int):
     rows = schedules.rows_schedule(extent)["ROWS"]
     assert rows == 1 or (rows <= 32 and rows * extent <= 2 * 4096)
     assert 1 <= schedules.columns_schedule(extent)["COLUMNS"] <= 64
+
+
+@given(MACHINES, st.integers(1, 10000), st.integers(1, 1 << 30))
+def test_blocks_of_rows_keep_the_machine_busy(machine: Machine, rows: int, length: int):
+    """Larger blocks where there are groups enough; 4096 on CPUs, whose groups are rows of vectors."""
+    block = schedules.block_of_row(machine, rows, length)
+    assert block in ((4096, 8192, 16384) if machine.is_gpu else (4096,))
+    assert block == 4096 or rows * -(-length // block) >= 4 * schedules.processors(machine)
+    assert schedules.block_of_pairs(machine) == (16384 if machine.is_gpu else 4096)
 
 
 def test_every_default_is_searched():
@@ -76,3 +130,19 @@ def test_bytes_in_place_are_promoted_and_others_stay_in_registers():
     assert chosen == {"BM": 128, "BN": 256, "BK": 128}
     assert schedules.byte_schedule(chosen, along_k=True) == {**chosen, "promote": 128}
     assert schedules.byte_schedule(chosen, along_k=False) == {"BM": 128, "BN": 128, "BK": 64}
+
+
+@pytest.mark.parametrize(("side", "block"), [(4096, 128), (1536, 128), (1408, 64), (100, 64)])
+def test_exact_products_take_large_blocks_where_there_are_enough(side: int, block: int):
+    chosen = schedules.gemm_schedule(Machine("sm_90"), side, side, 512, f32)
+    assert (chosen["BM"], chosen["BN"]) == (block, block)
+
+
+def test_narrow_heads_see_more_keys_at_a_time_where_warpgroups_multiply():
+    def keys(machine: Machine, width: int, dtype=bf16, *, causal: bool = False) -> int:
+        return schedules.forward_schedule(machine, 4096, 4096, width, dtype, causal=causal)["BN"]
+
+    assert keys(HOPPER, 64) == 256
+    assert (keys(HOPPER, 128), keys(HOPPER, 64, causal=True), keys(HOPPER, 64, f32)) == (128, 128, 64)
+    assert keys(Machine("sm_80"), 64) == 128
+    assert schedules.forward_schedule(HOPPER, 64, 100, 64, bf16, causal=False) == {"BM": 64, "BN": 128}

@@ -9,6 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import tessera
 from tessera.compiled import Compiled
+from tessera.core.resources import ResourceReport
 from tessera.kernel_class import Kernel
 
 SCALE = """
@@ -118,6 +119,9 @@ def test_time_tells_what_was_compiled(loaded: InteractiveShell, capsys: pytest.C
         ),
         ("%tessera dcotor", "%tessera has no command 'dcotor'; did you mean doctor?"),
         ("%tessera ir nothing", "there is no kernel 'nothing'"),
+        ("%tessera resources nothing", "there is no kernel 'nothing' (%tessera resources NAME [--target TARGET])"),
+        ("%tessera resources x --tarket cuda", "%tessera resources has no option --tarket; did you mean --target?"),
+        ("%tessera resources x --target cuda y z", "%tessera resources takes at most 3 words more"),
         ("%tessera cache clean", "%tessera cache knows info and clear, not 'clean'; did you mean clear?"),
         ("%tessera doctor who", "%tessera doctor takes nothing more"),
         ("%tessera 'a", "cannot read the command"),
@@ -150,6 +154,24 @@ def test_ir_shows_a_kernel_as_its_last_call_compiled_it(
     assert '"open":["asm"]' in shown[-1]["text/html"]
 
 
+@pytest.mark.parametrize(("asked", "target"), [("", "cuda:sm_90a"), (" --target cuda:sm_80", "cuda:sm_80")])
+def test_resources_of_a_kernel_on_a_gpu(loaded: InteractiveShell, asked: str, target: str) -> None:
+    run(loaded, f"%%tessera{SCALE}")
+    report = run(loaded, f"%tessera resources scale{asked}")
+    assert isinstance(report, ResourceReport)
+    assert (report.kernel, report.target, report.spill_bytes) == ("scale", target, 0)
+    assert report.occupancy is not None
+    assert report.count("LDG") == report.count("STG") > 0
+    bundle, _ = loaded.display_formatter.format(report)
+    assert bundle["text/plain"] == str(report)
+    assert "blocks on a multiprocessor" in bundle["text/html"]
+
+
+def test_resources_are_those_of_the_kernels_own_gpu(loaded: InteractiveShell) -> None:
+    run(loaded, f"%%tessera --target cuda:sm_89{SCALE}")
+    assert run(loaded, "%tessera resources scale").target == "cuda:sm_89"
+
+
 def test_a_kernel_whose_types_nothing_tells_cannot_be_shown(loaded: InteractiveShell) -> None:
     result = loaded.run_cell("%%tessera --show tile\n@kernel\ndef f(X):\n    X[0] = 1.0\n")
     assert type(result.error_in_exec).__name__ == "UnknownLevel"
@@ -159,7 +181,8 @@ def test_help_lists_the_options(loaded: InteractiveShell) -> None:
     text = loaded.object_inspect("%%tessera")["docstring"]
     for option in ("--target", "--show", "--name", "--time", "--sanitize", "--out"):
         assert option in text
-    assert "%tessera doctor" in loaded.object_inspect("%tessera")["docstring"]
+    for command in ("doctor", "ir NAME", "resources NAME", "targets", "cache"):
+        assert f"%tessera {command}" in loaded.object_inspect("%tessera")["docstring"]
 
 
 def test_completion_offers_options_and_kernels(loaded: InteractiveShell) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from IPython.core.error import UsageError
 
+from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES
 from tessera_magics import options
 
 
@@ -79,8 +80,57 @@ def test_cells_complete(line: str, found: list[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
+        (["scale"], (["scale"], None)),
+        (["scale", "--target", "cuda:sm_80"], (["scale"], "cuda:sm_80")),
+        (["--target=cuda_tile", "scale"], (["scale"], "cuda_tile")),
+        ([], ([], None)),
+    ],
+)
+def test_words_of_the_resources(line: list[str], found: tuple[list[str], str | None]) -> None:
+    assert options.resource_words(line) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["scale", "--tarket", "cuda"], "%tessera resources has no option --tarket; did you mean --target?"),
+        (["scale", "--target"], "needs one target after --target"),
+        (["--target", "cuda", "--target=cuda"], "needs one target after --target"),
+        (["scale", "--target", "cuda:sm_99"], "cuda has no architecture 'sm_99'; did you mean sm_89?"),
+        (
+            ["scale", "--target", "cpu"],
+            "cpu is no GPU, whose resources could be told (targets: cuda, cuda_tile, cuda:sm_80",
+        ),
+    ],
+)
+def test_wrong_words_of_the_resources_are_refused(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        options.resource_words(words)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
         ("%tessera do", ["doctor"]),
-        ("%tessera ", ["doctor", "ir", "targets", "cache", "--version"]),
+        ("%tessera ", ["doctor", "ir", "resources", "targets", "cache", "--version"]),
+        ("%tessera resources s", ["saxpy", "scale"]),
+        ("%tessera resources saxpy ", ["--target"]),
+        ("%tessera resources --t", ["--target"]),
+        ("%tessera resources saxpy --target cuda:sm_9", ["cuda:sm_90a"]),
+        (
+            "%tessera resources --target c",
+            [
+                "cuda",
+                "cuda_tile",
+                "cuda:sm_80",
+                "cuda:sm_89",
+                "cuda:sm_90a",
+                "cuda:sm_100a",
+                *(f"cuda_tile:{arch}" for arch in ARCHITECTURES),
+            ],
+        ),
+        ("%tessera resources saxpy --target cuda ", []),
         ("%tessera ir s", ["saxpy", "scale"]),
         ("%tessera ir saxpy t", ["tile", "target"]),
         ("%tessera cache ", ["info", "clear"]),

@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -225,6 +226,32 @@ def test_after_some_launches_they_are_graphs_of_one_node(noting: FakeDriver):
     assert len(noting.parameters) == 12
 
 
+def test_launches_on_large_arrays_stay_kernels(noting: FakeDriver):
+    """Their host time is hidden, and kernels may begin early."""
+    launcher = cuda.CudaLauncher(raw_kernels.spin())
+    for size, kind in ((1 << 20, "replay"), (1 << 24, "launch")):
+        x = to_device(np.zeros(size, np.float32))
+        for _ in range(6):
+            launcher(x, 1)
+        noting.log.clear()
+        launcher(x, 1)
+        assert noting.log[0][0] == kind
+
+
+@pytest.mark.parametrize(("persistent", "kind"), [(False, "replay"), (True, "launch")])
+def test_blocks_that_stay_should_begin_early(noting: FakeDriver, persistent: bool, kind: str):
+    """Of a small launch that may begin early the host's time counts more, unless its blocks do many groups."""
+    artifact = raw_kernels.spin()
+    rule = replace(artifact.launch, early=True, persistent=persistent)
+    launcher = cuda.CudaLauncher(replace(artifact, launch=rule))
+    x = to_device(np.zeros(4, np.float32))
+    for _ in range(6):
+        launcher(x, 1)
+    noting.log.clear()
+    launcher(x, 1)
+    assert noting.log[0][0] == kind
+
+
 def test_other_shapes_types_and_numbers_are_looked_at_in_full(noting: FakeDriver):
     launcher = cuda.CudaLauncher(raw_kernels.spin())
     x = to_device(np.zeros(4, np.float32))
@@ -385,7 +412,7 @@ def test_two_gpus_in_one_process():
         pytest.skip("one GPU")
     cp = pytest.importorskip("cupy")
     artifact = compile_program(programs.saxpy(), Target("cuda", cuda.device_architecture()), observe=False).artifact
-    launcher, host = cuda.CudaLauncher(artifact), numbers(1000)
+    launcher, host = cuda.CudaLauncher(artifact), np.arange(1000, dtype=np.float32)
     places: list[tuple] = []
     for device in (0, 1):
         with cp.cuda.Device(device):

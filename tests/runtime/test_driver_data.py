@@ -4,8 +4,8 @@ import ctypes
 
 from tessera.core.source import NOWHERE, Source, Span
 from tessera.runtime.driver_data import (
-    ClusterAttribute,
     KernelNode,
+    LaunchAttribute,
     LaunchConfig,
     Launched,
     after_fault,
@@ -20,8 +20,8 @@ KERNEL = Launched("k", Span("cell.py", 1, 5, 1, 6), SOURCE)
 def test_the_structures_have_the_drivers_sizes():
     assert ctypes.sizeof(LaunchConfig) == 56
     assert (LaunchConfig.stream.offset, LaunchConfig.attributes.offset) == (32, 40)
-    assert ctypes.sizeof(ClusterAttribute) == 72
-    assert ClusterAttribute.x.offset == 8
+    assert ctypes.sizeof(LaunchAttribute) == 72
+    assert LaunchAttribute.x.offset == 8
     assert ctypes.sizeof(KernelNode) == 72
     assert KernelNode.parameters.offset == 40
 
@@ -29,10 +29,19 @@ def test_the_structures_have_the_drivers_sizes():
 def test_a_launch_of_clusters_has_an_attribute_that_lives_as_long():
     config = launch_config(8, 128, 1024, cluster=4, stream=7)
     assert (config.grid_x, config.grid_y, config.block_x, config.shared, config.stream) == (8, 1, 128, 1024, 7)
-    attribute = ClusterAttribute.from_address(config.attributes)
+    attribute = LaunchAttribute.from_address(config.attributes)
     assert (config.attribute_count, attribute.id, attribute.x, attribute.y, attribute.z) == (1, 4, 4, 1, 1)
     plain = launch_config(8, 128, 0)
     assert (plain.attribute_count, plain.attributes, plain.stream) == (0, None, None)
+
+
+def test_a_launch_that_may_begin_early_says_so_behind_its_clusters():
+    config = launch_config(8, 128, 1024, cluster=2, early=True)
+    attributes = (LaunchAttribute * 2).from_address(config.attributes)
+    assert (config.attribute_count, [(one.id, one.x) for one in attributes]) == (2, [(4, 2), (6, 1)])
+    alone = launch_config(8, 128, 0, early=True)
+    attribute = LaunchAttribute.from_address(alone.attributes)
+    assert (alone.attribute_count, attribute.id, attribute.x) == (1, 6, 1)
 
 
 def test_a_node_has_the_size_of_its_launch():

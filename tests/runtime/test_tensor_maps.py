@@ -36,6 +36,11 @@ def test_other_elements_go_as_bits_of_their_width():
     assert describe(binding(1, fp8_e4m3), at(16, (64,), fp8_e4m3.numpy), TensorMap((64,))).element == "UINT8"
 
 
+def test_the_copy_engine_rounds_where_asked():
+    assert describe(binding(1), at(16, (64,)), TensorMap((32,), 128, rounded=True)).element == "TFLOAT32"
+    assert describe(binding(1), at(16, (64,)), TensorMap((32,), 128)).element == "FLOAT32"
+
+
 def test_an_axis_of_one_element_may_have_any_stride():
     encoding = describe(binding(2), at(16, (1, 64), strides=(4, 4)), TensorMap((1, 64)))
     assert encoding.strides == (16,)

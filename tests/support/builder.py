@@ -124,9 +124,13 @@ class Builder:
     def softmax(self, tile: Value, axis: int = -1, name: str = "") -> Value:
         return self.op("softmax", (tile,), tile.type, name, axis=axis)
 
-    def dot(self, a: Value, b: Value, acc: Value | None = None, dtype: DType | None = None, name: str = "") -> Value:
+    def dot(
+        self, a: Value, b: Value, acc: Value | None = None, dtype: DType | None = None, name: str = "",
+        compute: str = "",
+    ) -> Value:  # fmt: skip
         kind = acc.type if acc is not None else Tile(dtype or a.type.dtype, (a.type.shape[0], b.type.shape[1]))
-        return self.op("dot", (a, b) if acc is None else (a, b, acc), kind, name, exact=False)
+        attributes = {"compute": compute} if compute else {}
+        return self.op("dot", (a, b) if acc is None else (a, b, acc), kind, name, exact=False, **attributes)
 
     # -- control flow ------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from support import ptx_machine
 from tessera.core.mistakes import CudaFailure
 from tessera.runtime import cuda
 from tessera.runtime import driver as door
-from tessera.runtime.driver_data import ClusterAttribute, Encoding, LaunchConfig
+from tessera.runtime.driver_data import Encoding, LaunchAttribute, LaunchConfig
 
 
 class FakeDriver:
@@ -27,6 +27,7 @@ class FakeDriver:
     def __init__(self, devices: int = 1, *, run: bool = True) -> None:
         self.memory: dict[int, np.ndarray] = {}
         self.owners: dict[int, int] = {}
+        self.reserved: set[int] = set()
         self.sizes: list[tuple[int, int, int]] = []
         self.clusters: list[int] = []
         self.streams: list[int] = []
@@ -129,7 +130,7 @@ class FakeDriver:
         config = LaunchConfig.from_address(config_address.value)
         cluster = 1
         if config.attribute_count:
-            cluster = ClusterAttribute.from_address(config.attributes).x
+            cluster = LaunchAttribute.from_address(config.attributes).x
         stream = config.stream or 0
         if stream in self.captured:
             copy = LaunchConfig.from_buffer_copy(config)
@@ -169,7 +170,20 @@ class FakeDriver:
         self.owners[start] = self.current
         return start
 
+    def reserve(self, size: int, stream: int, device: int) -> int:
+        assert device == self.current
+        address = self.allocate(size, stream)
+        self.reserved.add(address)
+        self.log.append(("reserve", stream, address))
+        return address
+
+    def trim(self) -> None:
+        self.log.append(("trim",))
+
     def free(self, address: int, stream: int) -> None:
+        if address in self.reserved:
+            self.reserved.discard(address)
+            self.log.append(("free", stream, address))
         del self.memory[address]
 
     def clear(self, address: int, size: int, stream: int) -> None:

@@ -4,6 +4,7 @@ the tests of compiled code run.
 Shapes are small and none a multiple of a block, so every edge is met; between them the calls use every kernel shipped.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tessera.kernels.matrix import prepare_gemm
 from tessera.kernels.reductions import prepare_reduce
 from tessera.kernels.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
 from tessera.kernels.transposition import prepare_transpose
+from tessera.runtime.interpret.rounding import to_tf32
 
 bf16, f16, f32 = ml_dtypes.bfloat16, np.float16, np.float32
 Arrays = tuple[Any, ...]
@@ -113,10 +115,14 @@ def attention_gradients(
 
 def _gemm(
     dtype: Any, *, m: int = 70, k: int = 100, n: int = 90, transpose_a: bool = False, transpose_b: bool = False,
-    activation: str | None = None, bias: bool = False,
+    activation: str | None = None, bias: bool = False, compute: str | None = None,
 ) -> Call:  # fmt: skip
     how = {"transpose_a": transpose_a, "transpose_b": transpose_b, "activation": activation}
-    marks = [key for key, value in how.items() if value is True] + [activation or "", "bias" if bias else ""]
+    marks = [key for key, value in how.items() if value is True] + [
+        activation or "",
+        "bias" if bias else "",
+        compute or "",
+    ]
     name = "-".join(["gemm", np.dtype(dtype).name, f"{m}x{n}x{k}", *filter(None, marks)])
 
     def arguments() -> Arrays:
@@ -125,9 +131,13 @@ def _gemm(
         return (a, b, normal(n, dtype=dtype)) if bias else (a, b)
 
     def prepare(a: Any, b: Any, added: Any = None) -> Prepared[Any]:
-        return prepare_gemm(a, b, bias=added, dtype="f32", **how)  # type: ignore[arg-type]
+        return prepare_gemm(a, b, bias=added, dtype="f32", compute=compute, **how)  # type: ignore[arg-type]
 
-    return Call(name, arguments, prepare, lambda *arrays: product(*arrays, **how), 1e-5)  # type: ignore[arg-type]
+    def expected(a: Any, b: Any, added: Any = None) -> Arrays:
+        a, b = (to_tf32(x) if compute else x for x in (a, b))
+        return product(a, b, added, **how)  # type: ignore[arg-type]
+
+    return Call(name, arguments, prepare, expected, 1e-5)
 
 
 def _attention_call(dtype: Any, *, causal: bool, width: int = 64) -> Call:
@@ -219,6 +229,9 @@ def _calls() -> Iterator[Call]:
     for activation in ("relu", "gelu", "silu"):
         yield _gemm(f16, activation=activation, bias=True)
     yield _gemm(bf16, m=300, n=270, k=130)
+    yield _gemm(f32, compute="tf32")
+    for transpose_a, transpose_b in itertools.product((False, True), repeat=2):
+        yield _gemm(f32, m=300, n=272, k=132, transpose_a=transpose_a, transpose_b=transpose_b, compute="tf32")
     yield _attention_call(bf16, causal=False)
     for dtype, causal, width in ((f32, True, 64), (bf16, True, 64), (f16, False, 128)):
         yield _attention_call(dtype, causal=causal, width=width)

@@ -7,9 +7,12 @@ from tessera.core.program.program import Program, Value
 
 def matrix_product(
     tile: tuple[int, int, int], dtype: DType = bf16, *, aligned: bool = True, turned: tuple[bool, bool] = (False, False),
-    result: DType = f32, **options: int,
+    result: DType = f32, compute: str = "", **options: int,
 ) -> Program:  # fmt: skip
-    """C = A B in blocks of `tile` (rows, columns, steps of K); `turned`: A is stored as [K, M], B as [N, K]."""
+    """C = A B in blocks of `tile` (rows, columns, steps of K); `turned`: A is stored as [K, M], B as [N, K].
+
+    compute: what factors are rounded to
+    """
     rows, columns, step = tile
     b = Builder("product")
     a = b.array("A", dtype, *(("K", "M") if turned[0] else ("M", "K")), aligned=aligned)
@@ -24,7 +27,7 @@ def matrix_product(
         with b.loop(zero, b.dim("K"), b.const(step), [start], names=("k", "acc")) as k:
             left = _load(b, a, m.index, k.index, (rows, step), turned=turned[0])
             right = _load(b, w, k.index, n.index, (step, columns), turned=turned[1])
-            k.yields = (b.dot(left, right, k.carried[0]),)
+            k.yields = (b.dot(left, right, k.carried[0], compute=compute),)
         total = k.results[0] if result == f32 else b.cast(k.results[0], result)
         b.store(c, total, [m.index, n.index], [rows, columns])
     return b.program(**options)

@@ -12,7 +12,7 @@ _HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 # Copies the window of BOX elements whose first element is (rows of the box) * block into `out`, through shared memory.
 _WINDOW = """
-.visible .entry window(.param .align 64 .b8 map[128], .param .u64 out) .reqntid 32
+.visible .entry window(.param .align 64 .b8 map[128], .param .u64 out, .param .u64 x) .reqntid 32
 {
   .reg .b64 %map, %out, %state;
   .reg .b32 %t, %tile, %bar, %row, %off, %v, %zero;
@@ -136,9 +136,13 @@ def _array(name: str, *shape: int | str, mutable: bool = True) -> Binding:
     return Binding(name, Array(f32, shape), mutable, SPAN)
 
 
-def window(box: tuple[int, int] = (16, 64)) -> Artifact:
-    """x: f32[m, k] into out: f32[r, 64], 16 rows a block, zeros where x ends."""
-    slots = (Slot("tensor_map", 0, tensor_map=TensorMap(box)), Slot("pointer", 1))
+def window(box: tuple[int, int] = (16, 64), *, realigned: bool = False) -> Artifact:
+    """x: f32[m, k] into out: f32[r, 64], 16 rows a block, zeros where x ends; `realigned`: x by way of a copy."""
+    slots = (
+        Slot("tensor_map", 0, tensor_map=TensorMap(box, realigned=realigned)),
+        Slot("pointer", 1),
+        Slot("pointer", 0),
+    )
     rule = LaunchRule("groups", group=(32,), lanes_per_group=32, count=("r16",))
     bindings = (_array("x", "m", "k", mutable=False), _array("out", "r16", 16, 64))
     return _artifact("window", _WINDOW, bindings, (("r16", 1, 0, 1),), slots, rule)

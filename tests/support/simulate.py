@@ -1,6 +1,7 @@
 """Run a CUDA artifact's PTX on NumPy arrays with `ptx_machine`: what the launcher does, without a GPU."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -13,6 +14,7 @@ from tessera.core.profile import WORDS
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
+from tessera.lowering.target.sass import with_machine_code
 from tessera.runtime.bind import Binder, Facts
 from tessera.runtime.grid import Grid, GridRule, Shape
 
@@ -22,7 +24,8 @@ RESIDENT = 2
 
 def compile_cuda(program: Program, arch: str = "sm_90a") -> Compilation:
     """With every level, through ptxas and nvdisasm."""
-    return compile_program(program, Target("cuda", arch), observe=True)
+    compilation = compile_program(program, Target("cuda", arch), observe=True)
+    return replace(compilation, listings=with_machine_code(compilation.artifact, compilation.listings))
 
 
 def compile_ptx(program: Program, arch: str = "sm_90a") -> Artifact:

@@ -49,15 +49,16 @@ def numbers(dtype: DType, *shape: int) -> np.ndarray:
     return random.integers(0 if dtype.kind == "uint" else -100, 100, shape).astype(dtype.numpy)
 
 
-def product(a: DType, result: DType, shape: tuple[int, int, int], *, exact: bool = False) -> Program:
-    """out = a @ b of one tile each."""
+def product(a: DType, result: DType, shape: tuple[int, int, int], *, exact: bool = False, compute: str = "") -> Program:
+    """out = a @ b of one tile each; `compute`: what factors are rounded to."""
     rows, inner, columns = shape
     b = Writer("product")
     left, right = b.array("a", a, rows, inner), b.array("b", a, inner, columns)
     out = b.array("out", result, rows, columns, mutable=True)
     zero = b.const(0)
     tiles = (b.load(left, [zero, zero], [rows, inner]), b.load(right, [zero, zero], [inner, columns]))
-    tile = b.op("dot", tiles, Tile(result, (rows, columns)), "product", exact=exact)
+    rounding = {"compute": compute} if compute else {}
+    tile = b.op("dot", tiles, Tile(result, (rows, columns)), "product", exact=exact, **rounding)
     b.store(out, tile, [zero, zero], [rows, columns])
     return b.program()
 
@@ -264,6 +265,10 @@ def _products() -> Iterator[Case]:
         )
         program = product(dtype, f32, (16, 32, 16), exact=True)
         yield Case(f"exact product {dtype}", program, (*factors, np.zeros((16, 16), np.float32)))
+    for shape in ((16, 32, 16), (12, 9, 8)):
+        rows, inner, columns = shape
+        factors = (numbers(f32, rows, inner), numbers(f32, inner, columns), poison(rows, columns))
+        yield Case(f"product tf32 {rows}", product(f32, f32, shape, compute="tf32"), factors, _PRODUCT)
     out = np.zeros((12, 8), np.int32)
     yield Case("product of 12", product(u8, i32, (12, 9, 8)), (numbers(u8, 12, 9), numbers(u8, 9, 8), out))
 

@@ -24,12 +24,12 @@ from tessera.lowering.tile.to_tile import to_tile
 from tessera.lowering.tile.walk import kernel
 from tessera.runtime.bind import Binder
 from tessera.runtime.grid import Grid, GridRule
-from tessera.runtime.interpret.rounding import fma, to_dtype
+from tessera.runtime.interpret.rounding import fma, to_dtype, to_tf32
 
 _DTYPES = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
     "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2": ml_dtypes.float8_e5m2, "tf32": np.float32,
 }  # fmt: skip
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "equal": np.equal, "not_equal": np.not_equal, "less_than": np.less, "less_than_or_equal": np.less_equal,
@@ -132,6 +132,8 @@ class Machine:
         return a.view(dtype_of(op.results[0].element))
 
     def op_ftof(self, op: Instruction, a: Any) -> Any:
+        if op.results[0].element == "tf32":
+            return to_tf32(a)
         wide = a if a.dtype in (np.float32, np.float64) else a.astype(np.float32)
         return to_dtype(wide, _named(op.results[0].element))
 

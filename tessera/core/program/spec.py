@@ -85,7 +85,8 @@ SPEC: Final[dict[str, OpSpec]] = {
     "reduce": OpSpec("T", "T without `axis`, or S when rank 1 is reduced or axis is None",
                      ("kind: one of REDUCTIONS", "axis: int, or None for all in row-major order")),
     "softmax": OpSpec("T float", "T same: e * (1 / sum(e)), e = exp(x - max)", ("axis",)),
-    "dot": OpSpec("T[M,K] T[K,N] T[M,N]?", "T[M,N]", ("exact: bool",)),
+    "dot": OpSpec("T[M,K] T[K,N] T[M,N]?", "T[M,N]",
+                  ("exact: bool", "compute: absent, or a key of COMPUTE_TYPES that the factors are rounded to first")),
     # Control.  `for`: lower, upper, step, then initial values; the block takes the index and the carried values and
     # yields the next ones.  `kind` is "range" (in order) or "tile" (may be spread over groups when independent).
     "for": OpSpec("S S S any*", "one a carried value", ("kind", "prefetch: int"), "control"),

@@ -4,7 +4,7 @@ Operands and attributes are those of `core/program/spec.py`.  Beyond them:
 
 * `extents` and `dropped` are `array<i64: ...>`; `in_bounds` is `array<i1: ...>`, one flag an axis of the memory, true
   where the access is proven to stay inside (`tile-mask-edges`), so no mask is needed on that axis.
-* An axis of None (`id`, `reduce`) is an absent attribute, `cache = ""` means no hint.
+* An axis of None (`id`, `reduce`) is an absent attribute, and so is `compute` (`dot`); `cache = ""` means no hint.
 * A bool is `i1` as a value and `i8` in memory.
 
 Effects: `read` and `load` read, `write`, `store` and `copy` write, `alloc` allocates; `barrier`, `group_sync` and
@@ -56,6 +56,9 @@ _WRITES: Final = _effects("Writes", _on_operand(ir.MemoryEffect.Write, 0))
 _COPIES: Final = _effects("Copies", _copy_effects)
 _ALLOCATES: Final = _effects("Allocates", _alloc_effects)
 _PURE: Final = ext.Pure
+
+COMPUTE: Final = "compute"
+"""Attribute of a `dot` whose factors are rounded first: to what, a key of `dtypes.COMPUTE_TYPES`."""
 
 _VALUE: Final = ext.Operand[Any]
 _INDEX: Final = ext.Operand[ir.IntegerType[64]]

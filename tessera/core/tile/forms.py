@@ -120,7 +120,8 @@ def _shuffle(op: Any, operands: Sequence[str]) -> str:
 
 def _dot(op: Any, operands: Sequence[str]) -> str:
     exact = " exact" if op.attributes["exact"].value else ""
-    return f"{op.name} {', '.join(operands)}{exact}"
+    compute = f" {_string(op, 'compute')}" if "compute" in op.attributes else ""
+    return f"{op.name} {', '.join(operands)}{exact}{compute}"
 
 
 def _group_sync(op: Any, _: Sequence[str]) -> str:

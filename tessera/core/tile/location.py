@@ -11,7 +11,11 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.core.source import NOWHERE, Span
 
+Origins = tuple[tuple[int, ...], tuple[Span, ...]]
+"""Numbers of operations, and places of the text."""
 _IDENTITY: Final = re.compile(r"op(\d+)\Z")
+_KNOWN: Final[dict[str, Origins]] = {}
+_MOST_KNOWN: Final = 10_000
 
 
 def place(span: Span) -> Any:
@@ -33,14 +37,28 @@ def named(name: str, span: Span) -> Any:
 
 def identities(location: Any) -> tuple[int, ...]:
     """The numbers of the kernel's operations that `location` names, in order, each once."""
-    found = [int(m[1]) for part in _parts(location) if (m := _match(part)) is not None]
-    return tuple(dict.fromkeys(found))
+    return origins(location)[0]
 
 
 def spans(location: Any) -> tuple[Span, ...]:
     """The places of the user's text that `location` names, in order, each once."""
-    found = [_span(part) for part in _parts(location) if isinstance(part, ir.FileLineColLoc)]
-    return tuple(dict.fromkeys(found))
+    return origins(location)[1]
+
+
+def origins(location: Any) -> Origins:
+    """Both: the kernel's operations and the places of the user's text that `location` names."""
+    # Thousands of operations have the same few, and their text says all of it.
+    text = str(location)
+    found = _KNOWN.get(text)
+    if found is None:
+        parts = list(_parts(location))
+        numbers = [int(m[1]) for part in parts if (m := _match(part)) is not None]
+        places = [_span(part) for part in parts if isinstance(part, ir.FileLineColLoc)]
+        found = tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys(places))
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[text] = found
+    return found
 
 
 def name_of(location: Any) -> str:

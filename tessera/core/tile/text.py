@@ -74,8 +74,9 @@ class _Printer:
 
     def _line(self, text: str, op: Any, also: Sequence[Any] = ()) -> None:
         places = [op.location, *(o.location for o in also)]
-        spans = dict.fromkeys(s for p in places for s in location.spans(p))
-        ops = dict.fromkeys(i for p in places for i in location.identities(p))
+        named = [location.origins(p) for p in places]
+        spans = dict.fromkeys(s for _, found in named for s in found)
+        ops = dict.fromkeys(i for found, _ in named for i in found)
         self.lines.append(Line(_INDENT * self.depth + text, tuple(spans), tuple(ops)))
 
     # -- operations --------------------------------------------------------------------------------------------

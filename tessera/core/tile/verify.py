@@ -7,6 +7,7 @@ operation's own location.
 import math
 from typing import Any
 
+from tessera.core.dtypes import COMPUTE_TYPES
 from tessera.core.mlir import ir
 from tessera.core.program.spec import ID_KINDS, REDUCTIONS
 
@@ -146,7 +147,17 @@ def dot(op: Any) -> str | None:
         return "more than one accumulator"
     if len(op.operands) == 3 and op.operands[2].type != op.results[0].type:
         return "accumulator and result differ in type"
-    return None
+    return _computed(op, str(a_element)) if "compute" in op.attributes else None
+
+
+def _computed(op: Any, element: str) -> str | None:
+    """`dot` with `compute`: a known format, of factors that can be rounded to it, in a sum nobody called exact."""
+    name = ir.StringAttr(op.attributes["compute"]).value
+    if name not in COMPUTE_TYPES:
+        return f"unknown format '{name}'"
+    if element != COMPUTE_TYPES[name].factors.name:
+        return f"factors of {element} are not rounded to {name}"
+    return "rounded factors in an exact product" if op.attributes["exact"].value else None
 
 
 def is_shared(memory: Any) -> bool:

@@ -16,6 +16,7 @@ from tessera import f32, kernel, mut, tensor, tile
 TRANSPOSE_A: Final = False
 TRANSPOSE_B: Final = False
 ACTIVATION: Final = 0
+COMPUTE: Final = None
 BM: Final = 128
 BN: Final = 128
 BK: Final = 64
@@ -48,7 +49,7 @@ def matrix_product(A: tensor, B: tensor, C: mut[tensor]):
             for k in tile.range(K, step=BK):
                 a = A[k : k + BK, m : m + BM].T if TRANSPOSE_A else A[m : m + BM, k : k + BK]
                 b = B[n : n + BN, k : k + BK].T if TRANSPOSE_B else B[k : k + BK, n : n + BN]
-                acc += tile.dot(a, b)
+                acc += tile.dot(a, b, compute=COMPUTE)
             C[m : m + BM, n : n + BN] = tile.cast(activate(acc), C.dtype)
 
 
@@ -63,6 +64,6 @@ def matrix_product_with_bias(A: tensor, B: tensor, bias: tensor, C: mut[tensor])
             for k in tile.range(K, step=BK):
                 a = A[k : k + BK, m : m + BM].T if TRANSPOSE_A else A[m : m + BM, k : k + BK]
                 b = B[n : n + BN, k : k + BK].T if TRANSPOSE_B else B[k : k + BK, n : n + BN]
-                acc += tile.dot(a, b)
+                acc += tile.dot(a, b, compute=COMPUTE)
             shifted = acc + tile.cast(bias[n : n + BN], f32)[None, :]
             C[m : m + BM, n : n + BN] = tile.cast(activate(shifted), C.dtype)

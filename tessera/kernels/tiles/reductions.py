@@ -2,8 +2,9 @@
 # The language's names have no Python types: what is checked strictly is everything around kernels.
 """The kernels behind `reduce_sum`, `reduce_max` and `reduce_min`.
 
-A reduction either takes a whole extent at once, or its blocks of 4096 side by side, in any groups, and then the blocks'
-results pairwise: that is the association of `tessera.core.reductions`, so both give the same bits.
+A reduction either takes a whole extent at once, or its blocks of BLOCK elements (4096, or a power of two times that)
+side by side, in any groups, and then the blocks' results pairwise: the association of `tessera.core.reductions`,
+so that all of them give the same bits.
 """
 
 from __future__ import annotations
@@ -59,13 +60,16 @@ def reduce_columns(x: tensor, y: mut[tensor]):
 
 @kernel
 def reduce_row_blocks(x: tensor, y: mut[tensor]):
-    """y[r, i] of x[r, 4096 i : 4096 (i + 1)]; elements past the end change nothing."""
+    """y[r, i] of x[r, BLOCK i : BLOCK (i + 1)]; elements past the end change nothing, and whole blocks have none."""
     columns = x.shape[1]
     for r in tile.range(x.shape[0]):
         for i in tile.range(y.shape[1]):
             c = i * BLOCK
-            values = tile.where(tile.arange(c, c + BLOCK) < columns, widened(x[r, c : c + BLOCK]), LOWEST)
-            y[r, i] = combine(values, 0)
+            if c + BLOCK <= columns:
+                y[r, i] = combine(widened(x[r, c : c + BLOCK]), 0)
+            else:
+                values = tile.where(tile.arange(c, c + BLOCK) < columns, widened(x[r, c : c + BLOCK]), LOWEST)
+                y[r, i] = combine(values, 0)
 
 
 @kernel

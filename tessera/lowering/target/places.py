@@ -8,7 +8,7 @@ from typing import Any
 from tessera.core.listing import Line
 from tessera.core.mlir import ir
 from tessera.core.source import Span
-from tessera.core.tile.location import identities, spans
+from tessera.core.tile.location import origins
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Places:
         where: dict[tuple[str, int], dict[int, set[Span]]] = defaultdict(lambda: defaultdict(set))
 
         def visit(op: Any) -> Any:
-            numbers = identities(op.location)
-            for span in spans(op.location) if numbers else ():
+            numbers, found_spans = origins(op.location)
+            for span in found_spans if numbers else ():
                 ops[span.file, span.line][span.column].update(numbers)
                 where[span.file, span.line][span.column].add(span)
             return ir.WalkResult.ADVANCE

@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,7 @@ PACKAGES: Final = {
 
 # Contraction is off twice: LLVM writes `mul.rn` and `add.rn`, which ptxas may not fuse, and `-fmad=false` forbids it.
 _PTXAS_OPTIONS: Final = ("-v", "-O3", "-lineinfo", "-fmad=false")
+_LINE_OPTIONS: Final = {"ptx": "-gp", "source": "-g"}
 
 _REGISTERS: Final = re.compile(r"Used (\d+) registers")
 _SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -103,15 +106,35 @@ def assemble(ptx: str, arch: str) -> Assembled:
         ToolMissing: no ptxas.
         CompilerCrash: ptxas refuses the text, or serialises its matrix instructions; the message is what it says.
     """
+    with assembling(ptx, arch) as finish:
+        return finish()
+
+
+@contextmanager
+def assembling(ptx: str, arch: str) -> Generator[Callable[[], Assembled]]:
+    """Have ptxas compile PTX text beside what is done inside the `with`; what it yields waits for it, see `assemble`.
+
+    Who leaves without waiting ends ptxas.
+    """
     with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        done = _run([str(tool("ptxas")), *_PTXAS_OPTIONS, f"-arch={arch}", str(source), "-o", str(target)])
-        log = (done.stdout + done.stderr).strip().replace(str(source), "kernel.ptx")
-        if done.returncode or not target.is_file():
-            message = f"ptxas refuses its input: {log}"
-            raise CompilerCrash(message)
-        return Assembled(target.read_bytes(), read_usage(log), log, read_notes(log))
+        command = [str(tool("ptxas")), *_PTXAS_OPTIONS, f"-arch={arch}", str(source), "-o", str(target)]
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+
+            def finish() -> Assembled:
+                log = process.communicate()[0].strip().replace(str(source), "kernel.ptx")
+                if process.returncode or not target.is_file():
+                    message = f"ptxas refuses its input: {log}"
+                    raise CompilerCrash(message)
+                return Assembled(target.read_bytes(), read_usage(log), log, read_notes(log))
+
+            try:
+                yield finish
+            finally:
+                process.kill()  # does nothing to a process that has ended
 
 
 def read_notes(log: str) -> tuple[str, ...]:
@@ -140,8 +163,11 @@ def read_usage(log: str) -> Usage:
     )
 
 
-def disassemble(cubin: bytes) -> str:
-    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each line n of the PTX.
+@lru_cache(maxsize=4)
+def disassemble(cubin: bytes, lines: str = "ptx") -> str:
+    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each line n.
+
+    lines: whose lines these are: "ptx" or "source" (the user's text)
 
     Raises:
         ToolMissing: no nvdisasm.
@@ -150,7 +176,7 @@ def disassemble(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
         source = Path(folder, "kernel.cubin")
         source.write_bytes(cubin)
-        done = _run([str(tool("nvdisasm")), "-gp", "-c", str(source)])
+        done = _run([str(tool("nvdisasm")), _LINE_OPTIONS[lines], "-c", str(source)])
         if done.returncode:
             message = f"nvdisasm refuses its input: {done.stderr.strip()}"
             raise CompilerCrash(message)

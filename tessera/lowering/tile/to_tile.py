@@ -14,6 +14,7 @@ from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.program import Block, Op, Parameter, Program, Value
 from tessera.core.program.types import Array, Scalar, Tile
+from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import named, origin, place
 from tessera.core.tile.types import mlir_type
 from tessera.lowering.emit import Emitter
@@ -153,6 +154,8 @@ class _Builder:
         if not isinstance(kind, Tile):
             raise _unknown(op)
         attributes = {"exact": to_attribute(bool(op.attributes.get("exact", False)))}
+        if "compute" in op.attributes:
+            attributes[COMPUTE] = text(str(op.attributes["compute"]))
         self.emit_value(op, "tessera.dot", attributes | _sign(kind))
 
     def emit_value(self, op: Op, name: str, attributes: dict[str, Any] | None = None) -> None:

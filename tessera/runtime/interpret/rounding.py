@@ -35,6 +35,14 @@ def to_dtype(values: Numbers, dtype: DType) -> Numbers:
         return _to_odd_f32(values.astype(np.float64)).astype(dtype.numpy)
 
 
+def to_tf32(values: Numbers) -> Numbers:
+    """Round f32 to 10 bits of mantissa, to nearest even; infinities and NaN stay as they are."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    with np.errstate(over="ignore"):  # of a NaN, which stays
+        rounded = (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000
+    return np.where(np.isfinite(values), rounded, bits).astype(np.uint32).view(np.float32)
+
+
 def fma(a: Numbers, b: Numbers, c: Numbers, dtype: DType) -> Numbers:
     """Return a * b + c rounded once to `dtype`, element by element; all three are of type `dtype`."""
     if not dtype.is_float:

@@ -7,7 +7,7 @@ from tessera.core.program.program import Op
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.reductions import identity, tree_sum
 from tessera.runtime.interpret.arithmetic import cast, widen
-from tessera.runtime.interpret.rounding import Numbers, fma, to_dtype
+from tessera.runtime.interpret.rounding import Numbers, fma, to_dtype, to_tf32
 
 # Products of two 16-bit floats are exact in f32 while they stay in this range (they have at most 22 bits).
 _EXACT_LEAST = 2.0**-126
@@ -40,12 +40,17 @@ def softmax(values: Numbers, axis: int, dtype: DType) -> Numbers:
     return to_dtype(powers * inverse, dtype)
 
 
-def dot(a: Numbers, b: Numbers, acc: Numbers | None = None, *, operand: DType, result: DType) -> Numbers:
+def dot(
+    a: Numbers, b: Numbers, acc: Numbers | None = None, *, operand: DType, result: DType, compute: str = ""
+) -> Numbers:
     """Return `acc` + a @ b: over K in order, one fused multiply-add a step.
 
     a: (M, K), b: (K, N), both of type `operand`; acc: (M, N) of type `result`.  Accumulates in f32 (f64 for f64; the
     result's type for integers) and rounds once to `result`.
+    compute: "tf32" for factors that are rounded to that first
     """
+    if compute:
+        a, b = to_tf32(a), to_tf32(b)
     working = result if operand.is_integer else f64 if operand == f64 else f32
     total = np.zeros((a.shape[0], b.shape[1]), working.numpy) if acc is None else cast(acc, working)
     if operand.bits <= f16.bits and operand.is_float:

@@ -91,7 +91,8 @@ def _softmax(op: Op) -> Function:
 
 
 def _dot(op: Op) -> Function:
-    return partial(tiles.dot, operand=_operand_dtype(op), result=tiles.dtype_of(op))
+    compute = str(op.attributes.get("compute", ""))
+    return partial(tiles.dot, operand=_operand_dtype(op), result=tiles.dtype_of(op), compute=compute)
 
 
 PURE: Final[dict[str, Callable[[Op], Function]]] = {

@@ -76,8 +76,11 @@ def test_pure_operations_leave_loops_and_shuffles_do_not():
     assert [op.operation.name for op in loop.regions[0].blocks[0].operations] == ["tessera.shuffle", "scf.yield"]
 
 
-PARAMETERS = f"%A: memref<?x8xf32>, %i: i64, %a: {TILE}, %b: tensor<8x4xf32>, %s: f32, %v: tensor<4xi64>"
+PARAMETERS = (
+    f"%A: memref<?x8xf32>, %i: i64, %a: {TILE}, %b: tensor<8x4xf32>, %s: f32, %v: tensor<4xi64>, %w: tensor<4x4xi64>"
+)
 ARRAY = "memref<?x8xf32>"
+PRODUCT = f"({TILE}, tensor<8x4xf32>) -> tensor<4x4xf32>"
 AT = f"({ARRAY}, i64, i64)"
 # what is said, the operation, its operands, its attributes, its type
 WRONG = [
@@ -118,6 +121,12 @@ WRONG = [
     (
         "accumulator and result differ in type", "dot", "%a, %b, %b", "exact = false",
         f"({TILE}, tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>",
+    ),
+    ("unknown format 'bf16'", "dot", "%a, %b", 'exact = false, compute = "bf16"', PRODUCT),
+    ("rounded factors in an exact product", "dot", "%a, %b", 'exact = true, compute = "tf32"', PRODUCT),
+    (
+        "factors of i64 are not rounded to tf32", "dot", "%w, %w", 'exact = false, compute = "tf32"',
+        "(tensor<4x4xi64>, tensor<4x4xi64>) -> tensor<4x4xi64>",
     ),
 ]  # fmt: skip
 

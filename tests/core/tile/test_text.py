@@ -136,6 +136,8 @@ def test_other_forms():
     t = b.load(shared, [zero, zero], [4, 8], name="t")
     turned = b.transpose(t, 1, 0, name="turned")
     exact = b.op("dot", (t, turned), Tile(f32, (4, 4)), "d", exact=True)
+    rounded = b.dot(t, turned, name="r", compute="tf32")
+    b.store(out, rounded, [zero, zero], [4, 4])
     b.store(out, b.softmax(exact, 0, name="p"), [zero, zero], [4, 4])
     b.write(out, b.reduce(t, "max", name="top"), zero, zero)
     b.store(out, b.broadcast(b.reshape(b.cast(b.arange(zero, 4), f32), 1, 4), 4, 4), [zero, zero], [4, 4])
@@ -145,6 +147,7 @@ def test_other_forms():
     assert "tessera.group_sync 32" in text
     assert "%turned = tessera.transpose %t {permutation = [1, 0]} : tile<8x4xf32>" in text
     assert "%d = tessera.dot %t, %turned exact : tile<4x4xf32>" in text
+    assert "%r = tessera.dot %t, %turned tf32 : tile<4x4xf32>" in text
     assert "%p = tessera.softmax %d axis 0 : tile<4x4xf32>" in text
     assert "%top = tessera.reduce max %t : f32" in text
     assert "arith.sitofp %0 : tile<4xf32>" in text

@@ -29,6 +29,15 @@ def test_a_kernel_is_assembled_and_disassembled():
     assert "EXIT" in toolchain.disassemble(assembled.cubin)
 
 
+def test_who_does_not_wait_ends_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    slow = tmp_path / "ptxas"
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(slow.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(toolchain, "tool", lambda name: slow)
+    with pytest.raises(KeyError), toolchain.assembling(PTX, "sm_90a"):
+        raise KeyError
+
+
 def test_versions_are_numbers():
     assert all(len(toolchain.version(name).split(".")) == 3 for name in toolchain.PACKAGES)
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tessera.core.dtypes import DType, bf16, f16, f32, f64, i64, u64
-from tessera.runtime.interpret.rounding import fma, odd_sum, to_dtype
+from tessera.runtime.interpret.rounding import fma, odd_sum, to_dtype, to_tf32
 
 # Significant bits, exponent of the least subnormal, exponent of the first power of two that is infinite.
 FORMATS = {f64: (53, -1074, 1024), f32: (24, -149, 128), f16: (11, -24, 16), bf16: (8, -133, 128)}
@@ -26,6 +26,16 @@ def rounded(exact: Fraction, dtype: DType) -> float:
     unit = Fraction(2) ** max(exponent - bits + 1, least)
     result = round(size / unit) * unit
     return sign * (math.inf if result >= Fraction(2) ** infinite else float(result))
+
+
+def of_tf32(exact: Fraction) -> float:
+    """`exact`, rounded to nearest even with 11 significant bits, in f32's range."""
+    size = abs(exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > size
+    unit = Fraction(2) ** max(exponent - 10, -136)
+    result = round(size / unit) * unit
+    return math.copysign(math.inf if result >= Fraction(2) ** 128 else float(result), exact)
 
 
 def value(x: float, dtype: DType) -> np.ndarray:
@@ -119,3 +129,20 @@ def test_fma_of_integers_wraps() -> None:
     with np.errstate(all="ignore"):
         result = fma(np.asarray(2**62), np.asarray(4), np.asarray(7), i64)
     assert int(result) == 7
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+@example(1 + 2.0**-11)
+@example(1 + 3 * 2.0**-11)
+@example(float(np.finfo(np.float32).max))
+@example(2.0**-149)
+@example(2.0**-126 - 2.0**-149)
+def test_f32_to_tf32(x: float) -> None:
+    found = float(to_tf32(np.asarray(x, np.float32)))
+    assert found == (of_tf32(Fraction(x)) if x else 0.0)
+    assert math.copysign(1, found) == math.copysign(1, x)
+
+
+def test_infinities_and_nan_are_tf32_as_they_are() -> None:
+    bits = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF], np.uint32)
+    np.testing.assert_array_equal(to_tf32(bits.view(np.float32)).view(np.uint32), bits)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tessera.core.dtypes import DType, bf16, f16, f32, f64, i8, i32
 from tessera.core.reductions import tree_sum
-from tessera.runtime.interpret.rounding import fma
+from tessera.runtime.interpret.rounding import fma, to_tf32
 from tessera.runtime.interpret.tiles import dot, reduce, softmax
 
 
@@ -29,6 +29,13 @@ def test_dot_is_a_chain_of_fused_steps_in_k_order(operand: DType, working: DType
                 total = fma(pair[0], pair[1], total, working)
             assert result[m, n] == total
     assert result.dtype == working.numpy
+
+
+def test_factors_are_rounded_to_tf32_first() -> None:
+    a, b = random(3, 7), random(7, 5)
+    rounded = dot(to_tf32(a), to_tf32(b), operand=f32, result=f32)
+    np.testing.assert_array_equal(dot(a, b, operand=f32, result=f32, compute="tf32"), rounded)
+    assert np.any(rounded != dot(a, b, operand=f32, result=f32))
 
 
 def test_dot_fuses() -> None:

@@ -1,8 +1,8 @@
-"""Several elements a lane, in accesses of 16 bytes: for kernels whose one group is the whole launch.
+"""Several elements a lane, in accesses of 16 bytes: for kernels whose lanes never wait for each other.
 
-Nothing can tell which hardware lane runs which lane of such a launch, so a thread may run `elements` neighbouring
-lanes.  A block then covers a range of the launch, in one of three ways, chosen by conditions that are the same for all
-of its threads:
+Nothing can tell which hardware lane runs which lane of such a kernel, so a thread may run `elements` neighbouring
+lanes.  A block then covers a range of the launch (with `tile[...]`, one group), in one of three ways, chosen by
+conditions that are the same for all of its threads:
 
     wide    the range is whole, and every array accessed at `[..., i]` is aligned: vectors of up to 16 bytes
     narrow  the range is whole, but an array begins in between: thread t runs lanes t, t + threads, ...
@@ -12,6 +12,7 @@ of its threads:
 left to mask.  Neighbouring 16-bit floats are added and multiplied in pairs (HADD2, HMUL2).
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -22,7 +23,8 @@ from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.build import width
-from tessera.lowering.target.cuda.uniformity import Uniformity, is_memory, is_tile, walk
+from tessera.lowering.target.cuda.frame import WARP
+from tessera.lowering.target.cuda.uniformity import WRITES, Uniformity, is_memory, is_tile, walk
 
 PIECE: Final = 16
 """Bytes of the widest access of one lane."""
@@ -38,16 +40,38 @@ _ABOVE: Final = {4: 0, 5: 1, 8: 0, 9: 1}  # the same with the operands exchanged
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """An index that grows by one from lane to lane: the lane's number, plus `offset`, plus values that lanes share.
+
+    launch: whether the number is the lane's in the launch (of groups along `axis`; None: of all), else in its group
+    """
+
+    offset: int = 0
+    shared: tuple[Any, ...] = ()
+    launch: bool = True
+    axis: int | None = None
+
+    def moved(self, offset: int = 0, shared: tuple[Any, ...] = ()) -> "Place":
+        """The place with a number or values added."""
+        return replace(self, offset=self.offset + offset, shared=self.shared + shared)
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
-    """A read or write of neighbouring elements by neighbouring lanes: at index `i + offset` of the last axis.
+    """A read or write of neighbouring elements by neighbouring lanes: `place` is the index of the last axis.
 
     bytes: of an element; wide: `offset` elements are whole pieces, so that vectors can be used where the array allows
     """
 
     op: Any
-    offset: int
+    place: Place
     bytes: int
     wide: bool = True
+
+    @property
+    def offset(self) -> int:
+        """The number in the index."""
+        return self.place.offset
 
     @property
     def memory(self) -> Any:
@@ -62,12 +86,17 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A branch on `i + offset < bound + beyond`, with nothing to do where it is not taken."""
+    """A branch on `place < bound + beyond`, with nothing to do where it is not taken."""
 
     op: Any
-    offset: int
+    place: Place
     bound: Any
     beyond: int
+
+    @property
+    def offset(self) -> int:
+        """The number in the index."""
+        return self.place.offset
 
 
 @dataclass(slots=True)
@@ -96,17 +125,18 @@ def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
     if isinstance(wanted, int) and wanted not in _CHOICES:
         message = f"the option elements is a power of two up to {_CHOICES[-1]}, got {wanted}"
         raise NotOnCuda(message, program.span)
-    if program.group is not None or program.domain.kind != "lanes" or wanted == 1:
+    if wanted == 1 or not (_is_row(program.group) if program.group else program.domain.kind == "lanes"):
         return Coarsening()
     operations = list(walk(block))
-    if not all(_is_plain(op) for op in operations):
+    if not all(_is_plain(op) and (program.group is None or _is_lanes_own(op, facts)) for op in operations):
         return Coarsening()
     contiguous = {
         argument
         for argument, parameter in zip(block.arguments, program.parameters, strict=True)
         if isinstance(parameter.value.type, Array) and parameter.value.type.contiguous
     }
-    accesses = [a for op in operations if (a := _access(op, contiguous, facts)) is not None]
+    reader = _Reader(facts, grouped=program.group is not None)
+    accesses = [a for op in operations if (a := reader.access(op, contiguous)) is not None]
     if not accesses:
         return Coarsening()
     # One piece of the widest dtype: two pieces side by side make each access of a warp touch every other sector.
@@ -116,11 +146,26 @@ def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
         elements //= 2
     if isinstance(wanted, int):
         elements = wanted
+    while program.group and elements > 1 and program.group[0] % (elements * WARP):
+        elements //= 2  # whole warps
     if elements == 1:
         return Coarsening()
     widths = {a.op: a.offset * a.bytes % min(PIECE, elements * a.bytes) == 0 for a in accesses}
     found = {a.op: replace(a, wide=widths[a.op]) for a in accesses}
-    return Coarsening(elements, found, dict(_guards(block, facts, set(found))))
+    return Coarsening(elements, found, dict(reader.guards(block, set(found))))
+
+
+def _is_row(group: tuple[int, ...]) -> bool:
+    """Whether a group's lanes follow each other along axis 0."""
+    return math.prod(group) == group[0]
+
+
+def _is_lanes_own(op: Any, facts: Uniformity) -> bool:
+    """Whether `op` is no access of the whole group to memory that somebody writes, for which lanes would wait."""
+    if op.name not in ("tessera.read", "tessera.write"):
+        return True
+    memory = op.operands[WRITES.get(op.name, 0)]
+    return not (facts.is_uniform(op) and facts.memory_class(memory) in facts.written)
 
 
 def _is_plain(op: Any) -> bool:
@@ -146,33 +191,93 @@ def _cost(op: Any) -> int:
     return _COSTS.get(op.name, _COSTS.get(op.name.partition(".")[0], 1))
 
 
-def _access(op: Any, contiguous: set[Any], facts: Uniformity) -> Access | None:
-    if op.name not in ("tessera.read", "tessera.write") or op.operands[0] not in contiguous:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What indices and conditions say; `grouped`: of a kernel with `tile[...]`, whose lanes are numbered in groups."""
+
+    facts: Uniformity
+    grouped: bool
+
+    def access(self, op: Any, contiguous: set[Any]) -> Access | None:
+        """A read or write as an access, where it is one."""
+        if op.name not in ("tessera.read", "tessera.write") or op.operands[0] not in contiguous:
+            return None
+        indices = list(op.operands)[1 if op.name == "tessera.read" else 2 :]
+        sure = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+        if not indices or any(self.facts.varies(v) for v in indices[:-1]) or not all(sure[:-1]):
+            return None
+        place = self.place(indices[-1])
+        element = str(op.operands[0].type.element_type)
+        return None if place is None else Access(op, place, width(element) // 8)
+
+    def place(self, index: Any) -> Place | None:
+        """The lane's number and what is added to it; None where `index` is something else."""
+        op = _defining(index)
+        if op is None:
+            return None
+        if op.name == "tessera.id":
+            if not _is_lane(op):
+                return None
+            axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+            return Place(launch=_id_of(op) == "thread", axis=axis) if self.grouped else Place()
+        if op.name not in ("arith.addi", "arith.subi"):
+            return None
+        first, second = op.operands
+        sign = 1 if op.name == "arith.addi" else -1
+        for one, other in ((first, second), (second, first))[: 2 if sign == 1 else 1]:
+            base = self.place(one)
+            if base is None:
+                continue
+            number = _number(other)
+            if number is not None:
+                return base.moved(sign * number)
+            if sign == 1 and available(other, self.facts):
+                return base.moved(shared=(other,))
         return None
-    indices = list(op.operands)[1 if op.name == "tessera.read" else 2 :]
-    sure = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
-    if not indices or any(facts.varies(v) for v in indices[:-1]) or not all(sure[:-1]):
-        return None
-    offset = _offset(indices[-1])
-    element = str(op.operands[0].type.element_type)
-    return None if offset is None else Access(op, offset, width(element) // 8)
+
+    def guards(self, block: Any, accesses: set[Any]) -> Iterator[tuple[Any, tuple[Guard, ...]]]:
+        """The branches that a whole range takes, with what makes it whole; and those inside them.
+
+        A branch that some accesses are outside of, and that ends at a number, is an exception for a few lanes
+        (`if i < 4`): ranges are whole without it.
+        """
+        for view in block.operations:
+            op = view.operation
+            if op.name != "scf.if" or len(op.results) or _does_something(op.regions[1]):
+                continue
+            found = self.conditions(op, op.operands[0])
+            inner = op.regions[0].blocks[0]
+            if found is None:
+                continue
+            if any(_number(guard.bound) is not None for guard in found) and accesses - set(walk(inner)):
+                continue
+            yield op, found
+            yield from self.guards(inner, accesses)
+
+    def conditions(self, op: Any, condition: Any) -> tuple[Guard, ...] | None:
+        """The conjunction that `condition` is, as guards; None where it is something else."""
+        test = _defining(condition)
+        if test is None:
+            return None
+        if test.name == "arith.andi":
+            left, right = (self.conditions(op, v) for v in test.operands)
+            return None if left is None or right is None else left + right
+        if test.name != "arith.cmpi":
+            return None
+        predicate = int(ir.IntegerAttr(test.attributes["predicate"]).value)
+        index, bound = test.operands if predicate in _BELOW else reversed(list(test.operands))
+        beyond = _BELOW.get(predicate, _ABOVE.get(predicate))
+        place = self.place(index)
+        if beyond is None or place is None or not available(bound, self.facts):
+            return None
+        # An unsigned comparison says the same of indices from 0 on.
+        if predicate >= 6 and (place.offset < 0 or place.shared):
+            return None
+        return (Guard(op, place, bound, beyond),)
 
 
-def _offset(index: Any) -> int | None:
-    """c where `index` is the lane's index in the launch plus c."""
-    op = _defining(index)
-    if op is None:
-        return None
-    if op.name == "tessera.id":
-        return 0 if _is_lane(op) else None
-    if op.name not in ("arith.addi", "arith.subi"):
-        return None
-    first, second = op.operands
-    for one, other in ((first, second), (second, first)) if op.name == "arith.addi" else ((first, second),):
-        base, number = _offset(one), _number(other)
-        if base is not None and number is not None:
-            return base + (number if op.name == "arith.addi" else -number)
-    return None
+def _does_something(region: Any) -> bool:
+    return any(len(list(block.operations)) > 1 for block in region.blocks)
 
 
 def _number(value: Any) -> int | None:
@@ -186,54 +291,13 @@ def _defining(value: Any) -> Any:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
-def _guards(block: Any, facts: Uniformity, accesses: set[Any]) -> Iterator[tuple[Any, tuple[Guard, ...]]]:
-    """The branches that a whole range takes, with what makes it whole; and those inside them.
-
-    A branch that some accesses are outside of, and that ends at a number, is an exception for a few lanes (`if i < 4`):
-    ranges are whole without it.
-    """
-    for view in block.operations:
-        op = view.operation
-        if op.name != "scf.if" or len(op.results) or _does_something(op.regions[1]):
-            continue
-        found = _conditions(op, op.operands[0], facts)
-        if found is None:
-            continue
-        if any(_number(guard.bound) is not None for guard in found) and accesses - set(walk(op.regions[0].blocks[0])):
-            continue
-        yield op, found
-        yield from _guards(op.regions[0].blocks[0], facts, accesses)
-
-
-def _does_something(region: Any) -> bool:
-    return any(len(list(block.operations)) > 1 for block in region.blocks)
-
-
-def _conditions(op: Any, condition: Any, facts: Uniformity) -> tuple[Guard, ...] | None:
-    """The conjunction that `condition` is, as guards; None where it is something else."""
-    test = _defining(condition)
-    if test is None:
-        return None
-    if test.name == "arith.andi":
-        left, right = (_conditions(op, v, facts) for v in test.operands)
-        return None if left is None or right is None else left + right
-    if test.name != "arith.cmpi":
-        return None
-    predicate = int(ir.IntegerAttr(test.attributes["predicate"]).value)
-    index, bound = test.operands if predicate in _BELOW else reversed(list(test.operands))
-    beyond = _BELOW.get(predicate, _ABOVE.get(predicate))
-    offset = _offset(index)
-    # An unsigned comparison says the same of indices from 0 on.
-    if beyond is None or offset is None or not available(bound, facts) or (predicate >= 6 and offset < 0):
-        return None
-    return (Guard(op, offset, bound, beyond),)
-
-
 def available(value: Any, facts: Uniformity) -> bool:
     """Whether `value` can be computed where the kernel begins."""
     op = _defining(value)
     if op is None:
         return not facts.varies(value) and not is_memory(value.type)
+    if op.name == "tessera.id":
+        return _id_of(op) in _UNIFORM_IDS
     if op.name != "tessera.dim" and op.name.partition(".")[0] not in ("arith", "math"):
         return False
     return not facts.varies(value) and all(available(v, facts) for v in op.operands)

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
-from tessera.lowering.target.cuda.coarsening import PIECE, Access, Coarsening, realise
+from tessera.lowering.target.cuda.coarsening import PIECE, Access, Coarsening, Place, realise
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.memory import Memory, address, read, write
 from tessera.lowering.target.cuda.uniformity import WRITES, Uniformity, walk
@@ -54,8 +54,8 @@ class Elements:
     def run(self) -> None:
         """Emit the three ways a block can be run, and the choice between them."""
         build, frame, count = self.build, self.owner.frame, self.plan.elements
-        threads = frame.block_lanes
-        first = build.mul(frame.block, threads * count)
+        threads = frame.rule.threads
+        first = build.mul(frame.block, threads * count) if frame.whole_launch else 0
         end = build.add(first, threads * count)
         whole, aligned = self._whole(first, end), self._aligned()
 
@@ -82,36 +82,51 @@ class Elements:
     # -- conditions, the same for all lanes of a block ------------------------------------------------------------
 
     def _whole(self, first: Any, end: Any) -> Any:
-        """An i1: nothing between the lanes `first` and `end` of the launch has to be masked."""
+        """An i1: nothing between the lanes `first` and `end` of the launch, or of a group, has to be masked."""
         build, owner = self.build, self.owner
-        conditions = [build.compare("sle", end, owner.frame.lanes_in_launch)]
+        conditions: list[Any] = []
+        if owner.frame.whole_launch:
+            conditions.append(build.compare("sle", end, owner.frame.lanes_in_launch))
         for guards in self.plan.guards.values():
             for guard in guards:
                 realise(guard.bound, owner.env, owner.operation)
                 with build.located(guard.op.location):
                     limit = build.add(build.index(owner.env[guard.bound]), guard.beyond)
-                    conditions.append(build.compare("sle", build.add(end, guard.offset), limit))
+                    conditions.append(build.compare("sle", self._index(guard.place, end), limit))
         for access in self.plan.accesses.values():
             if not access.proven:
                 with build.located(access.op.location):
-                    extent = owner.env[access.memory].extents[-1]
-                    conditions.append(build.compare("sle", build.add(end, access.offset), extent))
-                    if access.offset < 0:
-                        conditions.append(build.compare("sge", build.add(first, access.offset), 0))
+                    extent, place = owner.env[access.memory].extents[-1], access.place
+                    conditions.append(build.compare("sle", self._index(place, end), extent))
+                    if place.offset < 0 or place.shared:
+                        conditions.append(build.compare("sge", self._index(place, first), 0))
         return build.all_of(conditions)
+
+    def _index(self, place: Place, lane: Any) -> Any:
+        """The index that `place` is for a lane of the launch, or of this group."""
+        build, owner, frame = self.build, self.owner, self.owner.frame
+        if place.launch and not frame.whole_launch:
+            lane = build.add(build.mul(frame.group_at(place.axis), frame.block_lanes), lane)
+        for value in place.shared:
+            realise(value, owner.env, owner.operation)
+            lane = build.add(lane, owner.env[value])
+        return build.add(lane, place.offset)
 
     def _aligned(self) -> Any:
         """An i1: every wide access starts at a multiple of its size."""
-        build, bits = self.build, None
-        seen: set[tuple[Any, int]] = set()
+        build, owner, bits = self.build, self.owner, None
+        seen: set[tuple[Any, ...]] = set()
         for access in (access for access in self.plan.accesses.values() if access.wide):
-            memory: Memory = self.owner.env[access.memory]
+            memory: Memory = owner.env[access.memory]
             size = min(PIECE, self.plan.elements * access.bytes)
-            if (access.memory, size) in seen:
+            if (access.memory, size, access.place.shared) in seen:
                 continue
-            seen.add((access.memory, size))
+            seen.add((access.memory, size, access.place.shared))
             places = [build.value("llvm.ptrtoint", [memory.pointer], "i64")]
             places += [build.index(build.mul(stride, access.bytes)) for stride in memory.strides[-2:-1]]
+            for value in access.place.shared:
+                realise(value, owner.env, owner.operation)
+                places.append(build.index(build.mul(owner.env[value], access.bytes)))
             for place in places:
                 low = build.bits(place, size - 1)
                 bits = low if bits is None else build.value("arith.ori", [bits, low], "i64")
@@ -122,7 +137,7 @@ class Elements:
     def _edge(self, first: Any, end: Any) -> None:
         """One lane after the other, each with all of the kernel's own conditions."""
         build, owner = self.build, self.owner
-        last = build.minimum(end, owner.frame.lanes_in_launch)
+        last = build.minimum(end, owner.frame.lanes_in_launch) if owner.frame.whole_launch else end
 
         def one(lane: Any, _: list[Any]) -> list[Any]:
             owner.frame.lane = lane
@@ -131,7 +146,7 @@ class Elements:
 
         before = owner.frame.lane
         start = build.add(first, owner.frame.tid)
-        build.loop(start, last, owner.frame.block_lanes, [], one, {"llvm.loop_annotation": _PLAIN_LOOP})
+        build.loop(start, last, owner.frame.rule.threads, [], one, {"llvm.loop_annotation": _PLAIN_LOOP})
         owner.frame.lane = before
 
     # -- a whole range ---------------------------------------------------------------------------------------------

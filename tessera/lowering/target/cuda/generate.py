@@ -1,7 +1,7 @@
 """Tile IR to a cubin: the whole CUDA target in order.
 
-Tile IR -> (hoist, lower) -> Target IR: upstream gpu, nvvm, llvm, scf, arith -> LLVM dialect -> LLVM IR -> PTX -> cubin
--> SASS.  Without ptxas the artifact's code is the PTX itself, which the driver compiles when it is loaded.
+Tile IR -> (hoist, lower) -> Target IR: upstream gpu, nvvm, llvm, scf, arith -> LLVM dialect -> LLVM IR -> PTX -> cubin.
+Without ptxas the artifact's code is the PTX itself, which the driver compiles when it is loaded.
 """
 
 import math
@@ -14,12 +14,13 @@ from tessera.core.artifact import Resources
 from tessera.core.compilation import PassRecord
 from tessera.core.listing import Listing
 from tessera.core.mistakes import CompilerCrash
-from tessera.core.mlir import ir, passmanager
+from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.core.tile.location import place
 from tessera.core.tile.text import listing_of_tile
 from tessera.lowering.diagnostics import crash
+from tessera.lowering.passes import run_upstream, verify
 from tessera.lowering.target.cuda.architectures import Architecture, architecture
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.coarsening import coarsen
@@ -28,13 +29,13 @@ from tessera.lowering.target.cuda.hoist import hoist_tiles
 from tessera.lowering.target.cuda.listings import (
     Places,
     llvm_listing,
+    ptx_for_assembler,
     ptx_listing,
-    sass_listing,
     target_listing,
     without_fusions,
 )  # fmt: skip
 from tessera.lowering.target.cuda.lower import lower
-from tessera.lowering.target.cuda.ptx import to_ptx
+from tessera.lowering.target.cuda.ptx import Ptx, to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
 from tessera.lowering.target.cuda.tiles.byte_products import byte_products, copied, widen_unfit
 from tessera.lowering.target.cuda.tiles.decisions import Observer, make_plan
@@ -46,7 +47,7 @@ from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, is_tile, 
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.llvm_ir import to_llvm_text
 from tessera.lowering.target.result import TargetCode
-from tessera.lowering.target.toolchain import Assembled, Usage, assemble, disassemble, find_tool
+from tessera.lowering.target.toolchain import Assembled, Usage, assemble, assembling, find_tool
 from tessera.lowering.tile.pack_floats import widen_factors
 
 DEFAULT_ARCHITECTURE: Final = "sm_90a"
@@ -65,7 +66,8 @@ _PIPELINE: Final = (
 def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
     """Compile a Tile IR module for `target`; `module` is changed.
 
-    With `observe`, the listings `target`, `llvm`, `ptx` and `sass` come along (no `sass` without the CUDA tools).
+    With `observe`, the listings `target`, `llvm` and `ptx` come along, made while ptxas works; `sass` is made of the
+    cubin when somebody looks.
 
     Raises:
         NotOnCuda: the kernel needs what a GPU does not have.
@@ -89,19 +91,16 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
 
     lowered = _lower(function, program, chip, facts, decided if observe else None)
     del listings[:1]  # what the passes of all targets made of it, which is shown already
-    places = Places.of(lowered.module) if observe else Places()
-    if observe:
-        listings.append(target_listing(lowered.module))
-    text = _to_llvm(lowered.module, program)
-    ptx = to_ptx(text, chip, keep_optimised=observe)
-    if observe:
-        listings += [llvm_listing(ptx.optimised, places), ptx_listing(ptx.text, places)]
+    seen = lowered.module.operation.clone() if observe else None  # the passes to LLVM change the module
+    ptx = to_ptx(_to_llvm(lowered.module, program), chip, keep_optimised=observe)
     code, usage, notes = ptx.text.encode() + b"\0", Usage(0, 0, 0, 0), ()
-    if find_tool("ptxas") is not None:
-        assembled = _assemble(ptx.text, chip.name)
+    if find_tool("ptxas") is None:
+        listings += _listings(seen, ptx)
+    else:
+        with assembling(ptx_for_assembler(ptx.text), chip.name) as finish:
+            listings += _listings(seen, ptx)
+            assembled = _relaxed(finish(), ptx.text, chip.name)
         code, usage, notes = assembled.cubin, assembled.usage, assembled.notes
-        if observe and find_tool("nvdisasm") is not None:
-            listings.append(sass_listing(disassemble(code), ptx.text, places))
     frame = lowered.frame
     resources = Resources(
         scratch_bytes=frame.scratch_bytes if frame.spill else 0,
@@ -117,11 +116,18 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     )
 
 
-def _assemble(ptx: str, chip: str) -> Assembled:
-    """Machine code; where the blocks wanted side by side leave too few registers, of fewer blocks."""
-    assembled = assemble(ptx, chip)
+def _listings(module: Any | None, ptx: Ptx) -> list[Listing]:
+    """The levels below Tile IR, of a module of Target IR and the PTX made of it; none where there is no module."""
+    if module is None:
+        return []
+    places = Places.of(module)
+    return [target_listing(module), llvm_listing(ptx.optimised, places), ptx_listing(ptx.text, places)]
+
+
+def _relaxed(assembled: Assembled, ptx: str, chip: str) -> Assembled:
+    """The same; where the blocks wanted side by side leave too few registers, of fewer blocks."""
     if assembled.usage.spill_bytes and _RESIDENT.search(ptx):
-        free = assemble(_RESIDENT.sub("", ptx), chip)
+        free = assemble(ptx_for_assembler(_RESIDENT.sub("", ptx)), chip)
         assembled = min(assembled, free, key=lambda found: found.usage.spill_bytes)
     return assembled
 
@@ -162,9 +168,11 @@ def _settle_bytes(function: Any, program: Program, chip: Architecture) -> None:
 
 def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniformity, *, spill: bool) -> _Lowered:
     lanes = _lanes(function, program)
-    module, body, kernel, build, entry = _kernel(function, program, lanes)
     coarse = coarsen(function, program, facts)
-    frame = Frame(program, chip, coarse.rule(launch_rule(function, program, lanes), lanes), build, entry, lanes, spill)
+    threads = lanes // coarse.elements if program.group is not None else lanes
+    module, body, kernel, build, entry = _kernel(function, program, threads)
+    rule = coarse.rule(launch_rule(function, program, lanes), threads)
+    frame = Frame(program, chip, rule, build, entry, lanes, spill)
     frame.begin()
     lower(frame, facts, function, coarse)
     frame.finish(body, kernel)
@@ -175,15 +183,13 @@ def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniform
 def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Plan, depth: Depth) -> _Lowered:
     lanes = lanes_of(plan)
     module, body, kernel, build, entry = _kernel(function, program, lanes)
-    if plan.specialised:
-        kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
-    elif plan.resident:
-        kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse(f"{plan.resident} : i32")
+    if plan.products or plan.resident:  # left alone, ptxas guesses how many blocks should fit, and spills for them
+        kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse(f"{max(1, plan.resident)} : i32")
     if plan.cluster > 1:
         kernel.attributes["nvvm.cluster_dim"] = ir.Attribute.parse(f"array<i32: {plan.cluster}, 1, 1>")
     rule = replace(
         launch_rule(function, program, lanes), lanes_per_group=lanes, cluster=plan.cluster,
-        persistent=plan.specialised,
+        persistent=plan.specialised, early=chip.early_launches,
     )  # fmt: skip
     frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()
@@ -235,10 +241,10 @@ def _lanes(function: Any, program: Program) -> int:
 
 
 def _run(pipeline: str, module: Any, stage: str) -> None:
-    """Run upstream passes, verifying before and between them."""
+    """Verify what comes in, as a pass may crash on what is wrong, and run upstream passes."""
+    verify(module, stage)
     try:
-        module.operation.verify()
-        passmanager.PassManager.parse(pipeline).run(module.operation)
+        run_upstream(pipeline, module)
     except ir.MLIRError as error:
         raise crash(error, stage) from error
 

@@ -1,7 +1,7 @@
 """The CUDA target's levels as text, every line linked to the user's source and to the kernel's operations.
 
 Target IR carries its locations; the levels below carry lines and columns: `!DILocation` in LLVM IR, `.loc` in PTX.
-ptxas keeps, for each instruction of SASS, the line of the PTX it was made from, which leads to that line's `.loc`.
+ptxas keeps, for each instruction of SASS, the line of the PTX it was made from (see `target/sass`).
 `Places` leads from a line and column of the source back to the operations written there.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tessera.core.listing import Line, Listing
 from tessera.core.mlir import ir
-from tessera.core.tile.location import identities, spans
+from tessera.core.tile.location import origins, spans
 from tessera.lowering.target.places import Places
 
 _DEBUG: Final = re.compile(r"!dbg !(\d+)")
@@ -18,9 +18,8 @@ _LOCATION: Final = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)
 _SCOPE: Final = re.compile(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlockFile|LexicalBlock)\(.*?file: !(\d+)")
 _FILE: Final = re.compile(r'^!(\d+) = !DIFile\(filename: "([^"]*)", directory: "([^"]*)"\)')
 _LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_NAMED_STRUCT: Final = re.compile(r'!llvm\.struct<"[^"]*", \([^()]*\)>')
 _PTX_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
-_SASS_PTX: Final = re.compile(r'//## File "[^"]*", line (\d+)')
-_SASS_CODE: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
 
 
 def without_fusions(module: Any) -> None:
@@ -38,8 +37,8 @@ def without_fusions(module: Any) -> None:
 
 
 def target_listing(module: Any) -> Listing:
-    """Target IR as MLIR prints it; a line is linked to the operation that begins on it."""
-    text = str(module)
+    """Target IR as MLIR prints it, types with names given once; a line is linked to the operation that begins on it."""
+    text = _with_aliases(str(module))
     printed: list[int] = []
     original: list[Any] = []
 
@@ -59,9 +58,17 @@ def target_listing(module: Any) -> Listing:
     result: list[Line] = []
     for number, content in enumerate(text.rstrip("\n").split("\n"), start=1):
         location = by_line.get(number)
-        linked = location is not None and identities(location)
-        result.append(Line(content, spans(location), identities(location)) if linked else Line(content))
+        ops, places = origins(location) if location is not None else ((), ())
+        result.append(Line(content, places, ops) if ops else Line(content))
     return Listing("target", "", tuple(result))
+
+
+def _with_aliases(text: str) -> str:
+    """MLIR repeats a named struct's elements, 128 of them for a product's sums, wherever its name stands."""
+    found = sorted(set(_NAMED_STRUCT.findall(text)))
+    for number, kind in enumerate(found):
+        text = text.replace(kind, f"!struct{number}")
+    return "".join(f"!struct{number} = {kind}\n" for number, kind in enumerate(found)) + text
 
 
 def _printed_line(location: Any) -> int:
@@ -102,10 +109,32 @@ def ptx_listing(text: str, places: Places) -> Listing:
     found = _ptx_places(text)
     lines: list[Line] = []
     for number, row in enumerate(text.rstrip("\n").split("\n"), start=1):
-        if _LOC.match(row) or _PTX_FILE.match(row) or ".debug_macinfo" in row:
+        if _is_about_places(row):
             continue
         lines.append(places.line(row, *found[number]) if number in found else Line(row))
     return Listing("ptx", "", tuple(lines))
+
+
+def ptx_for_assembler(text: str) -> str:
+    """The PTX with each directive about places in front of the line that follows it, as PTX allows.
+
+        .loc 1 3 5                  ->      .loc 1 3 5 add.s32 %r1, %r1, 1;
+        add.s32 %r1, %r1, 1;
+
+    So the lines that ptxas counts, and remembers for each instruction of SASS, are the lines of the listing.
+    """
+    lines: list[str] = []
+    waiting: list[str] = []
+    for row in text.rstrip("\n").split("\n"):
+        waiting.append(row)
+        if not _is_about_places(row):
+            lines.append(" ".join(waiting))
+            waiting.clear()
+    return "\n".join([*lines, " ".join(waiting)]) + "\n"
+
+
+def _is_about_places(row: str) -> bool:
+    return bool(_LOC.match(row) or _PTX_FILE.match(row)) or ".debug_macinfo" in row
 
 
 def _ptx_places(text: str) -> dict[int, tuple[str, int, int]]:
@@ -120,20 +149,3 @@ def _ptx_places(text: str) -> dict[int, tuple[str, int, int]]:
         elif current is not None and row.startswith("\t") and not row.strip().startswith((".", "//")):
             found[number] = current
     return found
-
-
-def sass_listing(text: str, ptx: str, places: Places) -> Listing:
-    """SASS without the disassembler's remarks, which say from which line of `ptx` each instruction was made.
-
-    What ptxas made for the whole function (its first and last instructions, addresses of descriptors) has no link.
-    """
-    found = _ptx_places(ptx)
-    lines: list[Line] = []
-    origin = 0
-    for row in text.rstrip("\n").split("\n"):
-        if match := _SASS_PTX.search(row):
-            origin = int(match[1])
-            continue
-        linked = origin in found and _SASS_CODE.match(row)
-        lines.append(places.line(row, *found[origin]) if linked else Line(row))
-    return Listing("sass", "", tuple(lines))

@@ -21,6 +21,7 @@ _SPEED: Final = 3
 _UNSELECTABLE: Final = re.compile(
     r"@(llvm\.(?:exp|exp2|exp10|log|log2|log10|pow|powi|sin|cos|tan|tanh|sinh|cosh|atan|atan2|acos|asin)\.\w+)"
 )
+_EFFECTS: Final = re.compile(r"""( asm sideeffect "[^"]*", "[^"]*"\(.*\))((?:, ![\w.]+ !\d+)*)$""", re.MULTILINE)
 _EXTERNAL: Final = re.compile(r"^\.extern \.func.*?([\w.$]+)\s*$", re.MULTILINE)
 
 
@@ -43,7 +44,7 @@ def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False) -> Ptx:
         message = f"LLVM has no PTX for {', '.join(refused)}"
         raise CompilerCrash(message)
     machine = _machine(chip.name, chip.ptx)
-    module = parse(text)
+    module = parse(convergent(text))
     module.triple = _TRIPLE
     module.data_layout = str(machine.target_data)
     builder = _llvm.create_pass_builder(machine, _llvm.create_pipeline_tuning_options(speed_level=_SPEED))
@@ -55,6 +56,18 @@ def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False) -> Ptx:
         message = f"the GPU code calls functions that do not exist: {', '.join(unresolved)}"
         raise CompilerCrash(message)
     return Ptx(ptx, optimised)
+
+
+def convergent(text: str) -> str:
+    """Mark assembly that does something as convergent: barriers and instructions of whole warps are among it.
+
+    LLVM may not make such a call depend on more conditions than it does, nor double it into both sides of a branch
+    that lanes take differently.  MLIR has no way to say this of assembly.
+
+    before: `call void asm sideeffect "bar.sync 0, 128;", ""(), !dbg !7`
+    after:  `call void asm sideeffect "bar.sync 0, 128;", ""() convergent, !dbg !7`
+    """
+    return _EFFECTS.sub(r"\1 convergent\2", text)
 
 
 @cache

@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from typing import Final
 
-from tessera.core.artifact import Artifact
+from tessera.core.artifact import REALIGNED_BYTES, Artifact
 from tessera.core.resources import Instructions, ResourceReport
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.occupancy import occupancy
-from tessera.lowering.target.toolchain import PACKAGES, disassemble, find_tool
+from tessera.lowering.target.sass import has_machine_code, machine_code
+from tessera.lowering.target.toolchain import PACKAGES
 
-_ELF: Final = b"\x7fELF"
 _CODE: Final = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[\w]+)*)", re.MULTILINE
 )
@@ -94,12 +94,12 @@ def resource_report(artifact: Artifact) -> ResourceReport:
             artifact.name, target, scratch_bytes=resources.scratch_bytes, shared_bytes=resources.shared_bytes,
             code_bytes=len(artifact.code),
         )  # fmt: skip
-    notes = list(resources.notes)
+    notes = [*resources.notes, *_copies(artifact)]
     if resources.registers is None:
         notes.append(f"no machine code without ptxas: pip install {PACKAGES['ptxas']}")
     found: tuple[Instructions, ...] = ()
-    if artifact.code.startswith(_ELF) and find_tool("nvdisasm") is not None:
-        found = instructions(disassemble(artifact.code))
+    if has_machine_code(artifact):
+        found = instructions(machine_code(artifact))
     else:
         notes.append(f"instructions are not counted without nvdisasm: pip install {PACKAGES['nvdisasm']}")
     # Names of machine code that runs on later chips of the family too mean the same multiprocessor.
@@ -112,6 +112,17 @@ def resource_report(artifact: Artifact) -> ResourceReport:
         resources.stack_bytes, resources.shared_bytes, resources.scratch_bytes, resources.barriers,
         len(artifact.code), full, found, sum(kind.count for kind in found), tuple(notes),
     )  # fmt: skip
+
+
+def _copies(artifact: Artifact) -> tuple[str, ...]:
+    """What the launcher does before the kernel, and the memory that takes."""
+    numbers = {slot.parameter for slot in artifact.slots if slot.tensor_map is not None and slot.tensor_map.realigned}
+    names = [artifact.bindings[number].name for number in sorted(numbers)]
+    if not names:
+        return ()
+    verb = "is" if len(names) == 1 else "are"
+    memory = f"their size in memory, each row rounded up to {REALIGNED_BYTES} bytes"
+    return (f"before each launch {' and '.join(names)} {verb} copied to aligned rows, which takes {memory}",)
 
 
 def instructions(sass: str) -> tuple[Instructions, ...]:

@@ -5,6 +5,7 @@ from typing import Any, Final, Protocol
 
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
+from tessera.core.tile.dialect import COMPUTE
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.lifetimes import Lifetimes
@@ -270,7 +271,9 @@ def _reduce(host: Host, op: Any) -> None:
 def _dot(host: Host, op: Any) -> None:
     kind = op.results[0].type
     a, b, *acc = (host.tile(v) for v in op.operands)
-    product = Product(a, b, acc[0] if acc else None, element_of(kind), not host.unsigned(op))
+    product = Product(
+        a, b, acc[0] if acc else None, element_of(kind), not host.unsigned(op), rounded=COMPUTE in op.attributes
+    )
     target = host.lifetimes.home(op)
     if target is not None:
         dot_tile(host.tiles, product, target)

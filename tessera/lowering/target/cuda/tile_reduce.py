@@ -40,6 +40,11 @@ class Rule:
         """The type in which partial results are kept."""
         return "f32" if self.element in _HALVES else self.element
 
+    @property
+    def any_order(self) -> bool:
+        """Whether the order of the elements changes no bit of the result."""
+        return self.kind != "sum" or self.wide[0] == "i"
+
     def combine(self, build: Build, a: Any, b: Any) -> Any:
         """The combination of two partial results."""
         floating, integer, boolean = _COMBINE[self.kind]

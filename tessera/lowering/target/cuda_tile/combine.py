@@ -13,6 +13,7 @@ from tessera.lowering.target.cuda_tile.shapes import keeps_places, with_padding
 _NANS_WIN: Final = {"propagate_nan": True, "flush_to_zero": False}
 _MOST_PRODUCTS: Final = 1 << 16
 """Elements of the tile of all products that a product of integer matrices is added up from."""
+EXACT: Final = "exact"
 _PIECE: Final = 16
 """Steps of K that a product without tensor cores takes at a time: more at once do not fit in registers."""
 
@@ -113,11 +114,11 @@ def _pair(build: Build, value: Value, axis: int) -> Value:
 
 
 def dot(
-    build: Build, a: Value, b: Value, accumulator: Value | None, inner: int, result: str, *, exact: bool, unsigned: bool
+    build: Build, a: Value, b: Value, accumulator: Value | None, inner: int, result: str, *, how: str, unsigned: bool
 ) -> Value:
     """a[M, K] times b[K, N], added to the accumulator; `inner` is K without padding.
 
-    With `exact`, one fused multiply-add a step of K, in order.
+    how: "exact" for one fused multiply-add a step of K, in order; a type that factors are rounded to; or nothing
 
     Raises:
         NotOnCudaTile: a product of integers that the machine has no instruction for and that is too large for others.
@@ -126,8 +127,11 @@ def dot(
     start = build.constant(0, result, shape) if accumulator is None else accumulator
     a = with_padding(build, a, (a.shape[0], inner), [1], 0)
     b = with_padding(build, b, (inner, b.shape[1]), [0], 0)
-    if a.element in FLOATS and exact:
+    if a.element in FLOATS and how == EXACT:
         return _in_order(build, a, b, start, inner)
+    if how not in ("", EXACT):
+        a, b = (build.float_to(v, how) for v in (a, b))
+        return build.value("mmaf", (a, b, start), start.type, fast_acc=False)
     if a.element in ("f32", "f64"):
         return _in_pieces(build, a, b, start)
     if a.element in FLOATS:

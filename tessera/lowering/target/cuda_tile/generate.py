@@ -1,6 +1,6 @@
 """Tile IR to a cubin by way of CUDA Tile IR: the whole `cuda_tile` target in order.
 
-Tile IR -> CUDA Tile program -> bytecode -> `tileiras` -> cubin -> SASS.  There is no LLVM IR and no PTX on this way
+Tile IR -> CUDA Tile program -> bytecode -> `tileiras` -> cubin.  There is no LLVM IR and no PTX on this way
 that anybody could see.
 """
 
@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from tessera.core.artifact import Resources
-from tessera.core.listing import Listing
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
@@ -21,13 +20,11 @@ from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
 from tessera.lowering.target.cuda_tile.encode import Hints, encode
 from tessera.lowering.target.cuda_tile.frame import Frame
 from tessera.lowering.target.cuda_tile.instructions import Block, Entry, instructions_of
-from tessera.lowering.target.cuda_tile.listings import places_of, sass_listing
 from tessera.lowering.target.cuda_tile.lower import lower
 from tessera.lowering.target.cuda_tile.text import target_listing
-from tessera.lowering.target.cuda_tile.toolchain import assemble, disassemble
+from tessera.lowering.target.cuda_tile.toolchain import assemble
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.result import TargetCode
-from tessera.lowering.target.toolchain import find_tool
 from tessera.lowering.tile.pack_floats import FACTORS, widen_factors
 from tessera.lowering.tile.walk import kernel, operations
 
@@ -42,7 +39,7 @@ _LANES = 1
 def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
     """Compile a Tile IR module for `target`.
 
-    With `observe`, the listings `target` and `sass` come along (no `sass` without nvdisasm).
+    With `observe`, the listing `target` comes along; `sass` is made of the cubin when somebody looks.
 
     Raises:
         NotOnCudaTile: the kernel needs lanes, or something else that CUDA Tile IR cannot say.
@@ -55,18 +52,14 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     _widen_bytes(function, chip)
     frame, entry = program_of(function, program)
     code, usage = _machine_code(entry, program, chip)
-    listings: list[Listing] = []
-    if observe:
-        listings.append(target_listing(entry, program))
-        if find_tool("nvdisasm") is not None:
-            listings.append(sass_listing(disassemble(code), places_of(entry)))
+    listings = (target_listing(entry, program),) if observe else ()
     # All that lies on the stack was spilled: a CUDA Tile kernel has no arrays of a lane's own.
     resources = Resources(
         shared_bytes=usage.shared_bytes, registers=usage.registers, spill_bytes=usage.stack_bytes,
         stack_bytes=usage.stack_bytes, lanes=usage.lanes,
     )  # fmt: skip
     bounded = not operations(function, *_LOOPS)
-    return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings))
+    return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, listings)
 
 
 def _widen_bytes(function: Any, chip: str) -> None:

@@ -13,6 +13,7 @@ from tessera.core.mistakes import CompilerCrash, NotOnCudaTile
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array
 from tessera.core.source import NOWHERE
+from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import name_of, spans
 from tessera.lowering.target.cuda_tile import combine
 from tessera.lowering.target.cuda_tile.arithmetic import operation
@@ -221,10 +222,12 @@ class Lowering:
         if FACTORS in op.attributes:
             element = _BYTES[str(ir.StringAttr(op.attributes[FACTORS]).value)]
             a, b = (self.build.bits(v, element) for v in (a, b))
+        how = combine.EXACT if ir.BoolAttr(op.attributes["exact"]).value else ""
+        if COMPUTE in op.attributes:
+            how = str(ir.StringAttr(op.attributes[COMPUTE]).value)
         self.env[op.results[0]] = combine.dot(
             self.build, a, b, accumulators[0] if accumulators else None, int(op.operands[0].type.shape[1]),
-            str(op.results[0].type.element_type), exact=bool(ir.BoolAttr(op.attributes["exact"]).value),
-            unsigned="tessera.unsigned" in op.attributes,
+            str(op.results[0].type.element_type), how=how, unsigned="tessera.unsigned" in op.attributes,
         )  # fmt: skip
 
     def barrier(self, op: Any) -> None:

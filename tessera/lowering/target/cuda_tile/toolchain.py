@@ -38,21 +38,3 @@ def assemble(bytecode: bytes, arch: str) -> bytes:
             message = f"tileiras refuses its input: {log or f'exit status {done.returncode}'}"
             raise CompilerCrash(message)
         return target.read_bytes()
-
-
-def disassemble(cubin: bytes) -> str:
-    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each line of the user's text.
-
-    Raises:
-        ToolMissing: no nvdisasm.
-        CompilerCrash: nvdisasm refuses the cubin.
-    """
-    with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
-        source = Path(folder, "kernel.cubin")
-        source.write_bytes(cubin)
-        command = [str(tool("nvdisasm")), "-g", "-c", str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode:
-            message = f"nvdisasm refuses its input: {done.stderr.strip()}"
-            raise CompilerCrash(message)
-        return done.stdout

@@ -111,7 +111,7 @@ def test_an_exception_for_a_few_lanes_is_no_guard(coarse):
 
 
 def test_what_is_left_alone(coarse):
-    """Lanes that exchange values, groups of the user's own, loops, gathers, strided arrays."""
+    """Lanes that exchange values or share memory, loops, gathers, strided arrays."""
     assert coarse(programs.warp_reduce()).elements == 1
     assert coarse(programs.group_sum()).elements == 1
     assert coarse(programs.countdown()).elements == 1
@@ -123,6 +123,49 @@ def test_what_is_left_alone(coarse):
     y = b.array("y", f32, "n", "m", mutable=True)
     b.write(y, b.const(1.0, f32), b.id("thread"), b.const(0))
     assert coarse(unary(b)).elements == 1
+
+
+def grouped(writer: Writer, *group: int):
+    return writer.program(domain=Domain("lanes", ("n",)), group=group)
+
+
+def test_places_in_groups(coarse):
+    """A lane's number in the launch, or in its group, and what the group adds to it."""
+    b = Writer("places")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    first = b.value("mul", b.id("group"), b.const(128))
+    i = b.value("add", b.value("add", first, b.id("lane")), b.const(4))
+    b.write(y, b.value("add", b.read(x, i), b.read(x, b.id("thread"))), b.id("thread", 0))
+    found = coarse(grouped(b, 128))
+    assert found.elements == 4
+    assert [(len(a.place.shared), a.offset, a.place.launch, a.place.axis) for a in found.accesses.values()] == [
+        (1, 4, False, None), (0, 0, True, None), (0, 0, True, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lanes", "elements"), [(256, 4), (128, 4), (64, 2), (32, 1), (96, 1), (192, 2)])
+def test_groups_keep_whole_warps(coarse, lanes: int, elements: int):
+    b = Writer("whole")
+    y, i = b.array("y", f32, "n", mutable=True), b.id("thread")
+    b.write(y, b.const(1.0, f32), i)
+    assert coarse(grouped(b, lanes)).elements == elements
+    assert coarse(replace(grouped(b, lanes), options={"elements": 32})).elements <= max(1, lanes // 32)
+
+
+def test_groups_that_have_to_wait_are_left_alone(coarse):
+    """Lanes along two axes; what lane 0 writes for its group, and what all read of an array that lanes write."""
+    b = Writer("axes")
+    y, i = b.array("y", f32, "n", mutable=True), b.id("thread", 0)
+    b.write(y, b.const(1.0, f32), i)
+    assert coarse(grouped(b, 64, 2)).elements == 1
+    for together in ("read", "write"):
+        b = Writer(together)
+        y, i = b.array("y", f32, "n", mutable=True), b.id("thread")
+        value = b.read(y, b.const(0)) if together == "read" else b.const(1.0, f32)
+        b.write(y, value, i)
+        if together == "write":
+            b.write(y, value, b.const(0))
+        assert coarse(grouped(b, 256)).elements == 1
 
 
 def test_a_schedule_decides(coarse):
@@ -138,3 +181,8 @@ def test_a_number_that_cannot_be(coarse):
 def test_the_launch_rule():
     rule = Coarsening(4).rule(LaunchRule("lanes", ("n",)), 256)
     assert (rule.lanes_per_group, rule.elements, rule.threads) == (1024, 4, 256)
+
+
+def test_the_launch_rule_of_groups():
+    rule = Coarsening(4).rule(LaunchRule("groups", ("n",), (256,)), 64)
+    assert (rule.group, rule.lanes_per_group, rule.elements, rule.threads) == ((256,), 256, 4, 64)

@@ -131,6 +131,64 @@ def test_flags_and_numbers_together():
     assert artifact.launch.elements == 4
 
 
+SPELLINGS = ("thread", "group and lane", "first and lane")
+
+
+def index_of(b: Writer, spelling: str, lanes: int):
+    """The lane's index in the launch, in the ways users write it."""
+    if spelling == "thread":
+        return b.id("thread")
+    size = b.id("group_lanes") if spelling == "group and lane" else b.const(lanes)
+    return b.value("add", b.value("mul", b.id("group"), size), b.id("lane"))
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("n", [1, 127, 256, 1000, 1024])
+def test_groups_of_the_kernels_own(spelling: str, n: int):
+    """A group is as many lanes as `tile[...]` says, and a quarter of them threads."""
+    b = Writer("groups")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    i = index_of(b, spelling, 256)
+    with b.when(b.compare("lt", i, b.dim("n"))):
+        b.write(y, b.value("add", b.read(x, i), b.cast(b.id("lane"), f32)), i)
+    artifact, _ = agree(b.program(domain=Domain("lanes", ("n",)), group=(256,)), [normal(n), poison(n)])
+    assert (artifact.launch.group, artifact.launch.elements, artifact.launch.threads) == ((256,), 4, 64)
+    text = ptx_of(artifact)
+    assert ".reqntid 64" in text
+    assert text.count("ld.global.v4.b32") == 1
+    assert text.count("st.global.v4.b32") == 1
+
+
+@pytest.mark.parametrize("first", [0, 3, 8])
+def test_groups_that_begin_anywhere(first: int):
+    """What a group adds to its lanes' numbers decides whether vectors can be used; nothing is read outside."""
+    b = Writer("anywhere")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    start = b.scalar("start", i64)
+    i = b.value("add", b.value("sub", index_of(b, "first and lane", 128), b.const(4)), start)
+    b.write(y, b.read(x, i), i)
+    program = b.program(domain=Domain("lanes", ("n",)), group=(128,))
+    artifact, _ = agree(program, [normal(500), poison(500), first], groups=5)
+    assert artifact.launch.elements == 4
+
+
+def test_groups_of_a_grid_with_two_axes():
+    """A lane's index along an axis counts the groups of that axis alone; in the launch, it counts all."""
+    b = Writer("axes")
+    x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
+    z = b.array("z", f32, "m", mutable=True)
+    i, whole = b.id("thread", 0), b.id("thread")
+    value = b.value("mul", b.read(x, i), b.const(2.0, f32))
+    b.write(y, value, i)
+    b.write(z, value, whole)
+    program = b.program(domain=Domain("lanes", ("n", "m")), group=(128,))
+    x, y, z = normal(384), poison(384), poison(768)
+    artifact = simulate(program, [x, y, z], Grid((3, 2)))
+    assert artifact.launch.elements == 4
+    assert same_bits(y, 2 * x)
+    assert same_bits(z, np.concatenate([2 * x, 2 * x]))
+
+
 @pytest.mark.parametrize("lanes", [1000, 3000])
 def test_a_launch_of_another_size_than_the_arrays(lanes: int):
     x, y = normal(2048), normal(2048, seed=1)

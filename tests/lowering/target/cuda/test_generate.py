@@ -44,6 +44,20 @@ def test_the_parameters_are_the_artifacts_slots():
     assert ptx_of(artifact).count(".param ") == len(artifact.slots)
 
 
+@pytest.mark.parametrize("program", [programs.matmul(), programs.softmax_rows()], ids=lambda p: p.name)
+def test_kernels_wait_for_those_in_front_of_them_before_they_look_at_memory(program):
+    artifact = compile_ptx(program)
+    assert artifact.launch.early
+    text = ptx_of(artifact)
+    assert text.count("griddepcontrol.wait;") == text.count("griddepcontrol.launch_dependents;") == 1
+    first = min(text.index(access) for access in ("ld.global", "st.global") if access in text)
+    assert text.index("griddepcontrol.wait;") < text.index("griddepcontrol.launch_dependents;") < first
+    # Other chips cannot; and where a block has little to do, beginning it takes longer than what is won.
+    for other in (compile_ptx(program, "sm_80"), compile_ptx(programs.saxpy()), compile_ptx(programs.group_sum())):
+        assert not other.launch.early
+        assert "griddepcontrol" not in ptx_of(other)
+
+
 def test_how_kernels_are_launched():
     lanes, groups, ranges, single = (
         compile_ptx(p).launch for p in (programs.saxpy(), programs.group_sum(), programs.matmul(), programs.countdown())

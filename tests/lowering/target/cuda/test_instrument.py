@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from support import programs, ptx_machine, simulate
+from support import product_programs, programs, ptx_machine, simulate
 from tessera.core.dtypes import bf16
 from tessera.core.profile import CYCLES, END, FIRST_PHASE, PHASES, PLACE, RAN, START, WORKER, with_profile
 from tessera.core.program.program import Block, Program, Value
@@ -83,6 +83,18 @@ def test_kernels_that_copy_ahead_count_their_phases_and_lose_nothing(steps: tupl
     assert resources.spill_bytes == plain.artifact.resources.spill_bytes == 0
     assert resources.notes == plain.artifact.resources.notes
     assert resources.registers <= plain.artifact.resources.registers + 16
+
+
+def test_loops_whose_team_copies_ahead_count_the_wait_and_the_store() -> None:
+    program = product_programs.matrix_product((32, 32, 32), bf16, aligned=True)
+    a, b, c = numbers(32, 160).astype(bf16.numpy), numbers(160, 32).astype(bf16.numpy), np.zeros((32, 32), np.float32)
+    artifact = simulate.compile_ptx(with_profile(program, 1), "sm_80")
+    assert "cp.async" in simulate.ptx_of(artifact)
+    (record,) = simulate.launch(artifact, [a, b, c])
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=0, atol=1e-3)
+    turns = {name: record[FIRST_PHASE + number] for number, name in enumerate(PHASES)}
+    # The simulated clock ticks at each look: five waits, one a round of 32, and one store.
+    assert turns == {"load": 5, "compute": 0, "store": 1}
 
 
 def aligned(program: Program) -> Program:

@@ -4,9 +4,11 @@ from support import programs
 from support.builder import FILE, Builder
 from support.simulate import compile_cuda
 from tessera.core.dtypes import f32
+from tessera.core.mlir import ir
 from tessera.core.program.program import Domain
 from tessera.core.source import Span
-from tessera.lowering.target.cuda.listings import ptx_listing, sass_listing
+from tessera.core.tile.dialect import shared_context
+from tessera.lowering.target.cuda.listings import ptx_for_assembler, ptx_listing, target_listing
 from tessera.lowering.target.places import Places
 
 
@@ -72,21 +74,27 @@ def test_ptx_lines_follow_their_directive():
     ]  # fmt: skip
 
 
-def test_sass_lines_follow_the_line_of_the_ptx_they_were_made_from():
-    ptx = '\t.file 1 "cell.py"\n\tmov.u32 %r1, 1;\n\t.loc\t1 3 5\n\tadd.s32 %r1, 1;\n\t.loc 1 3 9\n\tret;'
-    text = """
-        /*0000*/   LDC R1 ;
-//## File ".nv_debug_ptx_txt", line 6
-        /*0010*/   EXIT ;
-//## File ".nv_debug_ptx_txt", line 4
-        /*0020*/   IADD3 R1 ;
-.L_x_1:
-//## File ".nv_debug_ptx_txt", line 2
-        /*0030*/   MOV R1 ;
-"""[1:]
-    assert [(l.text.split("*/")[-1].strip(), l.ops) for l in sass_listing(text, ptx, PLACES).lines] == [
-        ("LDC R1 ;", ()), ("EXIT ;", (8,)), ("IADD3 R1 ;", (7,)), (".L_x_1:", ()), ("MOV R1 ;", ()),
-    ]  # fmt: skip
+def test_ptxas_counts_the_lines_of_the_listing():
+    text = '\t.file 1 "cell.py"\n\tmov.u32 %r1, 1;\n\t.loc\t1 3 5\n\tadd.s32 %r1, 1;\n\t.loc 1 3 9\n$L1:\n\tret;\n'
+    given = ptx_for_assembler(text)
+    shown = [line.text for line in ptx_listing(text, PLACES).lines]
+    assert [row.endswith(line) for row, line in zip(given.split("\n"), shown, strict=False)] == [True] * 4
+    assert given.split() == text.split()
+
+
+def test_a_directive_about_places_may_be_the_last():
+    text = '\tret;\n}\n\t.file 1 "cell.py"\n'
+    assert ptx_for_assembler(text) == '\tret;\n}\n\t.file 1 "cell.py"\n'
+
+
+def test_named_types_are_written_out_once():
+    with shared_context():
+        kind = '!llvm.struct<"2xf32", (f32, f32)>'
+        module = ir.Module.parse(f"llvm.func @f(%0: {kind}) -> {kind} {{ llvm.return %0 : {kind} }}")
+        lines = [line.text for line in target_listing(module).lines]
+        assert lines[0] == f"!struct0 = {kind}"
+        assert "(f32, f32)" not in "".join(lines[1:])
+        assert str(ir.Module.parse("\n".join(lines))) == str(module)
 
 
 class OneLine(Builder):

@@ -2,7 +2,7 @@ import pytest
 
 from tessera.core.mistakes import CompilerCrash
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
-from tessera.lowering.target.cuda.ptx import to_ptx
+from tessera.lowering.target.cuda.ptx import convergent, to_ptx
 
 KERNEL = """
 define ptx_kernel void @k(ptr addrspace(1) %x, float %a) {{
@@ -56,3 +56,44 @@ def test_the_optimised_ir_is_kept_when_asked_for():
     text = KERNEL.format("%r = fadd float %v, %a", "")
     assert "fadd float" in to_ptx(text, CHIP, keep_optimised=True).optimised
     assert to_ptx(text, CHIP).optimised == ""
+
+
+TWO_BRANCHES = """
+define ptx_kernel void @k(ptr addrspace(1) %x) {{
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %c = icmp eq i32 %t, 0
+  br i1 %c, label %a, label %b
+a:
+  store i32 1, ptr addrspace(1) %x
+  br label %b
+b:
+  call void asm {0} "bar.sync 1, 64;", ""()
+  br i1 %c, label %d, label %e
+d:
+  store i32 2, ptr addrspace(1) %x
+  br label %e
+e:
+  ret void
+}}
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+"""
+
+
+def test_a_barrier_between_two_branches_stays_one_barrier():
+    assert to_ptx(TWO_BRANCHES.format("sideeffect"), CHIP).text.count("bar.sync") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "marked"),
+    [
+        ('  call void asm sideeffect "x;", ""()', '  call void asm sideeffect "x;", ""() convergent'),
+        (
+            '%1 = call i32 asm sideeffect "f $0, ($1);", "=r,r"(i32 %0), !dbg !12',
+            '%1 = call i32 asm sideeffect "f $0, ($1);", "=r,r"(i32 %0) convergent, !dbg !12',
+        ),
+        ('%1 = call i32 asm "cvt $0, $1;", "=r,r"(i32 %0), !dbg !12', None),
+        ("call void @f(), !dbg !3", None),
+    ],
+)
+def test_assembly_that_does_something_is_convergent(line: str, marked: str | None):
+    assert convergent(line) == (marked or line)

@@ -3,11 +3,12 @@ from dataclasses import replace
 import pytest
 
 from support import programs
+from support.product_programs import matrix_product
 from support.simulate import compile_ptx
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
 from tessera.lowering.service import host_target
-from tessera.lowering.target.cuda import report
+from tessera.lowering.target import sass
 from tessera.lowering.target.cuda.report import instructions, resource_report
 
 SASS = """
@@ -62,14 +63,24 @@ def test_without_the_tools_the_report_says_what_is_missing(monkeypatch: pytest.M
     assert found.registers is None
     assert found.occupancy is None
     assert any("nvidia-cuda-nvcc" in note for note in found.notes)
-    monkeypatch.setattr(report, "find_tool", lambda name: None)
-    assert any("nvidia-cuda-nvdisasm" in note for note in resource_report(artifact).notes)
+    cubin = compile_program(programs.saxpy(), Target("cuda", "sm_90a"), observe=False).artifact
+    assert resource_report(cubin).notes == ()
+    monkeypatch.setattr(sass, "find_tool", lambda name: None)
+    (note,) = resource_report(cubin).notes
+    assert "nvidia-cuda-nvdisasm" in note
 
 
 def test_what_the_assembler_said_is_in_the_report():
     artifact = compile_program(programs.saxpy(), Target("cuda", "sm_90a"), observe=False).artifact
     noted = replace(artifact, resources=replace(artifact.resources, notes=("'setmaxnreg' ignored",)))
     assert resource_report(noted).notes == ("'setmaxnreg' ignored",)
+
+
+def test_copies_before_the_kernel_are_in_the_report():
+    program = matrix_product((128, 128, 64), aligned=False, turned=(True, False))
+    (note,) = [note for note in resource_report(compile_ptx(program)).notes if "copied" in note]
+    assert note.startswith("before each launch A and B are copied to aligned rows")
+    assert not any("copied" in note for note in resource_report(compile_ptx(matrix_product((128, 128, 64)))).notes)
 
 
 def test_a_kernel_for_the_cpu_has_little_to_report():

@@ -24,6 +24,16 @@ def test_a_product_with_edges():
     agree(programs.matmul(16, 16, 8), [normal(20, 10), normal(10, 33), poison(20, 33)])
 
 
+def test_factors_are_rounded_to_tf32_element_by_element():
+    """Of tiles whose extents are no powers of two."""
+    b = Writer("product")
+    a, w, out = b.array("a", f32, 12, 9), b.array("b", f32, 9, 8), b.array("out", f32, 12, 8, mutable=True)
+    zero = b.const(0)
+    factors = b.load(a, [zero, zero], [12, 9]), b.load(w, [zero, zero], [9, 8])
+    b.store(out, b.dot(*factors, dtype=f32, compute="tf32"), [zero, zero], [12, 8])
+    agree(b.program(), [normal(12, 9), normal(9, 8), poison(12, 8)])
+
+
 @pytest.mark.parametrize(("dtype", "result"), [(f16, f32), (bf16, f32), (i32, i32), (u8, i32)], ids=str)
 def test_products_of_every_kind(dtype, result):
     b = Writer("product")

@@ -38,6 +38,11 @@ def test_a_product_in_registers_is_done_in_pieces():
     assert names(lowered(product(f32, f32, (16, 64, 16), exact=True))[1]).count("mmaf") == 0
 
 
+def test_factors_are_rounded_to_tf32():
+    program = lowered(product(f32, f32, (16, 64, 16), compute="tf32"))[1]
+    assert [name for name in names(program) if name in ("ftof", "mmaf")] == ["ftof", "ftof", "mmaf"]
+
+
 def test_what_padding_makes_impossible_is_refused():
     with pytest.raises(NotOnCudaTile, match="only its first extent"):
         lowered(reduction(f32, "sum", None, (5, 140)))

@@ -16,6 +16,7 @@ from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES
+from tessera.lowering.target.sass import with_machine_code
 from tessera.lowering.target.toolchain import find_tool
 from tessera.runtime.cuda import CudaLauncher, driver
 from tessera.runtime.grid import Grid
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.skipif(find_tool("tileiras") is None, reason="needs til
 
 
 def compiled(program: Program, arch: str = "sm_90", *, observe: bool = False) -> Compilation:
-    return compile_program(program, Target("cuda_tile", arch), observe)
+    compilation = compile_program(program, Target("cuda_tile", arch), observe)
+    return replace(compilation, listings=with_machine_code(compilation.artifact, compilation.listings))
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

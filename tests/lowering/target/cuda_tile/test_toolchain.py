@@ -1,9 +1,9 @@
-"""tileiras and nvdisasm."""
+"""tileiras."""
 
 import pytest
 
 from tessera.core.mistakes import CompilerCrash
-from tessera.lowering.target.cuda_tile.toolchain import assemble, disassemble
+from tessera.lowering.target.cuda_tile.toolchain import assemble
 from tessera.lowering.target.toolchain import find_tool
 
 needs_tileiras = pytest.mark.skipif(find_tool("tileiras") is None, reason="needs tileiras")
@@ -13,9 +13,3 @@ needs_tileiras = pytest.mark.skipif(find_tool("tileiras") is None, reason="needs
 def test_what_tileiras_refuses_is_reported():
     with pytest.raises(CompilerCrash, match="tileiras refuses its input"):
         assemble(b"no bytecode", "sm_90")
-
-
-@pytest.mark.skipif(find_tool("nvdisasm") is None, reason="needs nvdisasm")
-def test_what_nvdisasm_refuses_is_reported():
-    with pytest.raises(CompilerCrash, match="nvdisasm refuses its input"):
-        disassemble(b"no cubin")

@@ -99,7 +99,7 @@ def load_tile(build: Build, team: Team, window: Window, layout: Layout, element:
             values += [zero] * count
             continue
         indices = window.place(build, places.indices(first))
-        condition = _condition(build, window, indices, places.indices(first))
+        condition = condition_of(build, window, indices, places.indices(first))
         pointer = address(build, window.memory, indices)
         if size < WORD:
             values.append(_load_small(build, pointer, element, condition, window.hint))
@@ -118,13 +118,13 @@ def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile) -> 
             if is_padding(tile.layout, first, window.extents):
                 continue
             indices = window.place(build, places.indices(first))
-            condition = _condition(build, window, indices, places.indices(first))
+            condition = condition_of(build, window, indices, places.indices(first))
             pointer = address(build, window.memory, indices)
             if size < WORD:
-                _store_small(build, pointer, tile.values[first], tile.element, condition, window.hint)
+                store_small(build, pointer, tile.values[first], tile.element, condition, window.hint)
             else:
                 words = to_words(build, tile.values[first : first + count])
-                _store_words(build, pointer, words, condition, window.hint)
+                store_words(build, pointer, words, condition, window.hint)
 
 
 def _vector(window: Window, layout: Layout, element: str) -> int:
@@ -136,7 +136,7 @@ def _vector(window: Window, layout: Layout, element: str) -> int:
     return bits if (width(element) << bits) // 8 >= WORD else 0
 
 
-def _condition(build: Build, window: Window, indices: Sequence[Any], places: Sequence[Any]) -> Any | None:
+def condition_of(build: Build, window: Window, indices: Sequence[Any], places: Sequence[Any]) -> Any | None:
     """An i1: the element is inside the array, and inside the tile's own extents; None where that is known."""
     within = [
         build.inside(place, extent)
@@ -167,7 +167,8 @@ def _load_small(build: Build, pointer: Any, element: str, condition: Any | None,
     return build.compare("ne", value, build.constant(0, stored)) if element == "i1" else value
 
 
-def _store_small(build: Build, pointer: Any, value: Any, element: str, condition: Any | None, hint: str) -> None:
+def store_small(build: Build, pointer: Any, value: Any, element: str, condition: Any | None, hint: str) -> None:
+    """Store one element of 1 or 2 bytes, where `condition` (an i1; None: always) holds."""
     stored = "i8" if element == "i1" else element
     if element == "i1":
         value = build.value("arith.extui", [value], stored)
@@ -202,7 +203,8 @@ def _load_words(build: Build, pointer: Any, count: int, condition: Any | None, h
     return assembly(build, text, constraints, [pointer, _flag(build, condition)], ["i32"] * count)
 
 
-def _store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any | None, hint: str) -> None:
+def store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any | None, hint: str) -> None:
+    """Store 1, 2 or 4 words (i32), where `condition` (an i1; None: always) holds."""
     count = len(words)
     if condition is None:
         if count == 1:

@@ -5,6 +5,7 @@ described in the PTX ISA, chapters 9.7.13 (mbarrier), 9.7.9.27 (cp.async.bulk.te
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from tessera.core.mlir import ir
@@ -29,7 +30,9 @@ def assembly(
         return []
     if len(results) == 1:
         return [build.value("llvm.inline_asm", operands, results[0], attributes)]
-    kind = f"!llvm.struct<({', '.join(results)})>"
+    # A name for the type, as every level below writes it out again for each of its 128 elements otherwise.
+    name = " ".join(f"{len(list(alike))}x{kind}" for kind, alike in groupby(results))
+    kind = f'!llvm.struct<"{name}", ({", ".join(results)})>'
     packed = build.value("llvm.inline_asm", operands, kind, attributes)
     return [
         build.value("llvm.extractvalue", [packed], result, {"position": f"array<i64: {number}>"})
@@ -70,6 +73,12 @@ def barrier_wait(build: Build, barrier: Any, parity: Any) -> None:
     assembly(build, text, "r,r", [barrier, parity])
 
 
+def barrier_test(build: Build, barrier: Any, parity: Any) -> Any:
+    """An i32: 1 where the phase of this parity (i32, 0 or 1) is complete, 0 where it is not."""
+    text = "{ .reg .pred done; mbarrier.test_wait.parity.shared::cta.b64 done, [$1], $2; selp.u32 $0, 1, 0, done; }"
+    return assembly(build, text, "=r,r,r", [barrier, parity], ["i32"])[0]
+
+
 def cluster_wait(build: Build) -> None:
     """Wait for all lanes of all blocks of the cluster."""
     assembly(build, "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;", "")
@@ -92,14 +101,27 @@ def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
     assembly(build, text, "r,r", [barrier, rank])
 
 
-def named_barrier(build: Build, number: int, lanes: int) -> None:
-    """Wait for `lanes` lanes at hardware barrier `number` (0 to 15)."""
-    assembly(build, f"bar.sync {number}, {lanes};", "")
+def named_barrier(build: Build, number: Any, lanes: int) -> None:
+    """Wait for `lanes` lanes at hardware barrier `number` (0 to 15; an i32, or known)."""
+    if isinstance(number, int):
+        assembly(build, f"bar.sync {number}, {lanes};", "")
+    else:
+        assembly(build, f"bar.sync $0, {lanes};", "r", [number])
 
 
 def named_barrier_arrive(build: Build, number: int, lanes: int) -> None:
     """Arrive at hardware barrier `number` without waiting."""
     assembly(build, f"bar.arrive {number}, {lanes};", "")
+
+
+def wait_for_kernels_before(build: Build) -> None:
+    """Wait until the kernels in front of this one on its stream have ended, and what they wrote is there."""
+    assembly(build, "griddepcontrol.wait;", "")
+
+
+def let_next_kernel_begin(build: Build) -> None:
+    """Allow blocks of the next kernel on the stream to begin, where it may, once all blocks have come here."""
+    assembly(build, "griddepcontrol.launch_dependents;", "")
 
 
 # -- bulk copies -------------------------------------------------------------------------------------------------
@@ -122,6 +144,11 @@ def tensor_load(
     assembly(build, text, ",".join(["r", "l", *["r"] * rank, "r"]), [target, tensor_map, *coordinates, barrier])
 
 
+def tensor_map_prefetch(build: Build, tensor_map: Any) -> None:
+    """Let the copy engine fetch a tensor map before the first copy needs it."""
+    assembly(build, "prefetch.tensormap [$0];", "l", [tensor_map])
+
+
 def tensor_store(build: Build, tensor_map: Any, coordinates: Sequence[Any], source: Any) -> None:
     """Start a copy of a box out of shared memory into an array; what lies outside it is not written."""
     rank = len(coordinates)
@@ -138,11 +165,6 @@ def bulk_commit(build: Build) -> None:
 def bulk_wait_read(build: Build, pending: int) -> None:
     """Wait until all but the last `pending` groups of stores have read their shared memory."""
     assembly(build, f"cp.async.bulk.wait_group.read {pending};", "")
-
-
-def bulk_wait(build: Build, pending: int) -> None:
-    """Wait until all but the last `pending` groups of stores are done."""
-    assembly(build, f"cp.async.bulk.wait_group {pending};", "")
 
 
 def fence_async_shared(build: Build) -> None:
@@ -164,9 +186,21 @@ def wgmma_fence(build: Build) -> None:
 
 
 def pinned(build: Build, values: Sequence[Any]) -> list[Any]:
-    """These f32, computed before whatever PTX is emitted next."""
-    constraints = ",".join([*["=f"] * len(values), *(str(number) for number in range(len(values)))])
-    return assembly(build, "", constraints, values, ["f32"] * len(values))
+    """These f32 or i32, computed before whatever PTX is emitted next."""
+    kinds = [str(value.type) for value in values]
+    outputs = ["=f" if kind == "f32" else "=r" for kind in kinds]
+    constraints = ",".join([*outputs, *(str(number) for number in range(len(values)))])
+    return assembly(build, "", constraints, values, kinds)
+
+
+def hidden(build: Build, word: Any) -> Any:
+    """An i32 of which no optimizer knows that it is `word`: what is made of it is computed here, not far above."""
+    return assembly(build, "mov.b32 $0, $1;", "=r,r", [word], ["i32"])[0]
+
+
+def kept(build: Build, word: Any) -> Any:
+    """An i32 as it is; what is computed of it is computed here or later, and takes no registers before."""
+    return assembly(build, "", "=r,0", [word], ["i32"])[0]
 
 
 def hidden_zero(build: Build) -> Any:

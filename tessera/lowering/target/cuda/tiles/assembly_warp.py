@@ -4,15 +4,20 @@ Addresses of shared memory are i32 values with a number of bytes to add.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles.assembly import assembly
 
+_DEPTHS: Final = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
+
 
 def load_matrices(build: Build, address: Any, offset: int, count: int, *, transposed: bool) -> list[Any]:
-    """`count` (1, 2 or 4) matrices of 8 x 8 elements of 16 bits, an i32 each; lane 8 i + r gives row r of matrix i."""
+    """`count` (1, 2 or 4) matrices of 8 rows of 16 bytes, an i32 each; lane 8 i + r gives row r of matrix i.
+
+    transposed: of 8 x 8 elements of 16 bits
+    """
     names = ", ".join(f"${number}" for number in range(count))
     flag = ".trans" if transposed else ""
     text = f"ldmatrix.sync.aligned.m8n8.x{count}{flag}.shared.b16 {{{names}}}, [${count}+{offset}];"
@@ -20,12 +25,13 @@ def load_matrices(build: Build, address: Any, offset: int, count: int, *, transp
 
 
 def multiply(build: Build, element: str, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any]) -> list[Any]:
-    """`a b + c` of 16 x 8 elements, 16 deep: a is four i32, b two, c and the result four f32.
+    """`a b + c` of 16 x 8 elements, 32 bytes of K deep: a is four i32, b two, c and the result four f32.
 
-    It stays in front of the arrival at a barrier that gives back the memory its factors came from.
+    element: as PTX names it.  It stays in front of the arrival at a barrier that gives back the memory its factors
+    came from.
     """
     text = (
-        f"mma.sync.aligned.m16n8k16.row.col.f32.{element}.{element}.f32 "
+        f"mma.sync.aligned.m16n8k{_DEPTHS[element]}.row.col.f32.{element}.{element}.f32 "
         "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};"
     )
     constraints = ",".join(["=f"] * 4 + ["r"] * 6 + ["0", "1", "2", "3"])

@@ -7,7 +7,7 @@ from tessera.core.program.program import Program
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.tiles.pipeline import source_load
 from tessera.lowering.target.cuda.tiles.plan import Plan
-from tessera.lowering.target.cuda.tiles.product_choice import bytes_fit
+from tessera.lowering.target.cuda.tiles.product_choice import MMA, byte_kind
 from tessera.lowering.tile.pack_floats import FACTORS, widen_factors
 
 _PROMOTED: Final = 128
@@ -25,24 +25,26 @@ def widen_unfit(dots: Sequence[Any], chip: Architecture) -> list[Any]:
     before: `tessera.dot %a, %b {factors = "e4m3"} : tile<16x16xf32>` of tiles of i8
     after:  `tessera.dot %u, %v : tile<16x16xf32>` of tiles of f16, which hold the same numbers
     """
-    unfit = [dot for dot in dots if not bytes_fit(dot, chip)]
+    unfit = [dot for dot in dots if byte_kind(dot, chip) is None]
     for dot in unfit:
         widen_factors(dot)
     return [dot for dot in dots if dot not in unfit]
 
 
 def copied(dots: Sequence[Any], plan: Plan | None) -> bool:
-    """Whether all their factors are copied ahead, to where and how the tensor cores read bytes."""
+    """Whether all their factors are copied to where and how the tensor cores read bytes: to warp groups, by a ring."""
     if plan is None:
         return False
-    loads = [source_load(factor) for dot in dots for factor in list(dot.operands)[:2]]
-    return all(plan.ring_of(load) is not None for load in loads)
+    loads = [(dot, source_load(factor)) for dot in dots for factor in list(dot.operands)[:2]]
+    return all(
+        plan.is_staged(load) if plan.products[dot] == MMA else plan.ring_of(load) is not None for dot, load in loads
+    )
 
 
 def promotion(dots: Sequence[Any], program: Program) -> int:
     """See `Plan.promote`: what the option of that name says, else 128, and 0 for a kernel with `fast=True`.
 
-    The tensor cores of sm_90a keep about 14 bits of each product of bytes that they add.
+    The tensor cores of sm_90a keep about 14 bits of each product of bytes that they add.  Single warps add up every 32.
     """
     if not byte_products(dots):
         return 0

@@ -10,6 +10,8 @@ from typing import Any, Final, Protocol
 
 from tessera.core.layouts import Layout, blocked, coordinates
 from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.memory import address, inside
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile
 from tessera.lowering.target.cuda.tiles.assembly import fence_async_shared
@@ -32,6 +34,7 @@ class Host(Protocol):
     """What copies ask of the code around them."""
 
     build: Build
+    frame: Frame
     env: dict[Any, Any]
 
     @property
@@ -95,8 +98,9 @@ class CopyRing:
     def begin_round(self, host: Host, values: Sequence[Any]) -> None:
         """Where a round begins: wait for its bytes."""
         self._now, self._next = values
-        copy_wait(self._build, self._ahead - 1)
-        self._arrived(host)
+        with phase(self._build, host.frame, "load"):
+            copy_wait(self._build, self._ahead - 1)
+            self._arrived(host)
 
     def end_round(self, host: Host, loop: Any) -> list[Any]:
         """Where a round ends, and the tensor cores are still busy: start the copies of a later one.

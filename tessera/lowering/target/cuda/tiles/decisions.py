@@ -6,29 +6,47 @@ who look.
 
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
-from tessera.core.program.types import Array
+from tessera.core.tile.dialect import COMPUTE
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.build import width
-from tessera.lowering.target.cuda.tiles.access import access_bytes
 from tessera.lowering.target.cuda.tiles.byte_products import promotion
+from tessera.lowering.target.cuda.tiles.copied_loads import (
+    copied_ahead,
+    copied_by_team,
+    fits_copy_engine,
+    vector_copied_ahead,
+)
+from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
 from tessera.lowering.target.cuda.tiles.eligible import eligible
 from tessera.lowering.target.cuda.tiles.infer import infer, reduction_bits
-from tessera.lowering.target.cuda.tiles.order import cluster_of
+from tessera.lowering.target.cuda.tiles.order import band_of, cluster_of, unevenness
+from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan, find_overlaps
 from tessera.lowering.target.cuda.tiles.pipeline import (
-    RingPlan,
-    find_overlaps,
+    add_vectors,
     find_rings,
+    find_running,
+    is_vector,
+    source_load,
 )
 from tessera.lowering.target.cuda.tiles.plan import Plan, padded
-from tessera.lowering.target.cuda.tiles.product_choice import MMA, WGMMA, product_bits, product_kind, sum_layouts
+from tessera.lowering.target.cuda.tiles.product_choice import (
+    MMA,
+    WGMMA,
+    lies_across_k,
+    product_bits,
+    product_kind,
+    sum_layouts,
+)
+from tessera.lowering.target.cuda.tiles.realignment import find_realigned, is_gapless
+from tessera.lowering.target.cuda.tiles.rescaling import find_rescalings
 from tessera.lowering.target.cuda.tiles.staging import find_copies
+from tessera.lowering.target.cuda.tiles.store_decisions import DelayStores, DivideStores
 from tessera.lowering.target.cuda.tiles.streams import find_streams
 from tessera.lowering.target.cuda.tiles.team import WARP
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
@@ -42,73 +60,8 @@ _MOST_WARP_BITS: Final = 3
 _MOST_BLOCKS: Final = 4
 _BLOCK_BYTES: Final = 128
 
-Mark = tuple[Any, str, str]
-"""An operation, a title, and what was decided."""
 Observer = Callable[[str, float], None]
 """Called with the name of each decision, and the seconds it took, while it and those before it are marked."""
-
-
-@dataclass
-class Kernel:
-    """A kernel that is decided about: its function, and the plan so far."""
-
-    function: Any
-    program: Program
-    chip: Architecture
-    plan: Plan = field(default_factory=Plan)
-
-    def __post_init__(self) -> None:
-        self.block = self.function.regions[0].blocks[0]
-        self.operations = list(walk(self.block))
-        self.dots = [op for op in self.operations if op.name == "tessera.dot"]
-        parameters = self.program.parameters
-        self._kinds = {a: p.value.type for a, p in zip(self.block.arguments, parameters, strict=True)}
-        for op in self.operations:
-            if op.name in ("tessera.store", "tessera.write"):
-                self.plan.written |= self.parameters(op.operands[0])
-            if op.name in ("tessera.load", "tessera.read"):
-                self.plan.loaded |= self.parameters(op.operands[0])
-
-    def parameters(self, memory: Any) -> set[int]:
-        """The number of the parameter that a memref is."""
-        return {number for number, argument in enumerate(self.block.arguments) if argument == memory}
-
-    def only_reads(self, load: Any) -> bool:
-        """Whether the kernel does not write the array of a load."""
-        return not self.parameters(load.operands[0]) & self.plan.written
-
-    def option(self, name: str, default: int) -> int:
-        """An option of the kernel that is a number or a truth value."""
-        value = self.program.options.get(name, default)
-        return int(value) if isinstance(value, int) else default
-
-    def access_bytes(self, op: Any) -> int:
-        """How many bytes of a load's or store's rows move at a time."""
-        return access_bytes(self._kinds[op.operands[0]], op)
-
-    @property
-    def largest(self) -> int:
-        """32-bit values of the largest tile."""
-        streamed = self.plan.streamed
-        tiles = [v.type for op in self.operations if op not in streamed for v in op.results if is_tile(v.type)]
-        kinds = [(kind.shape, kind.element_type) for kind in tiles]
-        kinds += [(shape, op.operands[0].type.element_type) for op, shape in self.plan.parts.items()]
-        return max(math.prod(padded(shape)) * max(1, width(str(element)) // 32) for shape, element in kinds)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision(ABC):
-    """One decision; `name` is what the levels call it."""
-
-    name: ClassVar[str]
-
-    @abstractmethod
-    def decide(self, kernel: Kernel) -> bool:
-        """Change the plan; False when this way of lowering does not hold the kernel."""
-
-    @abstractmethod
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """What was decided, by operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +69,17 @@ class ChooseProducts(Decision):
     """Say how each product is computed: by warp groups, by warps, or by fused multiply-adds.
 
     before: `%s = tessera.dot %a, %b`
-    after:  `%s = tessera.dot %a, %b product wgmma`
+    after:  `%s = tessera.dot %a, %b product wgmma`; with factors of tf32, their loads are `rounded to tf32`
     """
 
     name: ClassVar[str] = "cuda-choose-products"
 
     def decide(self, kernel: Kernel) -> bool:
         """By the element types, the extents and the chip."""
-        found = {op: product_kind(op, kernel.chip) for op in kernel.dots}
+        found = {op: product_kind(op, kernel.chip, lambda load: copied_ahead(kernel, load)) for op in kernel.dots}
         kernel.plan.products = {op: kind for op, kind in found.items() if kind is not None}
+        groups = [op for op, kind in found.items() if kind == WGMMA and COMPUTE in op.attributes]
+        kernel.plan.rounded = {source_load(factor) for op in groups for factor in list(op.operands)[:2]}
         kernel.plan.promote = promotion(kernel.dots, kernel.program)
         return None not in found.values()
 
@@ -133,6 +88,8 @@ class ChooseProducts(Decision):
         del function
         for op, kind in plan.products.items():
             yield op, "product", kind
+        for load in plan.rounded:
+            yield load, "rounded", "to tf32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +133,45 @@ class ChooseTeam(Decision):
 
 
 @dataclass(frozen=True, slots=True)
+class Realign(Decision):
+    """Let the launcher copy factors to rows that the copy engine can read (option `realign`).
+
+    That reads and writes each element once; otherwise lanes fetch them 4 or 2 bytes at a time, again in every group
+    that reads them.  So it is done where several groups read the same elements.
+
+    before: `%a = tessera.load %A[...]` of an array whose rows begin anywhere
+    after:  `%a = tessera.load %A[...] realigned before the kernel`
+    keeps:  arrays that have gaps or that the kernel writes, and products of which every element is read by one group
+    """
+
+    name: ClassVar[str] = "cuda-realign"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """For all factors of a product, or none of them."""
+        plan = kernel.plan
+        if kernel.option("realign", 1) and kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
+            plan.realigned = find_realigned(
+                [dot for dot in kernel.dots if plan.products[dot] != MMA],
+                lambda load: copied_ahead(kernel, load),
+                lambda load: is_gapless(kernel.array(load.operands[0])) and fits_copy_engine(kernel, load),
+            )
+        return True
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At the loads."""
+        del function
+        for load in plan.realigned:
+            yield load, "realigned", "before the kernel"
+
+
+@dataclass(frozen=True, slots=True)
 class CopyAhead(Decision):
     """Give the loads of factors to a warp of its own, which keeps a ring of buffers full (option `stages`).
 
     before: `for { %a = tessera.load %A[...]; %acc = tessera.dot %a, %b, %acc_1 }`
     after:  `%a = tessera.load %A[...] ring 0`; where the sum goes straight to the next round's product, that one is
             not waited for: `tessera.dot %a, %b, %acc_1 runs_on into the next round`
-    keeps:  loads of arrays that the kernel writes, that are not aligned, or that somebody else reads as well
+    keeps:  loads of arrays that the kernel writes, that are neither aligned nor realigned, or that others read as well
     """
 
     name: ClassVar[str] = "cuda-copy-ahead"
@@ -197,21 +186,24 @@ class CopyAhead(Decision):
             plan.rings = find_rings(
                 kernel.block,
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
-                lambda load: _copied_ahead(kernel, load),
+                lambda load: copied_ahead(kernel, load),
             )
         for ring in plan.rings:
             dot = ring.running
-            if dot is not None and (plan.products[dot] != WGMMA or plan.promote):
+            if dot is not None and (plan.promote or not _may_run_on(plan, dot)):
                 ring.running = None
-        plan.copies = find_copies(kernel.dots, lambda load: _copied_by_team(kernel, load))
-        plan.stored = min(_MOST_BLOCKS, max((_blocks(op) for op in kernel.operations), default=1))
+        plan.copies = find_copies(kernel.dots, lambda load: copied_by_team(kernel, load))
+        plan.stored = min(
+            kernel.option("store_blocks", _MOST_BLOCKS), max((_blocks(op) for op in kernel.operations), default=1)
+        )
         return True
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
         """At each load, and at products that run on."""
         for number, ring in enumerate(plan.rings):
             for load in ring.loads:
-                yield load, "ring", str(number)
+                if not is_vector(load):
+                    yield load, "ring", str(number)
             if ring.running is not None:
                 yield ring.running, "runs_on", "into the next round"
         for copy in plan.copies:
@@ -223,10 +215,12 @@ class CopyAhead(Decision):
 
 @dataclass(frozen=True, slots=True)
 class OverlapProducts(Decision):
-    """Issue the second of a loop's two products beside the next round's first (options `overlap`, `turns`).
+    """Issue the second of a loop's two products beside the next round's arithmetic (options `overlap`, `turns`).
 
     before: `for i: %s = dot(q, k[i]); %p = f(%s); %acc = dot(%p, v[i], %acc_1)`
-    after:  the second product is marked `beside the next round's first`; see `overlap`
+    after:  the second product is marked `beside the next round's first`, see `overlap`; where registers hold two
+            rounds' scores, the first is issued `ahead of its round` (option `ahead`), see `ahead`; factors of sums that
+            are mostly one are `skipped where they are one`, see `rescaling`
     """
 
     name: ClassVar[str] = "cuda-overlap-products"
@@ -235,16 +229,62 @@ class OverlapProducts(Decision):
         """Where a loop's rounds allow it."""
         plan = kernel.plan
         if kernel.option("overlap", 1):
+            found = find_overlaps([op for op in kernel.dots if _may_run_on(plan, op)], plan.rings)
+            ahead = kernel.option("ahead", 1) and not plan.promote
+            plan.overlaps = {
+                one.loop: one if ahead and _lane_values(one, 2, plan.bits) <= _MOST_RUNNING else replace(one, ahead=())
+                for one in found
+                if _lane_values(one, 1, plan.bits) <= _MOST_RUNNING
+            }
             plan.turns = bool(kernel.option("turns", 1))
-            plan.overlaps = find_overlaps([op for op in kernel.dots if plan.products[op] == WGMMA], plan.rings)
+        if WGMMA in plan.products.values():
+            plan.rescalings = find_rescalings(kernel.operations)
         return True
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the second products."""
+        """At the products, and at the multiplications that are left out."""
         for overlap in plan.overlaps.values():
             yield overlap.second, "beside", "the next round's first"
+            if overlap.ahead:
+                yield overlap.first, "ahead", "of its round"
+        for op in plan.rescalings:
+            yield op, "skipped", "where they are one"
         if plan.overlaps and plan.turns:
             yield function, "turns", "taken by the warp groups"
+
+
+@dataclass(frozen=True, slots=True)
+class RunProducts(Decision):
+    """Let the products of a loop with four or more run until their sums are needed (option `overlap`).
+
+    before: `for i: %s = dot(k, q[i]); %dp = dot(v, do[i]); %base = load %B[i]; ...; %dk = dot(%ds, q[i], %dk_1)`
+    after:  the first product is marked `issued a round early`, and the vectors that the loop reads come with a ring's
+            buffers: `%base = tessera.load %B[...] ring 1`; see `running`
+    """
+
+    name: ClassVar[str] = "cuda-run-products"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """Where all that the tensor cores read of shared memory is copied ahead."""
+        plan = kernel.plan
+        if kernel.option("overlap", 1) and not plan.promote and all(_may_run_on(plan, op) for op in kernel.dots):
+            plan.running = find_running(kernel.dots, plan.rings, WARP << plan.bits)
+        loops = {running.ahead.block for running in plan.running.values()}
+        for ring in plan.rings:
+            if ring.block in loops:
+                ring.running = None
+        vectors = [op for op in kernel.operations if op.name == "tessera.load" and op.block in loops]
+        add_vectors(plan.rings, [op for op in vectors if vector_copied_ahead(kernel, op)])
+        return True
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At the first products, and at the vectors."""
+        del function
+        for running in plan.running.values():
+            yield running.ahead, "issued", "a round early"
+        for number, ring in enumerate(plan.rings):
+            for load in filter(is_vector, ring.loads):
+                yield load, "ring", str(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +299,10 @@ class OrderGroups(Decision):
     def decide(self, kernel: Kernel) -> bool:
         """By the bounds of loops and the places of loads: what they have of the group's number."""
         plan = kernel.plan
-        plan.uneven = _unevenness(plan.rings)
+        plan.uneven = unevenness(plan.rings)
         plan.cluster, plan.shared = cluster_of(kernel.function, kernel.program, plan)
+        # Neighbours of a cluster are in one band.
+        plan.band = -(-kernel.option("band", band_of(kernel.function)) // plan.cluster) * plan.cluster
         return True
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
@@ -300,17 +342,26 @@ class AssignLayouts(Decision):
                     yield op, "layout", plan.layouts[value].text()
 
 
+_MOST_RUNNING: Final = 200
+"""Values of an overlapped loop, of 232 registers of a lane; the rest is for what is computed on the way."""
+
 DECISIONS: Final[tuple[Decision, ...]] = (
     # What the tensor cores can do decides everything else.
     ChooseProducts(),
     ChooseTeam(),
-    # Only loads that products read, so after these were chosen.
+    # Only loads that products read, so after these were chosen; the copy engine reads what is realigned.
+    Realign(),
     CopyAhead(),
     # Products whose factors are copied ahead can run on while others are prepared.
     OverlapProducts(),
+    RunProducts(),
     OrderGroups(),
-    # Last: what is copied ahead needs no registers.
+    # What is copied ahead needs no registers.
     AssignLayouts(),
+    # By the layouts.
+    DivideStores(),
+    # Of stores by warp groups.
+    DelayStores(),
 )
 
 
@@ -348,7 +399,16 @@ def _fills_processor(plan: Plan) -> bool:
     return WGMMA in kinds or (MMA not in kinds and plan.bits == _MOST_WARP_BITS)
 
 
-# -- which loads -------------------------------------------------------------------------------------------------
+def _lane_values(overlap: OverlapPlan, rounds: int, bits: int) -> int:
+    """32-bit values of a lane: the scores of some rounds, the weights of one, and the sums."""
+    scores, sums = (math.prod(op.results[0].type.shape) for op in (overlap.first, overlap.second))
+    weights = scores * width(str(overlap.second.operands[0].type.element_type)) // 32
+    return (rounds * scores + weights + sums) >> (bits + 5)
+
+
+def _may_run_on(plan: Plan, dot: Any) -> bool:
+    """Whether a product may go on beside others: warp groups do it, and nobody writes registers it still reads."""
+    return plan.products[dot] == WGMMA and not lies_across_k(dot)
 
 
 def _blocks(op: Any) -> int:
@@ -357,59 +417,3 @@ def _blocks(op: Any) -> int:
         return 1
     kind = op.operands[1].type
     return max(1, kind.shape[-1] * width(str(kind.element_type)) // 8 // _BLOCK_BYTES)
-
-
-def _copied_ahead(kernel: Kernel, load: Any) -> bool:
-    """Whether the copy engine can do a load: of an aligned array that the kernel only reads."""
-    numbers = kernel.parameters(load.operands[0])
-    if not numbers or numbers & kernel.plan.written:
-        return False
-    kind = kernel.program.parameters[next(iter(numbers))].value.type
-    if not isinstance(kind, Array) or not kind.aligned or len(kind.shape) > 5:
-        return False
-    dropped = set(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
-    last = len(kind.shape) - 1
-    shape = load.results[0].type.shape
-    if last in dropped or len(shape) != 2 or shape[0] > 256:
-        return False
-    return shape[1] * width(str(load.results[0].type.element_type)) // 8 >= 32
-
-
-def _copied_by_team(kernel: Kernel, load: Any) -> bool:
-    """Whether lanes can copy a load to shared memory: of any array that the kernel only reads, a tile of rows."""
-    numbers = kernel.parameters(load.operands[0])
-    if not numbers or numbers & kernel.plan.written or kernel.plan.ring_of(load) is not None:
-        return False
-    kind = kernel.program.parameters[next(iter(numbers))].value.type
-    shape = load.results[0].type.shape
-    dropped = list(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
-    if not isinstance(kind, Array) or len(shape) != 2 or len(kind.shape) - 1 in dropped:
-        return False
-    # Eight rows are what swizzles repeat after, and 16 bytes what they move.
-    return shape[0] >= 8 and shape[1] * kind.dtype.bytes >= 16
-
-
-def _unevenness(rings: list[RingPlan]) -> int:
-    """Whether a loop that copies ahead is longer in later groups (1), in earlier ones (-1), or neither (0).
-
-    The index along the last range is the group's number modulo the range's count: a bound made of it differs from
-    group to group; an upper one grows with it, as far as anybody has seen.
-    """
-    for ring in rings:
-        if ring.in_loop:
-            lower, upper = list(ring.block.owner.operation.operands)[:2]
-            for bound, direction in ((upper, 1), (lower, -1)):
-                if _depends_on_group(bound):
-                    return direction
-    return 0
-
-
-def _depends_on_group(value: Any) -> bool:
-    if isinstance(value.owner, ir.Block):
-        return False
-    op = value.owner.operation
-    if op.name == "arith.remui":
-        number = op.operands[0].owner
-        if not isinstance(number, ir.Block) and number.operation.name == "tessera.id":
-            return True
-    return any(_depends_on_group(operand) for operand in op.operands)

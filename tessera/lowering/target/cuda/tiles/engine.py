@@ -21,11 +21,14 @@ from tessera.lowering.target.cuda.parameters import Signs, parameter, symbol_val
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
+from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
+from tessera.lowering.target.cuda.tiles.order import axis_of
 from tessera.lowering.target.cuda.tiles.overlap import Overlap, Pending
 from tessera.lowering.target.cuda.tiles.overlapped_loop import OverlappedLoop
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.running import Running
 from tessera.lowering.target.cuda.tiles.stages import Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.tile_operations import tile_operation
@@ -48,8 +51,11 @@ class Engine:
         self.rounds: dict[int, Round] = {}
         self._signs = Signs(frame.program)
         self.group: Any = frame.group
+        self._where: Sequence[Any] = ()
+        self.later = LaterStore(self, plan.later) if plan.later is not None and team is not None else None
         self.later_round: Any = None
         self.overlap: Overlap | None = None
+        self.running: Running | None = None
         # The values of the largest tile computed lately: what hides a wait for a running product.
         self._lately: tuple[Any, ...] = ()
 
@@ -68,10 +74,11 @@ class Engine:
             raise AssertionError(message)
         return self._team
 
-    def run(self, function: Any, group: Any) -> None:
-        """Emit the code of one group."""
+    def run(self, function: Any, group: Any, where: Sequence[Any] = ()) -> None:
+        """Emit the code of one group; `where`: its row and its column, where it has them and they are known."""
         block = function.regions[0].blocks[0]
         self.group = self.frame.group = group
+        self._where = where
         for number, argument in enumerate(block.arguments):
             self.env[argument] = parameter(self.frame, number)
         if not self.copies:
@@ -89,12 +96,7 @@ class Engine:
             op = view.operation
             with self.build.located(op.location):
                 try:
-                    if len(op.regions):
-                        self.room.settle()
-                    self._settle(op)
-                    self.stages.before(self, op)
-                    self._operation(op)
-                    self.stages.after(self, op)
+                    self._step(op)
                 except TesseraError as error:
                     if error.span == NOWHERE:
                         error.span = next(iter(spans(op.location)), NOWHERE)
@@ -102,6 +104,22 @@ class Engine:
         if self.plan.specialised or block.owner.operation.name != "func.func":
             self.room.settle()
         self._lately = lately
+
+    def _step(self, op: Any) -> None:
+        """Emit one operation, and what has to come in front of it and behind it."""
+        running = self.overlap
+        if running is not None:
+            if running.skips(op):
+                return
+            running.before(op)
+        if len(op.regions):
+            self.room.settle()
+        self._settle(op)
+        self.stages.before(self, op)
+        self._operation(op)
+        self.stages.after(self, op)
+        if running is not None:
+            running.after(op)
 
     def _settle(self, op: Any) -> None:
         """Wait for what still runs and is used somewhere inside `op`: a wait inside would be for one branch only."""
@@ -124,8 +142,11 @@ class Engine:
             if self.copies:
                 self.stages.copy(self, op)
                 return
-            # Without a ring of buffers a store is where loads are waited for, so its time says nothing.
-            timed = name == "tessera.store" and bool(self.plan.rings)
+            if self.later is not None and op == self.later.plan.store:
+                self.later.keep()
+                return
+            # Where nothing is copied ahead a store is where loads are waited for, so its time says nothing.
+            timed = name == "tessera.store" and self.plan.pipelined
             with phase(self.build, self.frame, "store") if timed else nullcontext():
                 tile_operation(self, op)
         else:
@@ -136,6 +157,10 @@ class Engine:
         self._operation(op)
 
     def _scalar(self, op: Any) -> None:
+        axis = axis_of(op) if self._where else None
+        if axis is not None:
+            self.env[op.results[0]] = self.build.index(self._where[axis])
+            return
         attributes = {key: op.attributes[key] for key in op.attributes}
         operands = [self.build.index(self.env[v]) for v in op.operands]
         self.env[op.results[0]] = scalar_operation(
@@ -242,27 +267,38 @@ class Engine:
         rings = self.stages.inside(op)
         start = [v for pair in zip(initial, carried, strict=True) for v in self.values_of(*pair)]
         start += self.rounds_of(rings)
-        if not self.copies:
-            start += self.copied.begin_loop(self, op)
-
         bounds = [self.build.index(self.env[v]) for v in (lower, upper, step)]
+        some = self.build.compare("slt", bounds[0], bounds[1])
+        running = Running(self, self.stages.running[op]) if op in self.stages.running and not self.copies else None
+        if running is not None:
+            start += running.begin_loop(some)
+        elif not self.copies:
+            start += self.copied.begin_loop(self, op)
 
         def body(index: Any, values: list[Any]) -> Sequence[Any]:
             self.env[inner.arguments[0]] = index
             before, self.later_round = self.later_round, self.build.compare("ne", index, bounds[0])
             rest = self.take(carried, values)
             self.take_rounds(rings, rest)
-            if not self.copies:
+            if running is not None:
+                more = self.build.compare("slt", self.build.add(index, bounds[2]), bounds[1])
+                running.begin_round(rest[2 * len(rings) :], self.later_round, more)
+            elif not self.copies:
                 self.copied.begin_round(self, op, rest[2 * len(rings) :])
+            outer, self.running = self.running, running
             self.block(inner)
-            self.later_round = before
+            self.later_round, self.running = before, outer
             results = [v for pair in zip(last, carried, strict=True) for v in self.values_of(*pair)]
             results += self.rounds_of(rings)
+            if running is not None:
+                return results + running.end_round()
             return results if self.copies else results + self.copied.end_round(self, op)
 
         ends = self.build.loop(bounds[0], bounds[1], bounds[2], start, body, ROLLED)
         rest = self.take(list(op.results), ends)
         self.take_rounds(rings, rest)
+        if running is not None:
+            running.end_loop(some)
 
     def branch(self, op: Any) -> None:
         """`scf.if`."""

@@ -7,7 +7,7 @@ from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.engine import Engine
-from tessera.lowering.target.cuda.tiles.order import group_count, ordered
+from tessera.lowering.target.cuda.tiles.order import group_count, is_banded, numbered, ordered, place
 from tessera.lowering.target.cuda.tiles.overlap import begin_turns
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
@@ -19,6 +19,10 @@ COPYING_LANES: Final = 128
 """A whole warp group, as registers are handed out to those; one lane of it works."""
 _REGISTERS: Final = (40, 232)
 """Of a copying lane, and of one of the team's: three warp groups begin with 168 each, and share what they have."""
+_MOST_REGISTERS: Final = (24, 240)
+"""The same where the sums of several products are kept, and the copying lane has little to know."""
+_LEAST_REGISTERS: Final = (24, 112)
+"""The same for a team of four warp groups: five begin with 96 each."""
 _FEW_BLOCKS: Final = 2
 """Column blocks that are gathered at once where shared memory is short."""
 
@@ -41,18 +45,42 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
     generic = "wgmma" not in plan.products.values()
     copied = Copies(build, plan.copies, room, depth.inner, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
+        if frame.rule.early:
+            assembly.wait_for_kernels_before(build)
+            assembly.let_next_kernel_begin(build)
         engine = Engine(frame, plan, stages, room, copied, team)
-        engine.run(function, ordered(frame, plan, frame.group) if plan.products else frame.group)
+        _run(frame, plan, engine, function, frame.group)
         build.create("llvm.return")
         return
+    fetching = build.create("scf.if", [build.compare("eq", frame.tid, team.lanes)], (), regions=2)
+    early = fetching.regions[0].blocks.append()
     with build.when(build.compare("eq", frame.tid, 0)):
         stages.initialise()
     if plan.cluster > 1:
         assembly.cluster_wait(build)
     else:
         build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
+    # What came so far needs nothing that kernels in front of this one write; all that follows may.
+    assembly.wait_for_kernels_before(build)
+    assembly.let_next_kernel_begin(build)
+    _roles(frame, plan, stages, room, copied, team, function)
+    with build.at(early):
+        stages.prefetch_maps()
+        build.create("scf.yield")
+    if plan.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
+        assembly.cluster_wait(build)
+    build.create("llvm.return")
+
+
+def _roles(
+    frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team, function: Any
+) -> None:  # fmt: skip
+    """The copying warp's code, and the team's."""
+    build = frame.build
     many = team.lanes > COPYING_LANES
-    few, most = _REGISTERS
+    few, most = _MOST_REGISTERS if stages.running else _REGISTERS
+    if team.lanes == 4 * COPYING_LANES:
+        few, most = _LEAST_REGISTERS
     copying = build.compare("uge", frame.tid, team.lanes)
     op = build.create("scf.if", [copying], (), regions=2)
     with build.at(op.regions[0].blocks.append()):
@@ -67,12 +95,8 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
         if plan.overlaps and plan.turns:
             begin_turns(build, team)
         _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function)
-        with build.when(team.first()):
-            assembly.bulk_wait(build, 0)
+        assembly.bulk_wait_read(build, 0)  # by all: which lanes started stores is theirs to know
         build.create("scf.yield")
-    if plan.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
-        assembly.cluster_wait(build)
-    build.create("llvm.return")
 
 
 def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: Any) -> None:
@@ -82,11 +106,30 @@ def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: 
 
     def one(number: Any, values: list[Any]) -> Sequence[Any]:
         engine.rounds = {ring: Round(values[2 * n], values[2 * n + 1]) for n, ring in enumerate(rings)}
-        engine.run(function, ordered(frame, plan, number))
-        return [value for ring in rings for value in engine.rounds[ring].values()]
+        if later is not None:
+            following = build.add(number, frame.blocks())
+            later.begin_group(values[2 * len(rings) :], build.compare("sge", following, count))
+        _run(frame, plan, engine, function, number)
+        ends = [value for ring in rings for value in engine.rounds[ring].values()]
+        return ends if later is None else ends + later.end_group()
 
+    count = group_count(frame, plan)
+    later = engine.later
     start = [value for now in rings.values() for value in now.values()]
-    build.loop(frame.block, group_count(frame, plan), frame.blocks(), start, one, ROLLED)
+    if later is not None:
+        start += later.begin()
+    build.loop(frame.block, count, frame.blocks(), start, one, ROLLED)
+
+
+def _run(frame: Frame, plan: Plan, engine: Engine, function: Any, number: Any) -> None:
+    """The group that is done as number `number`."""
+    if not plan.products:
+        engine.run(function, number)
+    elif is_banded(frame, plan):
+        where = place(frame, plan, number)
+        engine.run(function, numbered(frame, where), where)
+    else:
+        engine.run(function, ordered(frame, plan, number))
 
 
 Attempt = Callable[[Depth], Any]
@@ -95,14 +138,16 @@ Attempt = Callable[[Depth], Any]
 def with_depth(plan: Plan, most: int, attempt: Attempt) -> Any:
     """Generate with as many stages as there is room for.
 
-    Three stages hide what there is to hide: then it is better to gather all that is stored at once, and to have two
-    stages for what is filled once a group.
+    Three stages hide what there is to hide, or four where a product runs on and so keeps its buffers a round longer:
+    then it is better to gather all that is stored at once, and to have two stages for what is filled once a group.
     """
     few = min(plan.stored, _FEW_BLOCKS)
+    enough = 4 if any(ring.running is not None for ring in plan.rings) else 3
     choices = [
-        *(Depth(inner, 2, plan.stored) for inner in range(most, 2, -1)),
-        *(Depth(inner, 2, few) for inner in range(most, 1, -1)),
-        *(Depth(inner, 1, few) for inner in (2, 1)),
+        *(Depth(inner, 2, blocks) for blocks in (plan.stored, few) for inner in range(most, enough - 1, -1)),
+        *(Depth(inner, 2, plan.stored) for inner in range(min(most, enough - 1), 2, -1)),
+        *(Depth(inner, 2, few) for inner in range(min(most, enough - 1), 1, -1)),
+        *(Depth(inner, 1, few) for inner in range(min(most, 3), 0, -1)),
     ]
     for depth in choices:
         try:

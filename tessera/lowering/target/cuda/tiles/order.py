@@ -4,13 +4,56 @@ from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
-from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.build import INDEX, Build
 from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.tiles.pipeline import RingPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.launch import ranges_of
 
-_BAND: Final = 8
 _ROWS_AND_COLUMNS: Final = 2
+_RESIDENT: Final = 128
+"""Groups that run at the same time, about: large parts have 108 to 148 multiprocessors."""
+_AXES: Final = {"arith.divui": 0, "arith.remui": 1}
+"""A group's number divided by the count of the last range: its row, and its column."""
+
+
+def unevenness(rings: list[RingPlan]) -> int:
+    """Whether a loop that copies ahead is longer in later groups (1), in earlier ones (-1), or neither (0).
+
+    The index along the last range is the group's number modulo the range's count: a bound made of it differs from
+    group to group; an upper one grows with it, as far as anybody has seen.
+    """
+    for ring in rings:
+        if ring.in_loop:
+            lower, upper = list(ring.block.owner.operation.operands)[:2]
+            for bound, direction in ((upper, 1), (lower, -1)):
+                if _depends_on_group(bound):
+                    return direction
+    return 0
+
+
+def _depends_on_group(value: Any) -> bool:
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name == "arith.remui":
+        number = op.operands[0].owner
+        if not isinstance(number, ir.Block) and number.operation.name == "tessera.id":
+            return True
+    return any(_depends_on_group(operand) for operand in op.operands)
+
+
+def band_of(function: Any) -> int:
+    """How many rows of groups to do side by side, where nobody says.
+
+    Groups that run at the same time then have as many elements along rows as along columns, so that they read least
+    between them: with blocks of 128 x 256, bands of 16 read 1.22 GB of memory for 8192 x 8192 x 8192, of 8 1.49 GB.
+    """
+    grid = [step for _, step in ranges_of(function)]
+    if len(grid) != _ROWS_AND_COLUMNS:
+        return 1
+    rows, columns = grid
+    return 1 << ((_RESIDENT * columns // rows).bit_length() // 2)
 
 
 def cluster_of(function: Any, program: Program, plan: Plan) -> tuple[int, set[Any]]:
@@ -39,9 +82,10 @@ def _depends_on_row(load: Any) -> bool:
             continue
         seen.add(value)
         op = value.owner.operation
-        if op.name == "arith.divui" and _is_group(op.operands[0]):
-            return True
-        if op.name == "arith.remui" and _is_group(op.operands[0]):
+        axis = axis_of(op)
+        if axis is not None:
+            if axis == 0:
+                return True
             continue
         if _is_group(value):
             return True
@@ -62,29 +106,84 @@ def group_count(frame: Frame, plan: Plan) -> Any:
 
 
 def ordered(frame: Frame, plan: Plan, number: Any) -> Any:
-    """The group that is done as number `number`.
+    """The group that is done as number `number`, where `places` has no rule for it.
 
-    Groups of unequal work: the large ones first, so that small ones fill the gaps at the end.  Groups along rows and
-    columns: in bands of 8 rows, column after column, so that blocks that run at the same time share rows of one factor
-    and columns of the other, which stay in L2.  Neighbours of a cluster are then one below the other; where rows are
-    missing for that, the last one is done twice, with the same result.
+    Groups of unequal work: the large ones first, so that small ones fill the gaps at the end; and every other time that
+    all blocks take a group, in the opposite order, or the first block would have the larger one each time.
     """
     build, ranges = frame.build, frame.rule.ranges
     if plan.uneven and ranges:
-        return _large_first(build, number, frame.groups(), _count(build, frame, *ranges[-1]), last=plan.uneven > 0)
-    if len(ranges) != _ROWS_AND_COLUMNS or any(step == 1 for _, step in ranges):
-        return number
-    rows, columns = (_count(build, frame, extent, step) for extent, step in ranges)
+        count = _count(build, frame, *ranges[-1])
+        turned = _back_and_forth(build, number, frame.groups(), frame.blocks())
+        return _large_first(build, turned, frame.groups(), count, last=plan.uneven > 0)
+    return number
+
+
+def _back_and_forth(build: Build, number: Any, groups: Any, blocks: Any) -> Any:
+    """`number`, or, every other time that all blocks take one, the number as far from the end of those."""
+    time = build.divide(number, blocks)
+    first = build.mul(time, blocks)
+    last = build.minimum(build.add(first, blocks), groups)
+    opposite = build.sub(build.sub(build.add(first, last), 1), number)
+    return build.add(number, build.mul(build.bits(time, 1), build.sub(opposite, number)))
+
+
+def is_banded(frame: Frame, plan: Plan) -> bool:
+    """Whether groups have a row and a column, and are done in bands (see `place`)."""
+    ranges = frame.rule.ranges
+    return not plan.uneven and len(ranges) == _ROWS_AND_COLUMNS and all(step > 1 for _, step in ranges)
+
+
+def place(frame: Frame, plan: Plan, number: Any) -> tuple[Any, Any]:
+    """The row and the column of the group that is done as number `number`.
+
+    Bands of `plan.band` rows are done column after column, so that blocks that run at the same time share rows of one
+    factor and columns of the other, which stay in L2.  Neighbours of a cluster are then one below the other; where rows
+    are missing for that, the last one is done twice, with the same result.
+
+    No block copies anything before it knows its place: divisions are of 32 bits, and by a constant in whole bands.
+    """
+    build = frame.build
+    rows, columns = (_count(build, frame, extent, step) for extent, step in frame.rule.ranges)
     padded = _whole(build, rows, plan.cluster)
-    whole = build.mul(columns, _BAND)
-    band = build.divide(number, whole)
-    first = build.mul(band, _BAND)
-    height = build.minimum(build.sub(padded, first), _BAND)
-    inside = build.remainder(number, whole)
-    row = build.add(first, build.remainder(inside, height))
+    whole = build.mul(columns, plan.band)
+    band = _quotient(build, number, whole)
+    first = build.mul(band, plan.band)
+    height = build.minimum(build.sub(padded, first), plan.band)
+    inside = build.sub(number, build.mul(band, whole))
+    column = _quotient(build, inside, height, usual=plan.band)
+    row = build.add(first, build.sub(inside, build.mul(column, height)))
     if plan.cluster > 1:
         row = build.minimum(row, build.sub(rows, 1))
-    return build.add(build.mul(row, columns), build.divide(inside, height))
+    return row, column
+
+
+def numbered(frame: Frame, where: tuple[Any, Any]) -> Any:
+    """The number of the group in this row and column."""
+    row, column = where
+    return frame.build.add(frame.build.mul(row, _count(frame.build, frame, *frame.rule.ranges[1])), column)
+
+
+def axis_of(op: Any) -> int | None:
+    """Which index of a group that has a row and a column an operation gives: 0, 1, or None.
+
+    Kernels whose groups come from ranges use a group's number for nothing else.
+    """
+    return _AXES[op.name] if op.name in _AXES and _is_group(op.operands[0]) else None
+
+
+def _quotient(build: Build, a: Any, b: Any, usual: int = 0) -> Any:
+    """a // b of numbers below 2 ** 32; `usual`: what b nearly always is."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+
+    def narrow() -> Any:
+        words = [build.to_word(build.index(x)) for x in (a, b)]
+        return build.to_index(build.value("arith.divui", words, "i32"))
+
+    if not usual:
+        return narrow()
+    return build.choose(build.compare("eq", b, usual), lambda: build.index(build.divide(a, usual)), narrow, INDEX)
 
 
 def _whole(build: Build, rows: Any, cluster: int) -> Any:

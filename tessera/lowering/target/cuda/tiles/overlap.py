@@ -1,9 +1,10 @@
-"""Loops with two products in a row, as attention has: the second one runs beside the next round's first.
+"""Loops with two products in a row, as attention has: the second one runs beside the next round's arithmetic.
 
 before: `for i: s = dot(q, k[i]); p, c = f(s, c); acc = dot(p, v[i], g(acc))`
-after:  the product with v[i] is issued in round i + 1, right behind the one with k[i + 1], and waited for where its
-        sum is first used: the arithmetic on s goes on meanwhile.  The first round has none to issue, and the last one
-        is issued behind the loop.
+after:  the product with v[i] is issued in round i + 1, in front of the first arithmetic on that round's s, and waited
+        for where its sum is first used.  A lane that issues a product whose left factor is in registers waits until the
+        tensor cores have read it, so ptxas spreads these instructions among the arithmetic.  The first round has none
+        to issue, and the last one is issued behind the loop.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles import assembly, stages
-from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan
+from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.stages import Stages
 from tessera.lowering.target.cuda.tiles.team import Team
@@ -54,20 +55,71 @@ class Pending:
 
 
 class Overlap:
-    """One such loop while its code is emitted."""
+    """One such loop while its code is emitted: what is done where an operation of its body stands, and what later.
+
+    waiting: the second product of the round before, which was not issued yet
+    scores: registers that a round takes from the one before; none here
+    """
 
     def __init__(self, host: Host, plan: OverlapPlan, *, turns: bool) -> None:
         self._host = host
         self._plan = plan
         self._turns = turns
+        self._mine = False
         self._product: Product | None = None
         self.kept: Kept | None = None
         self.waiting: Kept | None = None
+        self.scores: list[Any] = []
+        self._round: Round | None = None
+        self._looked = False
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """In front of the loop."""
+
+    def begin(self, more: Any) -> None:
+        """In front of a round; `more` (an i1): another one follows."""
+        del more
+        self._round = self._host.stages.coming(self._host, self._plan.load)
+        self._looked = False
+
+    def end(self) -> None:
+        """Behind a round."""
+
+    def finish(self, waiting: Kept, layout: Any) -> RegisterTile:
+        """Behind the loop: the last product."""
+        sums = self._issue(waiting)
+        done = assembly.wgmma_wait(self._host.build, 0, sums, waiting.words)
+        self._host.stages.release(self._host, self._plan.load, waiting.now)
+        return RegisterTile(layout, "f32", tuple(done))
+
+    # -- operations --------------------------------------------------------------------------------------------
+
+    def skips(self, op: Any) -> bool:
+        """Whether an operation of the body was done already."""
+        del op
+        return False
+
+    def before(self, op: Any) -> None:
+        """In front of an operation: the second product of the round before, where it should be issued."""
+        if op != self._plan.readers[0]:
+            return
+        self.leave(op)
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            self._begin_second(waiting)
+
+    def after(self, op: Any) -> None:
+        """Behind an operation."""
 
     def keeps(self, op: Any, product: Product, sums: Sequence[Any]) -> bool:
         """Whether `op` is the product to be issued later: then remember it."""
         if op != self._plan.second:
             return False
+        self._turn(mine=False)
+        if not self._looked:
+            self._look()
         self._product = product
         self.kept = Kept(tuple(sums), product.words, self._host.stages.now(self._plan.load))
         return True
@@ -77,54 +129,67 @@ class Overlap:
         if op == self._plan.first:
             self._turn(mine=True)
 
-    def beside(self, op: Any) -> int:
-        """Behind the first product: issue the one that waits; gives how many now run beside the first."""
-        if op != self._plan.first:
-            return 0
-        waiting, self.waiting = self.waiting, None
-        if waiting is None:
-            self._turn(mine=False)
-            return 0
-        sums = self._issue(waiting)
+    def leave(self, op: Any) -> None:
+        """In front of the arithmetic on its sums: the other warp group's turn."""
+        del op
         self._turn(mine=False)
-        number = self._plan.number
-        loop = self._plan.loop
-        argument = loop.regions[0].blocks[0].arguments[1 + number]
-        layout = self._host.env[argument].layout
+
+    def runs(self, op: Any, sums: Sequence[Any]) -> bool:
+        """Whether product `op`, which was issued just now, is waited for later; `sums`: its registers."""
+        del op, sums
+        return False
+
+    # -- the second product ------------------------------------------------------------------------------------
+
+    @property
+    def _sums(self) -> Any:
+        """The loop's carried value that is the sum of the second product."""
+        return self._plan.loop.regions[0].blocks[0].arguments[1 + self._plan.number]
+
+    def _begin_second(self, waiting: Kept) -> None:
+        host, sums = self._host, self._issue(waiting)
+        layout = host.env[self._sums].layout
 
         def settle(after: Sequence[Any]) -> RegisterTile:
             # ptxas moves a wait up as far as it can, in front of the very work that it should come behind, but not
-            # past a branch: looking once more at a barrier that is complete is one.
-            self._host.stages.wait(self._plan.load, waiting.now)
-            done = assembly.wgmma_wait(self._host.build, 0, sums, after)
-            self._host.stages.release(self._host, self._plan.load, waiting.now)
+            # past a branch: looking at a barrier is one.
+            self._turn(mine=False)
+            if self._looked:
+                host.stages.wait(self._plan.load, waiting.now)
+            else:
+                self._look()
+            # The hardware may read the registers of the left factor until then.
+            done = self._waited(sums, (*after, *waiting.words))
+            host.stages.release(host, self._plan.load, waiting.now)
             return RegisterTile(layout, "f32", tuple(done))
 
-        self._host.env[argument] = Pending(settle)
-        return 1
+        host.env[self._sums] = Pending(settle)
 
-    def finish(self, waiting: Kept, layout: Any) -> RegisterTile:
-        """Behind the loop: the last product."""
-        sums = self._issue(waiting)
-        done = assembly.wgmma_wait(self._host.build, 0, sums)
-        self._host.stages.release(self._host, self._plan.load, waiting.now)
-        return RegisterTile(layout, "f32", tuple(done))
+    def _waited(self, sums: Sequence[Any], after: Sequence[Any]) -> Sequence[Any]:
+        """Wait for all that runs; gives the second product's sums."""
+        return assembly.wgmma_wait(self._host.build, 0, sums, after)
 
     def _issue(self, waiting: Kept) -> list[Any]:
         host, product = self._host, self._product
         if product is None:
             message = "no product was kept"
             raise AssertionError(message)
-        host.stages.wait(self._plan.load, waiting.now)
         tile = host.stages.at(host, self._plan.load, waiting.now, transposed=product.right.tile.transposed)
         right = Factor(tile, product.right.outer_major)
         again = Product(product.shape, product.element, right, words=waiting.words)
         return issue(host.build, host.team, again, waiting.sums)
 
+    def _look(self) -> None:
+        """Wait for the right factor of this round's second product; behind the first time it is there."""
+        if self._round is not None:
+            self._host.stages.wait(self._plan.load, self._round)
+            self._looked = True
+
     def _turn(self, *, mine: bool) -> None:
-        """Two warp groups take turns at issuing products, so that one computes while the other's run."""
-        if self._turns:
+        """Begin or end this warp group's turn, of which the other one has none."""
+        if self._turns and mine != self._mine:
             turn(self._host.build, self._host.team, mine=mine)
+            self._mine = mine
 
 
 def turn(build: Build, team: Team, *, mine: bool) -> None:

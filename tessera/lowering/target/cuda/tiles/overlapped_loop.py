@@ -3,25 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tessera.core.layouts import Layout
-from tessera.lowering.target.cuda.tiles import overlap
+from tessera.lowering.target.cuda.tiles import ahead
+from tessera.lowering.target.cuda.tiles.ahead import Ahead
 from tessera.lowering.target.cuda.tiles.overlap import Kept, Overlap
-from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan
+from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
 from tessera.lowering.target.cuda.tiles.team import ROLLED
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 
 
-class Host(overlap.Host, Protocol):
+class Host(ahead.Host, Protocol):
     """What such a loop asks of the code around it."""
-
-    overlap: Overlap | None
 
     def block(self, block: Any) -> None:
         """Emit every operation of `block` but its terminator."""
-        ...
-
-    def layout(self, value: Any) -> Layout:
-        """The layout that the plan gives a tile."""
         ...
 
     def values_of(self, value: Any, target: Any) -> list[Any]:
@@ -52,7 +46,7 @@ class OverlappedLoop:
         self._host = host
         self._op = op
         self._plan = plan
-        self._overlap = Overlap(host, plan, turns=turns)
+        self._overlap = Ahead(host, plan, turns=turns) if plan.ahead else Overlap(host, plan, turns=turns)
         self._inner = op.regions[0].blocks[0]
         self._carried = list(self._inner.arguments)[1:]
         last = list(list(self._inner.operations)[-1].operation.operands)
@@ -81,6 +75,7 @@ class OverlappedLoop:
         host, build = self._host, self._host.build
         host.take(self._carried, self._initial())
         lower, upper, step = self._bounds()
+        self._overlap.start()
         ends = build.loop(build.add(lower, step), upper, step, self._round(lower), self._body, ROLLED)
         waiting = self._take(ends)
         sums = self._carried[self._plan.number]
@@ -104,18 +99,24 @@ class OverlappedLoop:
     def _round(self, index: Any) -> list[Any]:
         """One round; gives what the next one takes."""
         host = self._host
+        _, upper, step = self._bounds()
         host.env[self._inner.arguments[0]] = index
+        self._overlap.begin(host.build.compare("slt", host.build.add(index, step), upper))
         before, host.overlap = host.overlap, self._overlap
         host.block(self._inner)
         host.overlap = before
+        self._overlap.end()
         rest = [v for pair in self._others for v in host.values_of(*pair)]
-        return [*rest, *host.rounds_of(self._rings), *self._kept().values()]
+        return [*rest, *host.rounds_of(self._rings), *self._overlap.scores, *self._kept().values()]
 
     def _take(self, values: Sequence[Any]) -> Kept:
         """Define what a round begins with; gives the product that waits to be issued."""
         rest = self._host.take([argument for _, argument in self._others], list(values))
         self._host.take_rounds(self._rings, rest)
-        return self._kept().like(rest[2 * len(self._rings) :])
+        rest = rest[2 * len(self._rings) :]
+        count = len(self._overlap.scores)
+        self._overlap.scores = rest[:count]
+        return self._kept().like(rest[count:])
 
     def _kept(self) -> Kept:
         kept = self._overlap.kept

@@ -1,10 +1,19 @@
 """Which loads are copied ahead by a warp of their own, and when their buffers are free again."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tessera.core.mlir import ir
+from tessera.lowering.target.cuda.build import width
+
+_STORED_BITS: Final = 16
+_AXES: Final = 2
+_FEWEST_RUNNING: Final = 4
+"""Products of a loop: one runs on into the next round by itself, and of two, `overlap` issues the second one late."""
+_MOST_REGISTERS: Final = 224
+"""Of a lane, for sums and factors of running products: of 240, some are for addresses and what is computed."""
 
 
 @dataclass(eq=False)
@@ -25,54 +34,16 @@ class RingPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class OverlapPlan:
-    """A loop whose product `second` is issued beside the next round's `first`.
+class LaterPlan:
+    """A `store` that is made in the next group, while the first products of `loop` run."""
 
-    load: the right factor of `second`; number: which of the carried values its sum is
-    """
-
+    store: Any
     loop: Any
-    first: Any
-    second: Any
-    load: Any
-    number: int
 
 
-def find_overlaps(dots: list[Any], rings: list[RingPlan]) -> dict[Any, OverlapPlan]:
-    """The loops that hold two products like those of attention, by loop."""
-    found: dict[Any, OverlapPlan] = {}
-    for second in dots:
-        plan = _overlap(second, dots, rings)
-        if plan is not None:
-            found[plan.loop] = plan
-    return found
-
-
-def _overlap(second: Any, dots: list[Any], rings: list[RingPlan]) -> OverlapPlan | None:
-    block = second.block
-    loop = block.owner.operation
-    mine = [dot for dot in dots if dot.block == block]
-    if loop.name != "scf.for" or len(mine) != 2 or mine[1] != second or len(second.operands) < 3:
-        return None
-    first, load = mine[0], source_load(second.operands[1])
-    ring = next((r for r in rings if r.loads == [load]), None)
-    number = _only_carried(second.results[0])
-    copied = [source_load(v) for v in first.operands]
-    if ring is None or ring.block != block or ring.last != second or number is None or len(first.operands) != 2:
-        return None
-    if source_load(second.operands[0]) is not None or any(not _in_a_ring(one, rings) for one in copied):
-        return None
-    return OverlapPlan(loop, first, second, load, number)
-
-
-def _in_a_ring(load: Any, rings: list[RingPlan]) -> bool:
+def in_a_ring(load: Any, rings: Sequence[RingPlan]) -> bool:
+    """Whether a load (None: it is none) goes through one of some rings."""
     return load is not None and any(load in ring.loads for ring in rings)
-
-
-def _only_carried(value: Any) -> int | None:
-    """Which carried value of its loop `value` becomes, if it has no other use."""
-    uses = [(use.owner.operation.name, use.operand_number) for use in value.uses]
-    return uses[0][1] if len(uses) == 1 and uses[0][0] == "scf.yield" else None
 
 
 def find_rings(block: Any, dots: list[Any], possible: Callable[[Any], bool]) -> list[RingPlan]:
@@ -91,6 +62,70 @@ def find_rings(block: Any, dots: list[Any], possible: Callable[[Any], bool]) -> 
     for dot in dots:
         _mark_running(dot, rings)
     return rings
+
+
+@dataclass(frozen=True, eq=False)
+class RunningPlan:
+    """A loop whose products run on; `ahead` is the first one, issued a round early, and `last` the last one."""
+
+    loop: Any
+    ahead: Any
+    last: Any
+
+    def holds(self, op: Any) -> bool:
+        """Whether an operation stands in the loop's body."""
+        return op.block == self.ahead.block
+
+
+def find_running(dots: Sequence[Any], rings: Sequence[RingPlan], lanes: int) -> dict[Any, RunningPlan]:
+    """The loops of four products or more whose right factors, and all of the first one's, are in rings.
+
+    lanes: of the team, whose registers must hold all sums at once
+    """
+    found: dict[Any, RunningPlan] = {}
+    for block in dict.fromkeys(dot.block for dot in dots):
+        mine = [dot for dot in dots if dot.block == block]
+        loop = block.owner.operation
+        fits = len(mine) >= _FEWEST_RUNNING and _registers(mine) <= _MOST_REGISTERS * lanes
+        if loop.name == "scf.for" and fits and _run_on(mine, rings):
+            found[loop] = RunningPlan(loop, mine[0], mine[-1])
+    return found
+
+
+def _registers(dots: Sequence[Any]) -> int:
+    """Registers of all lanes for the sums of products, and for left factors that are computed, two elements in each."""
+    sums = sum(math.prod(dot.results[0].type.shape) for dot in dots)
+    computed = [dot.operands[0].type.shape for dot in dots if source_load(dot.operands[0]) is None]
+    return sums + sum(map(math.prod, computed)) // 2
+
+
+def _run_on(dots: Sequence[Any], rings: Sequence[RingPlan]) -> bool:
+    first = dots[0]
+    factors = [first.operands[0], *(dot.operands[1] for dot in dots)]
+    lefts = [source_load(dot.operands[0]) for dot in dots]
+    copied = [next((ring for ring in rings if source_load(v) in ring.loads), None) for v in factors]
+    # What is issued early must not wait for what the round before has still to free.
+    early = [ring for ring in copied[:2] if ring is not None and ring.block == first.block]
+    if None in copied or any(left is not None and not in_a_ring(left, rings) for left in lefts):
+        return False
+    return len(first.operands) == 2 and bool(early) and all(ring.first == first for ring in early)
+
+
+def add_vectors(rings: Sequence[RingPlan], loads: Sequence[Any]) -> None:
+    """Let loads of vectors come with what the product before them reads: lanes read them where the load stands."""
+    for load in loads:
+        order = {view.operation: place for place, view in enumerate(load.block.operations)}
+        mine = [ring for ring in rings if ring.block == load.block and ring.in_loop]
+        before = [ring for ring in mine if order[ring.first] < order[load]]
+        if before:
+            ring = max(before, key=lambda ring: order[ring.first])
+            ring.loads.append(load)
+            ring.last = max(ring.last, load, key=lambda op: order[op])
+
+
+def is_vector(load: Any) -> bool:
+    """Whether a load gives a tile of one axis."""
+    return len(load.results[0].type.shape) == 1
 
 
 def source_load(value: Any) -> Any | None:
@@ -121,18 +156,19 @@ def only_products(value: Any, dots: list[Any]) -> bool:
 def _ring(loads: list[Any]) -> RingPlan:
     block = loads[0].block
     order = {view.operation: place for place, view in enumerate(block.operations)}
-    users = [order[_ancestor(op, block)] for load in loads for op in _readers(load.results[0])]
+    users = [order[_ancestor(op, block)] for load in loads for op in readers(load.results[0])]
     places = {place: op for op, place in order.items()}
     owner = block.owner.operation
     loads = sorted(loads, key=lambda load: order[load])
     return RingPlan(loads, block, owner.name == "scf.for", places[min(users)], places[max(users)])
 
 
-def _readers(value: Any) -> list[Any]:
+def readers(value: Any) -> list[Any]:
+    """The operations that read a tile, or its transpose: one for each operand."""
     found: list[Any] = []
     for use in value.uses:
         op = use.owner.operation
-        found += _readers(op.results[0]) if op.name == "tessera.transpose" else [op]
+        found += readers(op.results[0]) if op.name == "tessera.transpose" else [op]
     return found
 
 
@@ -145,15 +181,15 @@ def _ancestor(op: Any, block: Any) -> Any:
 
 def _mark_running(dot: Any, rings: list[RingPlan]) -> None:
     """A product whose sum goes straight to itself in the next round need not be waited for in this one."""
-    if not _accumulates(dot):
+    if not accumulates(dot):
         return
     loads = [source_load(operand) for operand in list(dot.operands)[:2]]
-    mine = [ring for ring in rings if any(_in_a_ring(load, [ring]) for load in loads)]
+    mine = [ring for ring in rings if any(in_a_ring(load, [ring]) for load in loads)]
     if len(mine) == 1 and set(mine[0].loads) == set(loads) and mine[0].block == dot.block and mine[0].last == dot:
         mine[0].running = dot
 
 
-def _accumulates(dot: Any) -> bool:
+def accumulates(dot: Any) -> bool:
     """Whether a product's sum is the loop's carried value, and nobody else looks at it inside the loop."""
     if len(dot.operands) < 3:
         return False
@@ -164,3 +200,35 @@ def _accumulates(dot: Any) -> bool:
     number = ir.BlockArgument(acc).arg_number - 1
     uses = [(use.owner.operation.name, use.operand_number) for use in dot.results[0].uses]
     return number >= 0 and uses == [("scf.yield", number)] and len(list(acc.uses)) == 1
+
+
+def find_later(block: Any, rings: list[RingPlan]) -> LaterPlan | None:
+    """The last operation of a kernel's `block`, if it stores 16-bit elements of the only loop's sum and may wait.
+
+    Exponentials and divisions between the two have no registers for what else is kept there.  All groups have as many
+    rounds: a short loop could not store what one before it has left.
+    """
+    operations = [view.operation for view in block.operations][:-1]
+    if len(rings) != 1 or rings[0].running is None or not operations:
+        return None
+    loop, store = rings[0].block.owner.operation, operations[-1]
+    regions = [op for op in operations if len(op.regions)]
+    stores = [op for op in operations if op.name == "tessera.store"]
+    between = operations[operations.index(loop) + 1 :] if loop in operations else operations
+    costly = any(op.name.startswith("math.") or op.name == "arith.divf" for op in between)
+    alike = all(_same_for_all(bound) for bound in list(loop.operands)[:3])
+    if regions != [loop] or stores != [store] or costly or not alike:
+        return None
+    kind = store.operands[1].type
+    fits = len(kind.shape) == _AXES and width(str(kind.element_type)) == _STORED_BITS
+    return LaterPlan(store, loop) if fits else None
+
+
+def _same_for_all(value: Any) -> bool:
+    """Whether a number is made of extents and constants alone."""
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name in ("tessera.dim", "arith.constant"):
+        return True
+    return op.name.startswith("arith.") and all(_same_for_all(operand) for operand in op.operands)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tessera.core.layouts import Layout
-from tessera.lowering.target.cuda.tiles.pipeline import OverlapPlan, RingPlan
+from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
+from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan, RingPlan, RunningPlan
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
 from tessera.lowering.target.cuda.tiles.streams import Stream
 
@@ -18,12 +19,19 @@ class Plan:
     layouts: of every tile that has one of its own; extents are padded to powers of two
     rings: of buffers that a warp of its own fills, by load
     copies: of buffers that the team fills itself
+    rounded: loads that the copy engine rounds to tf32
+    realigned: loads that read a copy of their array whose rows are aligned, which the launcher makes
     products: how each product is computed
     overlaps: loops with a product that runs beside the next round's first one, by loop
+    running: loops with several products that run until their sums are needed, by loop
     stored: column blocks of 128 bytes of the widest tile that is stored (4 at most)
+    rescalings: multiplications that are left out where the factors are one
     turns: whether the two warp groups of an overlapped loop take turns at issuing products
     uneven: whether the work of a group grows (1) or shrinks (-1) along the last range, or neither (0)
     cluster: blocks that share loads; shared: the loads they share
+    band: rows of groups that are done column after column
+    apart: whether each warp group stores rows of its own
+    later: the store that is made in the next group
     written: parameters (numbers) that the kernel writes
     streams: reductions whose tile is added while it is read, by operation
     resident: blocks that a multiprocessor should hold at least, which limits registers; 0: as it comes
@@ -36,16 +44,22 @@ class Plan:
     layouts: dict[Any, Layout] = field(default_factory=dict[Any, Layout])
     rings: list[RingPlan] = field(default_factory=list[RingPlan])
     copies: list[CopyPlan] = field(default_factory=list[CopyPlan])
+    rounded: set[Any] = field(default_factory=set[Any])
+    realigned: set[Any] = field(default_factory=set[Any])
     written: set[int] = field(default_factory=set[int])
     loaded: set[int] = field(default_factory=set[int])
     overlaps: dict[Any, OverlapPlan] = field(default_factory=dict[Any, OverlapPlan])
+    running: dict[Any, RunningPlan] = field(default_factory=dict[Any, RunningPlan])
+    rescalings: set[Any] = field(default_factory=set[Any])
     stored: int = 1
     turns: bool = True
     uneven: int = 0
     promote: int = 0
     cluster: int = 1
     shared: set[Any] = field(default_factory=set[Any])
-
+    band: int = 1
+    apart: bool = False
+    later: LaterPlan | None = None
     resident: int = 0
     streams: dict[Any, Stream] = field(default_factory=dict[Any, Stream])
 
@@ -53,6 +67,11 @@ class Plan:
     def specialised(self) -> bool:
         """Whether a warp of its own does the loading."""
         return bool(self.rings)
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether loads run ahead of what reads them."""
+        return self.specialised or any(copy.loop is not None for copy in self.copies)
 
     def ring_of(self, op: Any) -> RingPlan | None:
         """The ring that load `op` goes through."""

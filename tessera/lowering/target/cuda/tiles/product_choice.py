@@ -8,9 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from tessera.core.layouts import Layout, accumulator, register_blocks
+from tessera.core.layouts import Change, Layout, accumulator, axis_bits, bits_of, register_blocks
+from tessera.core.mlir import ir
+from tessera.core.tile.dialect import COMPUTE
 from tessera.lowering.target.cuda.architectures import Architecture
-from tessera.lowering.target.cuda.tiles.pipeline import is_transposed, source_load
+from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.tiles.pipeline import is_transposed, readers, source_load
 from tessera.lowering.tile.pack_floats import FACTORS
 
 WGMMA, MMA, FMA = "wgmma", "mma", "fma"
@@ -18,8 +21,11 @@ WGMMA, MMA, FMA = "wgmma", "mma", "fma"
 _WARP: Final = 32
 _GROUP_ROWS: Final = 64
 _WGMMA_LEAST: Final = 16
-_BYTES_LEAST: Final = 32
-_MMA_ROWS, _MMA_COLUMNS, _MMA_DEPTH = 16, 8, 16
+_MMA_ROWS, _MMA_COLUMNS = 16, 8
+STEP_BYTES: Final = 32
+"""Of K, that one instruction of the tensor cores multiplies, whatever the elements are."""
+_APART: Final = 4
+"""The bit of a row's number that says which 16 rows it is in."""
 _FMA_LEAST: Final = 8
 _MOST_WARP_BITS: Final = 3
 # 32-bit sums a lane should have: as many as leave room for the factors.
@@ -29,45 +35,101 @@ _MMA_WARP_BITS: Final = 2
 """Fewer than four warps leave some of a multiprocessor's four schedulers without work."""
 
 
-def product_kind(op: Any, chip: Architecture) -> str | None:
-    """How `op` is computed; None where none of the ways fits."""
+def product_kind(op: Any, chip: Architecture, copied: Callable[[Any], bool]) -> str | None:
+    """How `op` is computed; None where none of the ways fits.
+
+    copied: whether the copy engine can bring what a load reads
+    """
     a, b = op.operands[0].type, op.operands[1].type
     (m, k), n = a.shape, b.shape[1]
-    element = str(a.element_type)
     if FACTORS in op.attributes:
-        return WGMMA if bytes_fit(op, chip) else None
+        return byte_kind(op, chip)
+    element, exact = str(a.element_type), op.attributes["exact"].value
     if str(b.element_type) != element or str(op.results[0].type.element_type) != "f32":
         return None
     if any(extent & (extent - 1) for extent in (m, n, k)) or element not in ("f32", "f16", "bf16"):
         return None
-    if element != "f32" and not op.attributes["exact"].value:
-        if chip.name == "sm_90a" and m % _GROUP_ROWS == 0 and min(n, k) >= _WGMMA_LEAST:
+    if COMPUTE in op.attributes or (element != "f32" and not exact):
+        if _suits_groups(op, chip) and (COMPUTE not in op.attributes or _rounded_on_the_way(op, copied)):
             return WGMMA
-        if m >= _MMA_ROWS and n >= _MMA_COLUMNS and k >= _MMA_DEPTH:
+        if _suits_warps(op):
             return MMA
     return FMA if min(m, n, k) >= _FMA_LEAST else None
 
 
-def bytes_fit(op: Any, chip: Architecture) -> bool:
-    """Whether the tensor cores can multiply the floats of 8 bits that `op` has as factors.
+def _suits_groups(op: Any, chip: Architecture) -> bool:
+    """Whether there are warp groups that multiply, and enough rows and columns for them."""
+    (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
+    rows, columns = (n, m) if is_swapped(op) else (m, n)
+    size = width(str(op.operands[0].type.element_type)) // 8
+    suited = rows % _GROUP_ROWS == 0 and columns >= _WGMMA_LEAST and k * size >= STEP_BYTES
+    return chip.name == "sm_90a" and suited
 
-    Only those of sm_90a do so here, and they read bytes from shared memory alone, K contiguous in both factors: rows
-    of the left one as they are loaded, and the right one loaded as its transpose.
+
+def _rounded_on_the_way(op: Any, copied: Callable[[Any], bool]) -> bool:
+    """Whether the copy engine can round both factors for warp groups, which would cut off what is too long.
+
+    It does so for all who read them.  One factor has to lie along K; the other one may come from registers.
     """
+    loads = [source_load(factor) for factor in list(op.operands)[:2]]
+    return any(lies_along_k(op)) and all(
+        load is not None and copied(load) and readers(load.results[0]) == [op] for load in loads
+    )
+
+
+def lies_along_k(op: Any) -> tuple[bool, bool]:
+    """Whether each factor is loaded with K contiguous: rows of the left one, and the right one as its transpose."""
     a, b = list(op.operands)[:2]
-    (m, k), n = a.type.shape, b.type.shape[1]
-    if chip.name != "sm_90a" or op.attributes["exact"].value or any(extent & (extent - 1) for extent in (m, n, k)):
-        return False
-    if m % _GROUP_ROWS or n < _WGMMA_LEAST or k < _BYTES_LEAST or source_load(a) is None or source_load(b) is None:
-        return False
-    return not is_transposed(a) and is_transposed(b)
+    return source_load(a) is not None and not is_transposed(a), source_load(b) is not None and is_transposed(b)
+
+
+def is_swapped(op: Any) -> bool:
+    """Whether warp groups compute the transpose of a product: only their left factor may lie across K.
+
+    They read 32-bit elements from shared memory along K, and a left factor from registers too.
+    """
+    return COMPUTE in op.attributes and lies_along_k(op) == (True, False)
+
+
+def lies_across_k(op: Any) -> bool:
+    """Whether warp groups read one of a product's loaded factors into registers, as K is not contiguous there."""
+    return COMPUTE in op.attributes and not all(lies_along_k(op))
+
+
+def factor_type(op: Any) -> str:
+    """What a product's factors are to the tensor cores, as PTX names it: "bf16", "tf32", "e4m3"."""
+    for name in (FACTORS, COMPUTE):
+        if name in op.attributes:
+            return str(ir.StringAttr(op.attributes[name]).value)
+    return str(op.operands[0].type.element_type)
+
+
+def byte_kind(op: Any, chip: Architecture) -> str | None:
+    """How the tensor cores can multiply the floats of 8 bits that `op` has as factors; None where they cannot.
+
+    They read bytes from shared memory alone, K contiguous in both factors.
+    """
+    (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
+    if op.attributes["exact"].value or any(extent & (extent - 1) for extent in (m, n, k)) or not all(lies_along_k(op)):
+        return None
+    if _suits_groups(op, chip):
+        return WGMMA
+    return MMA if chip.multiplies_bytes and _suits_warps(op) else None
+
+
+def _suits_warps(op: Any) -> bool:
+    """Whether a product fills an instruction of the tensor cores of a single warp."""
+    (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
+    size = width(str(op.operands[0].type.element_type)) // 8
+    return m >= _MMA_ROWS and n >= _MMA_COLUMNS and k * size >= STEP_BYTES
 
 
 def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:
     """The bits of the team's warp numbers: two warp groups where there are rows for them, or what the sums fill."""
     groups = [op for op, kind in products.items() if kind == WGMMA]
     if groups:
-        return 2 if min(op.operands[0].type.shape[0] for op in groups) == _GROUP_ROWS else _MOST_WARP_BITS
+        rows = [op.results[0].type.shape[1 if is_swapped(op) else 0] for op in groups]
+        return 2 if min(rows) == _GROUP_ROWS else _MOST_WARP_BITS
     stacked = _stacked(products, operations)
     # Together the chains' sums should fit a lane's registers.
     chained = sum(math.prod(op.results[0].type.shape) for op, kind in products.items() if kind == FMA)
@@ -77,7 +139,9 @@ def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:
         if kind == MMA and stacked:
             wanted.append((m // _MMA_ROWS).bit_length() - 1)
         elif kind == MMA:
-            filled = (m * n // (_WARP * _MMA_SUMS)).bit_length() - 1
+            # Of bytes, an instruction's own sums are there beside those they are added to.
+            sums = _MMA_SUMS // 2 if FACTORS in op.attributes else _MMA_SUMS
+            filled = (m * n // (_WARP * sums)).bit_length() - 1
             possible = (m * n // (_MMA_ROWS * _MMA_COLUMNS)).bit_length() - 1
             wanted.append(max(filled, min(_MMA_WARP_BITS, possible)))
     return min(_MOST_WARP_BITS, max(wanted))
@@ -98,8 +162,25 @@ def sum_layouts(
             layouts[op] = register_blocks((m, n), bits, sideways, (rows, columns))
         else:
             sideways = 0 if kind == WGMMA or stacked else _columns(m, n, bits, (_MMA_ROWS, 2 * _MMA_COLUMNS))
-            layouts[op] = accumulator((m, n), bits, sideways)
+            swapped = kind == WGMMA and is_swapped(op)
+            plain = accumulator((n, m), bits).transposed((1, 0)) if swapped else accumulator((m, n), bits, sideways)
+            layouts[op] = _apart(plain, op, staged) if COMPUTE in op.attributes else plain
     return layouts
+
+
+def _apart(layout: Layout, op: Any, staged: Callable[[Any], bool]) -> Layout:
+    """Give blocks of 8 rows (or columns) two times 4 neighbours, 16 apart, where f32 lie across K.
+
+    Lanes read such factors word by word, 4 of K at a time, whose lines are swizzled into 4 neighbouring units of 16
+    bytes: 4 rows and the next 4 would be in the same ones.
+    """
+    a, b = list(op.operands)[:2]
+    for axis, across in enumerate((_turned(a, staged), not _turned(b, staged))):
+        bits = axis_bits(layout.shape, axis)
+        if across and len(bits) > _APART:
+            total = sum(map(bits_of, layout.shape))
+            layout = layout.map(Change.exchange(total, bits[2], bits[_APART]), layout.shape)
+    return layout
 
 
 def _turned(factor: Any, staged: Callable[[Any], bool]) -> bool:

@@ -9,13 +9,21 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from tessera.core.layouts import Layout, accumulator
-from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles import assembly, overlap
+from tessera.lowering.target.cuda.tiles.fragments import Words
+from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.product_choice import (
+    STEP_BYTES,
+    factor_type,
+    is_swapped,
+    lies_across_k,
+)
 from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.running import Running
 from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
@@ -31,6 +39,8 @@ class Host(overlap.Host, Protocol):
     plan: Plan
     room: Room
     overlap: Overlap | None
+    running: Running | None
+    later: LaterStore | None
 
     def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
         """A tile in a layout."""
@@ -47,7 +57,9 @@ class Host(overlap.Host, Protocol):
 
 def dot(host: Host, op: Any) -> None:
     """`tessera.dot`: `a b`, or `acc + a b`."""
-    build, team, running = host.build, host.team, host.overlap
+    build, team, running, flow = host.build, host.team, host.overlap, host.running
+    if flow is not None and flow.is_early(op):
+        return
     layout = host.layout(op.results[0])
     sums = list(op.operands)[2:]
     product = _product(host, op)
@@ -61,12 +73,20 @@ def dot(host: Host, op: Any) -> None:
     if running is not None:
         running.enter(op)
     results = issue(build, team, product, accumulators)
+    if flow is not None and flow.holds(op):
+        flow.issued(op, results)
+        return
+    if running is not None and running.runs(op, results):
+        return
     if host.stages.is_running(op):
+        if host.later is not None:
+            host.later.meanwhile()
         assembly.wgmma_wait(build, 1)
         host.stages.release_before(host, op)
     else:
-        beside = running.beside(op) if running is not None else 0
-        results = assembly.wgmma_wait(build, beside, results)
+        # The hardware reads the registers of words until then; ptxas would give them to somebody else.
+        held = product.words if lies_across_k(op) else ()
+        results = assembly.wgmma_wait(build, 0, results, held)
     host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
 
 
@@ -97,9 +117,10 @@ def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[
 def _product(host: Host, op: Any) -> Product:
     a, b = list(op.operands)[:2]
     (m, k), n = a.type.shape, b.type.shape[1]
-    element = str(a.type.element_type)
-    if FACTORS in op.attributes:
-        element = ir.StringAttr(op.attributes[FACTORS]).value
+    element = factor_type(op)
+    across = _across(host, op)
+    if across is not None:
+        return across
     found = host.env[a]
     if not isinstance(found, SharedTile):  # first: moving it between layouts needs the memory where b is written then
         values = host.tile(a, accumulator((m, k), host.team.bits)).values
@@ -107,6 +128,27 @@ def _product(host: Host, op: Any) -> Product:
         return Product((m, n, k), element, _factor(host, b, left=False), words=words)
     right = _factor(host, b, left=False)
     return Product((m, n, k), element, right, left=_factor(host, a, left=True))
+
+
+def _across(host: Host, op: Any) -> Product | None:
+    """A product of f32 with one factor that lies across K, which is read into registers; None where both lie along it.
+
+    Where that is the right one, the transpose of the product is computed.
+    """
+    if not lies_across_k(op):
+        return None
+    swapped = is_swapped(op)
+    a, b = (host.env[value] for value in list(op.operands)[:2])
+    tile, other = (b, a) if swapped else (a, b)
+    (m, n), k = op.results[0].type.shape, op.operands[0].type.shape[1]
+    rows, columns = (n, m) if swapped else (m, n)
+    layout = host.layout(op.results[0])
+    reader = Words(host.build, host.team, tile, layout.transposed((1, 0)) if swapped else layout, 0, (3, 4))
+    together, step = 16 * host.team.warps, STEP_BYTES // tile.panels.size
+    words = [
+        word for row in range(0, rows, together) for place in range(0, k, step) for word in reader.load(row, place, 4)
+    ]
+    return Product((rows, columns, k), factor_type(op), Factor(other, outer_major=False), words=tuple(words))
 
 
 def _factor(host: Host, value: Any, *, left: bool) -> Factor:

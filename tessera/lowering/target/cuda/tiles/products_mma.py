@@ -1,63 +1,97 @@
 """`tessera.dot` on the tensor cores that every GPU from sm_80 on has: 16 x 8 elements a warp and instruction.
 
-Factors come from shared memory by `ldmatrix`, 16 rows and 16 of K at a time, and are loaded one step ahead of the
-products that use them.  The left factor may be in registers: sums of one product are laid out as factors of the next.
+Factors come from shared memory by `ldmatrix`, 16 rows and 32 bytes of K at a time, and are loaded one step ahead of
+the products that use them.  A left factor of 16 bits may be in registers: sums of one product are laid out as factors
+of the next.  f32 become tf32 in registers; where K is not contiguous, they are read one by one, as `ldmatrix`
+transposes elements of 16 bits only.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tessera.core.layouts import Layout, accumulator, coordinates
-from tessera.lowering.target.cuda.build import Build
-from tessera.lowering.target.cuda.tiles.assembly_warp import load_matrices, multiply
-from tessera.lowering.target.cuda.tiles.parking import Host, shared_factors
-from tessera.lowering.target.cuda.tiles.shared_access import Cursor
+from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.scalars import rounded_to_tf32
+from tessera.lowering.target.cuda.tiles import parking
+from tessera.lowering.target.cuda.tiles.assembly_warp import multiply
+from tessera.lowering.target.cuda.tiles.fragments import Matrices, Words
+from tessera.lowering.target.cuda.tiles.parking import shared_factors
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.product_choice import STEP_BYTES, factor_type
 from tessera.lowering.target.cuda.tiles.stages import SharedTile
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
+from tessera.lowering.tile.pack_floats import FACTORS
 
-_STEP: Final = 16
-_EIGHT: Final = 8
-_WARP_BITS: Final = 5
 _SUMS: Final = 4
+_HALF: Final = 2  # bytes of an element of 16 bits
 
 Fragments = list[list[Any]]
 
 
+class Host(parking.Host, Protocol):
+    """What products ask of the code around them."""
+
+    frame: Frame
+    plan: Plan
+
+
 def dot(host: Host, op: Any) -> None:
-    """`a b`, or `acc + a b`: f32 sums of 16-bit factors."""
+    """`a b`, or `acc + a b`: f32 sums of factors of 16 or 8 bits, or of f32 rounded to tf32."""
     build = host.build
     layout = host.layout(op.results[0])
     a_value, b_value, *sums = op.operands
     blocks = _Blocks.of(layout)
-    left = _left(host, a_value, layout, blocks)
+    factors = [b_value]
+    left = _in_registers(host, a_value, layout, blocks)
+    if left is None:
+        factors.append(a_value)
     zeros = (build.constant(0.0, "f32"),) * layout.count
     values = list(host.tile(sums[0], layout).values if sums else zeros)
-    with shared_factors(host, [b_value]) as (factor,):
+    with shared_factors(host, factors) as (second, *first):
         # Lanes may have come out of a wait at different times; the instructions below are for whole warps.
         build.create("nvvm.bar.warp.sync", [build.word(-1)])
-        right = _Right(build, host.team, factor, blocks)
-        _multiply(build, op, blocks, left, right, values)
+        right = _Right(build, host.team, second, blocks)
+        _multiply(host, op, blocks, left or _Left(build, host.team, first[0], blocks), right, values)
     # What frees the factors' memory is done by one lane of each warp: all have read by then.
     build.create("nvvm.bar.warp.sync", [build.word(-1)])
     host.define(op.results[0], RegisterTile(layout, "f32", tuple(values)))
 
 
 def _multiply(
-    build: Build, op: Any, blocks: "_Blocks", left: "_Left | _InRegisters", right: "_Right", values: list[Any]
+    host: Host, op: Any, blocks: "_Blocks", left: "_Left | _InRegisters", right: "_Right", values: list[Any]
 ) -> None:
     """Add all products to `values`."""
-    depth, element = op.operands[0].type.shape[1], str(op.operands[0].type.element_type)
+    build, element = host.build, factor_type(op)
+    size = width(str(op.operands[0].type.element_type)) // 8
+    depth, step = op.operands[0].type.shape[1], STEP_BYTES // size
+    # Sums of floats of 8 bits that are added in f32 begin anew with each instruction.
+    zeros = [build.constant(0.0, "f32")] * _SUMS if FACTORS in op.attributes and host.plan.promote else []
     ahead = (left.fragments(0), right.fragments(0))
-    for step in range(0, depth, _STEP):
+    for first in range(0, depth, step):
         a, b = ahead
-        if step + _STEP < depth:
-            ahead = (left.fragments(step + _STEP), right.fragments(step + _STEP))
+        if element == "tf32":
+            a, b = _rounded(host, a), _rounded(host, b)
+        if first + step < depth:
+            ahead = (left.fragments(first + step), right.fragments(first + step))
         for row in range(len(blocks.rows)):
             for column in range(len(blocks.columns)):
-                first = (row * len(blocks.columns) + column) * _SUMS
-                mine = values[first : first + _SUMS]
-                values[first : first + _SUMS] = multiply(build, element, a[row], b[column], mine)
+                place = (row * len(blocks.columns) + column) * _SUMS
+                mine = values[place : place + _SUMS]
+                found = multiply(build, element, a[row], b[column], zeros or mine)
+                if zeros:
+                    found = [build.value("arith.addf", pair, "f32") for pair in zip(mine, found, strict=True)]
+                values[place : place + _SUMS] = found
+
+
+def _rounded(host: Host, fragments: Fragments) -> Fragments:
+    """The words, which are f32, as tf32."""
+    build, at_once = host.build, host.frame.chip.rounds_tf32
+    return [
+        [rounded_to_tf32(build, build.value("arith.bitcast", [word], "f32"), at_once=at_once) for word in words]
+        for words in fragments
+    ]
 
 
 class _Blocks:
@@ -75,44 +109,22 @@ class _Blocks:
         columns = [column for row, column in places if row == places[0][0]]
         return cls(layout, [row for row, column in places if column == places[0][1]], columns)
 
-    def warp(self, team: Team, axis: int) -> Any:
-        """The index of this warp's first row or column."""
-        layout = self.layout
-        return team.places(Layout(layout.shape, (), (0,) * _WARP_BITS, layout.warps)).parts(0)[0][axis]
 
-
-class _Reader:
-    """Fragments of a factor in shared memory.
-
-    halves: which bits of a lane's number, 3 or 4, say in which half of the 16 rows and of the 16 of K its matrix is
-    """
-
-    def __init__(
-        self, build: Build, team: Team, tile: SharedTile, first: Any, halves: tuple[int, int], *, left: bool
-    ) -> None:
-        # Whether K is the axis that lies contiguous.
-        self._along = tile.transposed != left
-        self._build = build
-        lane = team.thread
-        outer, inner = (build.mul(build.bits(build.divide(lane, 1 << bit), 1), _EIGHT) for bit in halves)
-        line = build.bits(lane, _EIGHT - 1)
-        if self._along:
-            self._cursor = Cursor(build, tile, build.add(build.add(first, outer), line), inner)
-        else:
-            self._cursor = Cursor(build, tile, build.add(inner, line), build.add(first, outer))
-
-    def load(self, outer: int, step: int, count: int) -> list[Any]:
-        """`count` matrices: rows (or columns) from `outer` and K from `step` on."""
-        address, offset = self._cursor.at(outer, step) if self._along else self._cursor.at(step, outer)
-        return load_matrices(self._build, address, offset, count, transposed=not self._along)
+def _reader(
+    build: Build, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
+) -> Matrices | Words:
+    """What reads a factor, which has axis `axis` of the sums."""
+    along = tile.transposed == (axis == 1)
+    kind = Matrices if along or tile.panels.size == _HALF else Words
+    return kind(build, team, tile, layout, axis, halves)
 
 
 class _Left:
-    """A left factor in shared memory: for each block of 16 rows (0-7, 8-15) x (K 0-7, 8-15)."""
+    """A left factor in shared memory: for each block of 16 rows (0-7, 8-15) x both halves of K."""
 
     def __init__(self, build: Build, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
         self._rows = blocks.rows
-        self._reader = _Reader(build, team, tile, blocks.warp(team, 0), (3, 4), left=True)
+        self._reader = _reader(build, team, tile, blocks.layout, 0, (3, 4))
 
     def fragments(self, step: int) -> Fragments:
         """Four i32 for each block of rows."""
@@ -120,11 +132,11 @@ class _Left:
 
 
 class _Right:
-    """A right factor in shared memory: for each block of 8 columns, K 0-7 and 8-15; two blocks are read at a time."""
+    """A right factor in shared memory: for each block of 8 columns, both halves of K; two blocks are read at a time."""
 
     def __init__(self, build: Build, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
         self._columns = blocks.columns
-        self._reader = _Reader(build, team, tile, blocks.warp(team, 1), (4, 3), left=False)
+        self._reader = _reader(build, team, tile, blocks.layout, 1, (4, 3))
 
     def fragments(self, step: int) -> Fragments:
         """Two i32 for each block of columns."""
@@ -138,7 +150,7 @@ class _Right:
 
 
 class _InRegisters:
-    """A left factor in registers, laid out as sums are."""
+    """A left factor of 16 bits in registers, laid out as sums are."""
 
     def __init__(self, build: Build, tile: RegisterTile, count: int) -> None:
         self._words = [pack(build, tile.values[n : n + 2]) for n in range(0, len(tile.values), 2)]
@@ -151,9 +163,10 @@ class _InRegisters:
         return [self._words[first : first + 4] for first in firsts]
 
 
-def _left(host: Host, value: Any, layout: Layout, blocks: _Blocks) -> _Left | _InRegisters:
-    if isinstance(host.env[value], SharedTile):
-        return _Left(host.build, host.team, host.env[value], blocks)
+def _in_registers(host: Host, value: Any, layout: Layout, blocks: _Blocks) -> _InRegisters | None:
+    """A left factor that is in registers, where it can stay there: not f32, whose sums lie otherwise."""
+    if isinstance(host.env[value], SharedTile) or width(str(value.type.element_type)) // 8 != _HALF:
+        return None
     shape: tuple[int, int] = tuple(value.type.shape)  # pyright: ignore[reportAssignmentType] - a product's factor
     sideways = sum(1 for basis in layout.warps if basis and basis < layout.shape[1])
     stacked = accumulator(shape, host.team.bits - sideways)

@@ -50,7 +50,11 @@ def reduce_tile(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: 
         if bit not in tile.layout.registers:
             message = f"no layout has the chain of {along}"
             raise AssertionError(message)
-    tile = _added(host, _chains(host, tile, rule, chain, extents), rule, [*reversed(columns), *along[_BLOCK_BITS:]])
+    tile = _chains(host, tile, rule, chain, extents)
+    order = [*reversed(columns), *along[_BLOCK_BITS:]]
+    if rule.any_order:  # what a lane has itself comes first: then fewer values are exchanged
+        order.sort(key=lambda bit: bit not in tile.layout.registers)
+    tile = _added(host, tile, rule, order)
     values = tuple(rule.narrow(host.build, value) for value in tile.values)
     return RegisterTile(_without(tile.layout, axis), rule.element, values)
 

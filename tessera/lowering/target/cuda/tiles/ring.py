@@ -87,6 +87,11 @@ class Ring:
         """Consumers: wait for the round's bytes."""
         assembly.barrier_wait(self.build, self.full(now), now.parity)
 
+    def is_empty(self, now: "Round") -> Any:
+        """Consumers: an i1: the round's bytes are not there yet."""
+        found = assembly.barrier_test(self.build, self.full(now), now.parity)
+        return self.build.compare("eq", found, self.build.word(0))
+
     def wait_empty(self, now: "Round") -> None:
         """The producer: wait until the stage is free; at once in the first rounds."""
         parity = self._binary("arith.xori", now.parity, self.build.word(1))

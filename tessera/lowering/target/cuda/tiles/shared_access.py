@@ -2,9 +2,11 @@
 
 from typing import Any, Final
 
-from tessera.core.layouts import swizzled
+from tessera.core.layouts import Layout, swizzled
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
+from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.values import RegisterTile, shared_pointer, vector_bits
 
 _LINE: Final = 128
 _UNIT: Final = 16
@@ -44,3 +46,20 @@ class Cursor:
             lane = build.value("arith.xori", [self._lane, build.word(low)], "i32") if low else self._lane
             self._known[low] = build.value("arith.addi", [self._base, lane], "i32")
         return self._known[low], offset - low
+
+
+def read_vector(build: Build, team: Team, vector: SharedTile, layout: Layout) -> RegisterTile:
+    """A tile of one axis out of shared memory, where its elements follow each other."""
+    size = vector.panels.size
+    count = 1 << vector_bits(layout, (_UNIT // size).bit_length() - 1)
+    lane = build.to_word(build.mul(team.places(layout).parts(0)[0][0], size))
+    base = shared_pointer(build, build.value("arith.addi", [vector.address, lane], "i32"))
+    values: list[Any] = []
+    for register in range(0, layout.count, count):
+        pointer = build.offset(base, layout.element(register), vector.element)
+        if count == 1:
+            values.append(build.load(pointer, vector.element))
+        else:
+            loaded = build.load_vector(pointer, count, vector.element)
+            values += [build.element(loaded, number) for number in range(count)]
+    return RegisterTile(layout, vector.element, tuple(values))

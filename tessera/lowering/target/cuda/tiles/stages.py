@@ -11,7 +11,7 @@ from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.tiles import assembly
-from tessera.lowering.target.cuda.tiles.pipeline import RingPlan
+from tessera.lowering.target.cuda.tiles.pipeline import RingPlan, RunningPlan, is_vector
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA
 from tessera.lowering.target.cuda.tiles.ring import BARRIER_BYTES, Ring, Round
@@ -114,7 +114,11 @@ class Stages:
         self._maps: dict[tuple[int, TensorMap], Any] = {}
         self._now: dict[int, Round] = {}
         self._offsets: dict[Any, int] = {}
+        self._empty: dict[int, Any] = {}
         self.copies_stores = plan.specialised
+        self.apart = plan.apart
+        # A round's first product is issued before the buffers of the round before are free.
+        self.running = plan.running if depth.inner > 1 else {}
         if not plan.rings:
             return
         build = frame.build
@@ -139,10 +143,15 @@ class Stages:
             offset += -(-self.panels(load).bytes // _ALIGNMENT) * _ALIGNMENT
         return offset
 
+    @property
+    def has_copied_stores(self) -> bool:
+        """Whether the copy engine may store anything: into arrays that are aligned."""
+        return any(self.array(number).aligned for number in self._plan.written)
+
     def panels(self, load: Any) -> Panels:
         """How a load lies in its stage."""
         kind = load.results[0].type
-        rows, columns = kind.shape
+        rows, columns = (1, *kind.shape)[-2:]
         return Panels(rows, columns, width(str(kind.element_type)) // 8)
 
     def initialise(self) -> None:
@@ -170,7 +179,7 @@ class Stages:
                 if host.copies:
                     self._rings[number].wait_empty(now)
                     self._rings[number].expect(now)
-            if op == ring.first and not host.copies and not self._is_overlapped(ring):
+            if op == ring.first and not host.copies and not self._is_overlapped(ring) and not self._is_early(ring):
                 self._wait_full(number, self._now[number])
 
     def after(self, host: Host, op: Any) -> None:
@@ -178,7 +187,7 @@ class Stages:
         if host.copies:
             return
         for number, ring in enumerate(self._plan.rings):
-            if op == ring.last and ring.running is None and not self._is_overlapped(ring):
+            if op == ring.last and ring.running is None and not self._is_overlapped(ring) and not self._runs(ring):
                 self._release(host, number, self._now[number])
             if ring.running is not None and op == ring.block.owner.operation:
                 self._finish(host, number, op, ring)
@@ -195,12 +204,20 @@ class Stages:
         memory, *starts = op.operands
         dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
         parameter = self.parameter(memory)
+        if is_vector(op):
+            box = tuple(1 if axis in dropped else panels.columns for axis in range(len(starts)))
+            coordinates = [build.to_word(host.env[v]) for v in reversed(starts)]
+            pointer = self.tensor_map(parameter, TensorMap(box))
+            assembly.tensor_load(build, self._address(host, op, number), pointer, coordinates, ring.full(now))
+            return
         cluster = self._plan.cluster if op in self._plan.shared else 1
         # Of what a cluster shares, each block loads a part: of the panels, or of the only panel's rows.
         parts = cluster if panels.count == 1 else 1
         rows = iter((panels.rows // parts, panels.width))
         box = tuple(1 if axis in dropped else next(rows) for axis in range(len(starts)))
-        pointer = self.tensor_map(parameter, TensorMap(box, panels.swizzle))
+        plan = self._plan
+        window = TensorMap(box, panels.swizzle, rounded=op in plan.rounded, realigned=op in plan.realigned)
+        pointer = self.tensor_map(parameter, window)
         target = self._address(host, op, number)
         places = [host.env[v] for v in starts]
         first: Any = 0
@@ -227,6 +244,11 @@ class Stages:
         if key not in self._maps:
             self._maps[key] = self._frame.slot(Slot("tensor_map", parameter, tensor_map=box), POINTER)
         return self._maps[key]
+
+    def prefetch_maps(self) -> None:
+        """Fetch the tensor maps that any code emitted so far uses."""
+        for pointer in self._maps.values():
+            assembly.tensor_map_prefetch(self._frame.build, pointer)
 
     def parameter(self, memory: Any) -> int:
         """The number of the parameter that a Tile IR memref is."""
@@ -264,6 +286,35 @@ class Stages:
         """The round of a load's ring that is current."""
         return self._now[self._index(load)]
 
+    def look_ahead(self, host: Host, loads: Sequence[Any]) -> None:
+        """Look whether the next round of some loads' rings is there, so that `go_on` need not wait for the answer."""
+        for number in dict.fromkeys(self._index(load) for load in loads):
+            self._empty[number] = self._rings[number].is_empty(host.rounds[number])
+
+    def go_on(self, host: Host, loads: Sequence[Any], more: Any | None) -> None:
+        """Wait for the next round of some loads' rings, as if they stood here.
+
+        Where `more` (an i1; None: true) is false there is none: nothing is waited for, and the bytes mean nothing.
+        """
+        build = host.build
+        for number in dict.fromkeys(self._index(load) for load in loads):
+            now = self._now[number] = host.rounds[number]
+            after = self._rings[number].following(now)
+            if more is None:
+                self._wait_full(number, now)
+            else:
+                with build.when(build.all_of([more, self._empty.pop(number)])):
+                    self._wait_full(number, now)
+                pairs = zip(after.values(), now.values(), strict=True)
+                after = Round(*(build.select(more, *pair) for pair in pairs))
+            host.rounds[number] = after
+
+    def release_ahead(self, host: Host, loads: Sequence[Any], more: Any | None) -> None:
+        """Free the rounds that `go_on` waited for."""
+        for number in dict.fromkeys(self._index(load) for load in loads):
+            with host.build.when(more):
+                self._release(host, number, self._now[number])
+
     def wait(self, load: Any, now: Round) -> None:
         """Wait for a round of a load's ring."""
         self._wait_full(self._index(load), now)
@@ -286,6 +337,25 @@ class Stages:
     def _index(self, load: Any) -> int:
         return next(n for n, ring in enumerate(self._plan.rings) if load in ring.loads)
 
+    def coming(self, host: Host, load: Any) -> Round:
+        """The round of a load's ring that comes next."""
+        return host.rounds[self._index(load)]
+
+    def release_rings(self, host: Host, loop: Any) -> None:
+        """Free what the last round of a loop whose products run on has read."""
+        for number, ring in enumerate(self._plan.rings):
+            if ring.block == loop.regions[0].blocks[0]:
+                self._release(host, number, self._rings[number].before(host.rounds[number]))
+
+    def _runs(self, ring: RingPlan) -> RunningPlan | None:
+        """The loop of running products that a ring is filled in; it frees the ring itself."""
+        return next((plan for plan in self.running.values() if plan.ahead.block == ring.block), None)
+
+    def _is_early(self, ring: RingPlan) -> bool:
+        """Whether a ring is waited for a round early."""
+        plan = self._runs(ring)
+        return plan is not None and plan.ahead == ring.first
+
     def _is_overlapped(self, ring: RingPlan) -> bool:
         """Whether an overlapped loop waits for and frees this ring itself."""
         return any(plan.load in ring.loads for plan in self._plan.overlaps.values())
@@ -306,7 +376,8 @@ class Stages:
 
     def _release(self, host: Host, number: int, now: Round) -> None:
         build = host.build
-        if any(kind != WGMMA for kind in self._plan.products.values()):
+        read = any(is_vector(load) for load in self._plan.rings[number].loads)
+        if read or any(kind != WGMMA for kind in self._plan.products.values()):
             # Lanes have read these bytes themselves: one that arrives for its warp must know that all of them have.
             build.create("nvvm.bar.warp.sync", [build.word(-1)])
         lane = build.bits(host.team.thread, WARP - 1)

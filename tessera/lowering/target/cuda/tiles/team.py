@@ -18,13 +18,13 @@ class Team:
     """Warps [0, 2 ** bits) of a block, counted by `thread`.
 
     thread: the lane's number within the team, an index
-    barrier: the hardware barrier that is the team's own
+    barrier: the hardware barrier that is the team's own: its number, or an i32
     """
 
     build: Build
     thread: Any
     bits: int
-    barrier: int = 0
+    barrier: Any = 0
     _bases: dict[Layout, Any] = field(default_factory=dict[Layout, Any])
 
     @property

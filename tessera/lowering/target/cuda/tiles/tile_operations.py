@@ -12,16 +12,21 @@ from tessera.lowering.target.cuda.tile_reduce import Rule
 from tessera.lowering.target.cuda.tiles import products, products_fma, products_mma
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile, store_tile
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
+from tessera.lowering.target.cuda.tiles.pipeline import is_vector
 from tessera.lowering.target.cuda.tiles.ranges import not_positive
 from tessera.lowering.target.cuda.tiles.reductions import reduce_tile
+from tessera.lowering.target.cuda.tiles.rescaling import rescaled
+from tessera.lowering.target.cuda.tiles.row_stores import store_rows
+from tessera.lowering.target.cuda.tiles.shared_access import read_vector
 from tessera.lowering.target.cuda.tiles.stages import SharedTile
 from tessera.lowering.target.cuda.tiles.stores import store_copied
 from tessera.lowering.target.cuda.tiles.streams import reduce_stream
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast
+from tessera.lowering.target.cuda.tiles.warp_stores import store_in_loop
 from tessera.lowering.target.cuda.uniformity import is_tile
 
 
-class Host(products.Host, Protocol):
+class Host(products.Host, products_mma.Host, Protocol):
     """What tile operations ask of the code around them."""
 
     copied: Copies
@@ -88,7 +93,10 @@ def _elementwise(host: Host, op: Any) -> None:
         host.tile(v, layout).values if is_tile(v.type) else [host.build.index(host.env[v])] * layout.count
         for v in op.operands
     ]
-    values = _each(host.build, name, operands, element, attributes)
+    if op in host.plan.rescalings:
+        values = rescaled(host.build, *operands)
+    else:
+        values = _each(host.build, name, operands, element, attributes)
     host.define(result, RegisterTile(layout, element, values))
 
 
@@ -146,6 +154,9 @@ def _reshape(host: Host, op: Any) -> None:
 
 def _load(host: Host, op: Any) -> None:
     staged = host.stages.staged(host, op) or host.copied.staged(host, op)
+    if staged is not None and is_vector(op):
+        host.define(op.results[0], read_vector(host.build, host.team, staged, host.layout(op.results[0])))
+        return
     if staged is not None:
         host.env[op.results[0]] = staged
         return
@@ -167,10 +178,11 @@ def _store(host: Host, op: Any) -> None:
     memory, value, *starts = op.operands
     host.order(memory)
     tile = host.tile(value)
-    if store_copied(host, op, tile):
+    if store_in_loop(host, op, tile) or store_copied(host, op, tile):
         return
     window = host.window(op, memory, starts, value.type.shape)
-    store_tile(host.build, host.team, window, tile)
+    if not store_rows(host, tile, window):
+        store_tile(host.build, host.team, window, tile)
 
 
 def _reduce(host: Host, op: Any) -> None:

@@ -14,6 +14,7 @@ from tessera.lowering.target.cuda.tiles.team import Team
 
 GROUP_LANES: Final = 128
 _ROWS: Final = 64
+_WORDS: Final = 4
 _MOST_COLUMNS: Final = 256
 _STEP_BYTES: Final = 32
 _SWIZZLE_MODES: Final = {128: 1, 64: 2, 32: 3}
@@ -39,26 +40,38 @@ class Factor:
         panel, rest = divmod(inner_bytes, panels.swizzle)
         return panel * panels.panel_bytes + outer * panels.swizzle + rest
 
-    def descriptor(self, build: Build, first: Any | None) -> Any:
-        """An i64 matrix descriptor of the factor, `first` (i32; None: 0) bytes after its start."""
+    def descriptor(self, build: Build, first: Any | None) -> "Descriptor":
+        """A matrix descriptor of the factor, `first` (i32; None: 0) bytes after its start."""
         panels = self.tile.panels
         leading = panels.panel_bytes if self.outer_major else _UNIT
         stride = _EIGHT_ROWS * panels.swizzle
-        constant = (leading // _UNIT & _FIELD) << 16 | stride // _UNIT << 32 | _SWIZZLE_MODES[panels.swizzle] << 62
+        high = stride // _UNIT | _SWIZZLE_MODES[panels.swizzle] << 30
         address = self.tile.address
         if first is not None:
             address = build.value("arith.addi", [address, first], "i32")
         units = build.value("arith.shrui", [address, build.word(4)], "i32")
         # In a cluster, addresses have the number of the block in their upper bits.
         low = build.value("arith.andi", [units, build.word(_FIELD)], "i32")
-        wide = build.value("arith.extui", [low], "i64")
-        signed = constant - (1 << 64) if constant >= 1 << 63 else constant
-        return build.value("arith.ori", [wide, build.constant(signed, "i64")], "i64")
+        part = build.word((leading // _UNIT & _FIELD) << 16)
+        return Descriptor(build.value("arith.ori", [low, part], "i32"), high)
 
 
-def _at(build: Build, descriptor: Any, offset: int) -> Any:
-    """The descriptor of what lies `offset` bytes further on: addresses are counted in units of 16 bytes."""
-    return build.add(descriptor, offset // _UNIT)
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A matrix descriptor: its low word (i32), which has the address in units of 16 bytes, and its high one."""
+
+    low: Any
+    high: int
+
+    def at(self, build: Build, offset: int) -> Any:
+        """An i64: the descriptor of what lies `offset` bytes further on.
+
+        Only the low word changes: the address has two bits to spare there.
+        """
+        low = build.value("arith.addi", [self.low, build.word(offset // _UNIT)], "i32") if offset else self.low
+        high = self.high << 32
+        signed = high - (1 << 64) if high >= 1 << 63 else high
+        return build.value("arith.ori", [build.to_index(low), build.constant(signed, "i64")], "i64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,8 @@ class Product:
     """`a b` of m x k and k x n elements, all of the type `element`.
 
     element: as PTX names it
-    left: a in shared memory; or else `words`: a in registers, two elements in each, as `layouts.accumulator` has them
+    left: a in shared memory; or else `words`: a in registers, four for each 64 rows and 32 bytes of K: two elements in
+          each, as `layouts.accumulator` has them, or one
     first: where along K the product begins in both factors
     widest: columns of one instruction, a power of two of at most 256
     """
@@ -119,11 +133,11 @@ def issue(
         steps: list[tuple[Sequence[Any], Any]] = []
         for place in range(0, k, step):
             inner = (product.first + place) * _STEP_BYTES // step
-            if left is not None:
-                a: Sequence[Any] = [_at(build, left_start, left.offset(rows * groups * _ROWS, inner))]
+            if left is not None and left_start is not None:
+                a: Sequence[Any] = [left_start.at(build, left.offset(rows * groups * _ROWS, inner))]
             else:
-                a = product.words[(rows * k + place) // 4 :][:4]
-            steps.append((a, _at(build, right_start, right.offset(first * columns, inner))))
+                a = product.words[_WORDS * (rows * k + place) // step :][:_WORDS]
+            steps.append((a, right_start.at(build, right.offset(first * columns, inner))))
         begin = 0 if only is not None else number * block
         mine = sums[begin : begin + block] if sums is not None else [None] * block
         results += assembly.wgmma(
@@ -141,7 +155,7 @@ def group_number(build: Build, team: Team) -> Any:
     return build.value("nvvm.shfl.sync", operands, "i32", {"kind": "#nvvm<shfl_kind idx>"})
 
 
-def _left_start(build: Build, team: Team, left: Factor) -> Any:
+def _left_start(build: Build, team: Team, left: Factor) -> Descriptor:
     """The descriptor of this warp group's first 64 rows."""
     if team.lanes <= GROUP_LANES:
         return left.descriptor(build, None)

@@ -9,7 +9,7 @@ from support.product_programs import matrix_product
 from support.simulate import compile_ptx, ptx_of
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
-from tessera.kernels.tiles.attention import attention_forward
+from tessera.kernels.tiles.attention import attention_backward_keys, attention_forward
 
 TILE = (128, 256, 64)
 COPY = "cp.async.bulk.tensor.2d.shared::cluster.global"
@@ -28,6 +28,14 @@ def attention(*, causal: bool = False, length: int = 1024, width: int = 128) -> 
     q = np.zeros((1, 2, length, width), bfloat16)
     target = Target("cuda", "sm_90a")
     return kernel.compile(q, q, q, q, 0.1, 1, target=str(target)).program
+
+
+def gradients(*, causal: bool = False, length: int = 1024, width: int = 128, **constants: int) -> Program:
+    """The library's kernel for the gradients of keys and values, which keeps those of the scores."""
+    kernel = attention_backward_keys.variant(**{"BM": 64, "BN": 128, **constants}, CAUSAL=causal)
+    q, rows = np.zeros((1, 2, length, width), bfloat16), np.zeros((1, 2, length), np.float32)
+    kept = np.zeros((1, 2, 1, length, -(-length // 64) * 64), bfloat16)
+    return kernel.compile(q, q, q, q, rows, rows, kept, q, q, 0.1, 1, target="cuda:sm_90a").program
 
 
 def code(program: Program) -> str:

@@ -1,4 +1,4 @@
-"""Products of floats of 8 bits: on sm_90a as bytes where both factors lie along K, and as f16 everywhere else."""
+"""Products of floats of 8 bits: as bytes where both factors lie along K and the chip can, and as f16 everywhere else."""
 
 import re
 
@@ -85,19 +85,45 @@ def test_parts_of_k_are_added_in_f32(options: dict[str, int], adds: int, columns
     assert f"m64n{columns}k32" in ptx
 
 
+@pytest.mark.parametrize(
+    ("arch", "block"), [("sm_89", (64, 64, 64)), ("sm_100a", (64, 64, 64)), ("sm_90a", (32, 64, 64))], ids=str
+)
+@pytest.mark.parametrize("name", ["e4m3", "e5m2"])
+def test_single_warps_multiply_bytes(arch: str, block: tuple[int, int, int], name: str):
+    found = instructions(product(fp8_e4m3 if name == "e4m3" else fp8_e5m2, block), arch)
+    assert found
+    assert set(found) == {f"mma.sync.aligned.m16n8k32.row.col.f32.{name}.{name}.f32"}
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_other_places_and_architectures_take_f16(arch: str):
     found = instructions(product(fp8_e5m2, (64, 64, 64), along=False), arch)
     assert found
     assert all(name.endswith((".f32.f16.f16", ".f32.f16.f16.f32")) for name in found)
-    if arch != "sm_90a":
+    if arch == "sm_80":
         found = instructions(product(fp8_e4m3, (64, 64, 64)), arch)
         assert found
         assert all(name.endswith(".f32.f16.f16.f32") for name in found)
 
 
+@pytest.mark.parametrize(("options", "adds"), [({}, True), ({"promote": 0}, False)])
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("dtype", [fp8_e4m3, fp8_e5m2], ids=str)
+def test_products_by_single_warps(dtype: DType, aligned: bool, options: dict[str, int], adds: bool):
+    """Sums begin anew with every instruction where they are added in f32."""
+    shape = (40, 80, 48) if aligned else (40, 70, 33)
+    a, b = normal(*shape[:2], dtype=dtype.numpy), normal(shape[2], shape[1], dtype=dtype.numpy)
+    out = poison(shape[0], shape[2])
+    artifact = simulate(
+        product(dtype, (32, 32, 64), aligned=aligned, **options), [a, b, out], arch="sm_89", seed=1
+    )  # fmt: skip
+    np.testing.assert_allclose(out, a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-5, atol=1e-4)
+    assert ("add.rn.f32" in ptx_of(artifact)) == adds
+
+
 def test_what_the_copy_engine_cannot_read_becomes_f16():
-    assert all(name.endswith(".f16.f16") for name in instructions(product(fp8_e4m3, (64, 64, 64), aligned=False)))
+    program = product(fp8_e4m3, (64, 64, 64), aligned=False, realign=0)
+    assert all(name.endswith(".f16.f16") for name in instructions(program))
 
 
 @pytest.mark.parametrize("along", [True, False])

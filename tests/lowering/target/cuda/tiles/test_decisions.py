@@ -3,7 +3,7 @@
 import pytest
 
 from lowering.target.cuda.tiles.cases import plan_of
-from lowering.target.cuda.tiles.hopper import attention, product
+from lowering.target.cuda.tiles.hopper import TILE, attention, product
 from support.product_programs import matrix_product
 from support.simulate import compile_cuda
 from tessera.core.dtypes import f32
@@ -42,7 +42,7 @@ def test_other_products(program, arch: str, kind: str):
 
 
 def test_unaligned_matrices_are_not_for_the_copy_engine():
-    plan, _ = plan_of(matrix_product((128, 128, 64), aligned=False))
+    plan, _ = plan_of(matrix_product((128, 128, 64), aligned=False, realign=False))
     assert plan is not None
     assert plan.rings == [] or not any(ring.loads for ring in plan.rings)
 
@@ -63,6 +63,18 @@ def test_clusters_share_what_their_groups_have_in_common(options: dict[str, int]
     plan, _ = plan_of(product(**options))
     assert plan is not None
     assert (plan.cluster, len(plan.shared)) == (cluster, shared)
+
+
+@pytest.mark.parametrize(
+    ("tile", "options", "band"),
+    [((128, 256, 64), {}, 16), ((64, 256, 64), {}, 32), ((128, 64, 64), {}, 8), (TILE, {"band": 5}, 5),
+     (TILE, {"band": 5, "cluster": 2}, 6)],
+    ids=str,
+)  # fmt: skip
+def test_bands_make_what_runs_at_a_time_about_square(tile: tuple[int, int, int], options: dict[str, int], band: int):
+    plan, _ = plan_of(product(tile, **options))
+    assert plan is not None
+    assert plan.band == band
 
 
 def test_the_option_warps_is_obeyed():

@@ -23,6 +23,33 @@ def test_kinds(arch: str, tile: tuple[int, int, int], dtype: DType, kind: str):
     assert list(plan.products.values()) == [kind]
 
 
+BOTH, LEFT, RIGHT, NEITHER = (False, True), (False, False), (True, True), (True, False)
+"""How matrices are stored (`turned`) for K to be contiguous in both factors, in one of them, or in none."""
+TF32 = [
+    ("sm_90a", (128, 256, 32), BOTH, True, WGMMA), ("sm_90a", (128, 256, 32), RIGHT, True, WGMMA),
+    ("sm_90a", (32, 64, 32), LEFT, True, WGMMA), ("sm_90a", (64, 32, 32), LEFT, True, MMA),
+    ("sm_90a", (128, 128, 32), NEITHER, True, MMA), ("sm_90a", (64, 64, 4), BOTH, True, None),
+    ("sm_90a", (8, 8, 8), BOTH, True, FMA), ("sm_80", (128, 128, 32), BOTH, True, MMA),
+    ("sm_89", (16, 8, 8), LEFT, False, MMA), ("sm_100a", (64, 64, 32), RIGHT, True, MMA),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arch", "tile", "turned", "aligned", "kind"), TF32, ids=str)
+def test_kinds_of_products_of_tf32(
+    arch: str, tile: tuple[int, int, int], turned: tuple[bool, bool], aligned: bool, kind: str | None
+):
+    """Warp groups compute the transpose where K is contiguous in the left factor alone."""
+    plan, layouts = plan_of(matrix_product(tile, f32, turned=turned, aligned=aligned, compute="tf32"), arch)
+    if kind is None:
+        assert plan is None
+        return
+    assert plan is not None
+    assert list(plan.products.values()) == [kind]
+    assert len(plan.rounded) == (2 if kind == WGMMA else 0)
+    (layout,) = layouts["tessera.dot"]
+    assert layout.covers()
+
+
 def test_what_goes_another_way():
     """Extents that are no powers of two, and elements without tensor cores or chains in f32."""
     assert plan_of(matrix_product((48, 64, 32), f32), "sm_80")[0] is None

@@ -35,6 +35,13 @@ def test_products_in_every_storage_order(rows: int, columns: int, step: int, tur
     assert "fma.rn.f32" in ptx_of(artifact)
 
 
+def test_factors_of_tf32_are_rounded_when_they_are_read():
+    """Of products that are too small for the tensor cores: the interpreter's bits."""
+    program = matrix_product((8, 8, 8), f32, turned=(False, True), compute="tf32")
+    artifact, _ = agree(program, operands((20, 28, 36), (False, True)), arch="sm_80")
+    assert "mma.sync" not in ptx_of(artifact)
+
+
 def exact(dtype: DType) -> Program:
     """out = a b of 16-bit floats, one rounding a step."""
     b = Writer("exact")

@@ -10,6 +10,7 @@ from support.product_programs import matrix_product
 from support.simulate import compile_cuda, compile_ptx, ptx_of, simulate
 from tessera.core.dtypes import DType, bf16, f16, f32
 from tessera.core.program.program import Program
+from tessera.runtime.interpret.rounding import to_tf32
 
 Shape = tuple[int, int, int]
 
@@ -50,6 +51,47 @@ def test_products(tile: Shape, shape: Shape, dtype: DType, turned: tuple[bool, b
     # A factor whose outer axis is contiguous is transposed on the way.
     assert (".trans" in text) == (turned[0] or not turned[1])
     assert "cp.async.cg.shared.global" in text
+
+
+TF32: list[tuple[str, Shape, Shape, tuple[bool, bool], bool]] = [
+    ("sm_80", (32, 32, 16), (40, 48, 56), (False, False), True),
+    ("sm_80", (64, 32, 32), (72, 40, 104), (True, False), True),
+    ("sm_89", (32, 64, 32), (40, 64, 72), (False, True), True),
+    ("sm_90a", (16, 64, 32), (24, 72, 72), (True, True), True),
+    ("sm_90a", (64, 64, 32), (72, 72, 40), (True, False), True),
+    ("sm_89", (64, 64, 32), (72, 72, 40), (False, False), True),
+    ("sm_80", (16, 8, 8), (37, 13, 27), (False, False), False),
+    ("sm_100a", (32, 32, 32), (37, 46, 52), (False, True), False),
+]
+
+
+@pytest.mark.parametrize(("arch", "tile", "shape", "turned", "aligned"), TF32, ids=str)
+def test_products_of_tf32(arch: str, tile: Shape, shape: Shape, turned: tuple[bool, bool], aligned: bool):
+    """The machine faults where bits are left that the hardware would cut off."""
+    program = matrix_product(tile, f32, turned=turned, aligned=aligned, compute="tf32")
+    arguments = operands(shape, f32, turned)
+    artifact = simulate(program, arguments, None, arch, seed=1)
+    left, right = (to_tf32(x.T if flag else x) for x, flag in zip(arguments[:2], turned, strict=True))
+    want = left.astype(np.float64) @ right.astype(np.float64)
+    np.testing.assert_allclose(arguments[2], want, rtol=0, atol=1e-6 * np.abs(want).max())
+    text = ptx_of(artifact)
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in text
+    assert ("cvt.rn.tf32" in text) == (arch in ("sm_90a", "sm_100a"))
+    assert ("ldmatrix" in text) == (not turned[0] or turned[1])
+    assert ".trans" not in text
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_infinities_and_nan_stay_what_they_are(arch: str):
+    a, b = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
+    a[0, 0], a[1, 1], a[2, 2], a[3, 3] = np.inf, np.nan, np.finfo(np.float32).max, -0.0
+    np.fill_diagonal(b, 1)
+    out = np.full((16, 16), np.nan, np.float32)
+    simulate(matrix_product((16, 16, 16), f32, compute="tf32"), [a, b, out], None, arch)
+    assert np.isposinf(out[0, 0])
+    assert np.isnan(out[1]).all()
+    assert np.isposinf(out[2, 2])
+    assert not out[3:].any()
 
 
 def test_few_rows_do_not_go_to_warp_groups():

@@ -8,9 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lowering.target.cuda.tiles.cases import DTYPES, Maker, in_registers, is_wide, numbers, poison
-from support.simulate import compile_ptx, ptx_of
+from lowering.target.cuda.tiles.hopper import attention, code, places
+from support.simulate import compile_ptx, ptx_of, same_bits, simulate
 from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i32
 from tessera.core.program.program import Program
+from tessera.core.reductions import tree_sum
+from tessera.kernels.tiles.reductions import reduce_pairs, reduce_row_blocks
 
 
 def reduced(dtype: DType, kind: str, axis: int | None, shape: tuple[int, ...], start: int = 0) -> Program:
@@ -123,3 +126,21 @@ def test_one_barrier_an_exchange():
     artifact = compile_ptx(b.program())
     assert ptx_of(artifact).count("bar.sync") == 3
     assert artifact.resources.shared_bytes <= 2048
+
+
+@pytest.mark.parametrize("block", [4096, 8192])
+def test_the_librarys_long_rows(block: int):
+    """Whole blocks without masks, the last one with; then the blocks' results, all in one group."""
+    x, y, total = numbers(f32, 1, 20000), poison(f32, 1, -(-20000 // block)), poison(f32, 1, 1)
+    blocks = reduce_row_blocks.variant(KIND=0, WIDEN=False, LOWEST=-0.0, BLOCK=block)
+    simulate(blocks.compile(x, y, target="cuda:sm_90a").program, [x, y])
+    pairs = reduce_pairs.variant(KIND=0, BLOCK=1024, HALVES=tuple(1024 >> n for n in range(1, 11)), LOWEST=-0.0)
+    simulate(pairs.compile(y, total, target="cuda:sm_90a").program, [y, total])
+    assert same_bits(total[:, 0], tree_sum(x, 1))
+
+
+def test_a_maximum_first_compares_what_a_lane_has():
+    """Two shuffles for each of a lane's two rows, in the first round's code and in that of the others."""
+    shuffles = len(places(code(attention()), r"shfl\.sync\.bfly"))
+    sums_at_the_end = 8  # two rows, of each two columns: every eighth weight was added apart
+    assert shuffles == 2 * 4 + sums_at_the_end

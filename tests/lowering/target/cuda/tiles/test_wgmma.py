@@ -1,8 +1,12 @@
 """Where the tensor cores find the parts of a factor, by the canonical layouts of the PTX ISA (9.7.15.5.1)."""
 
+import re
+
 import pytest
 
 from lowering.target.cuda.tiles.hopper import code, product
+from support.product_programs import matrix_product
+from tessera.core.dtypes import f32
 from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.wgmma import Factor
 
@@ -44,3 +48,21 @@ def test_factors_in_every_storage_order(turned: tuple[bool, bool], flags: str):
     assert text.count("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4
     assert text.count(f", 1, 1, {flags};") == 4
     assert "1, 1, 1, " + flags in text
+
+
+@pytest.mark.parametrize(
+    ("tile", "turned", "words"),
+    [((128, 256, 32), (False, True), 0), ((128, 256, 32), (True, True), 16), ((256, 128, 32), (False, False), 16)],
+    ids=str,
+)
+def test_factors_of_tf32(tile: tuple[int, int, int], turned: tuple[bool, bool], words: int):
+    """What lies across K comes from registers, four for each 64 rows and 8 of K."""
+    text = code(matrix_product(tile, f32, turned=turned, compute="tf32"))
+    found = re.findall(r"(wgmma\.mma_async\S+) \{[^}]*\}, (\{[^}]*\}|\S+), \S+, (.*);", text)
+    assert {name for name, _, _ in found} == {"wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32"}
+    assert {flags for _, _, flags in found} == {"1, 1, 1"}
+    registers = [left.count(",") + 1 for _, left, _ in found if left.startswith("{")]
+    assert sum(registers) == words == len(re.findall(r"ld\.shared\.b32", text))
+    assert "cvt.rn.tf32" not in text
+    # Registers that the hardware still reads are not written in the next round.
+    assert ("wgmma.wait_group.sync.aligned 1;" in text) == (words == 0)

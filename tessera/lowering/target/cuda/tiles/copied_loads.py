@@ -1,0 +1,52 @@
+"""Which loads can go to shared memory as they are: by the copy engine, or by the team itself."""
+
+from typing import Any
+
+from tessera.core.mlir import ir
+from tessera.core.program.types import Array
+from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.tiles.decision import Kernel
+from tessera.lowering.target.cuda.tiles.pipeline import is_vector
+
+
+def copied_ahead(kernel: Kernel, load: Any) -> bool:
+    """Whether the copy engine does a load: of an array that is aligned, or realigned."""
+    kind = kernel.array(load.operands[0])
+    return (kind.aligned or load in kernel.plan.realigned) and fits_copy_engine(kernel, load)
+
+
+def fits_copy_engine(kernel: Kernel, load: Any) -> bool:
+    """Whether the copy engine has windows of a load's shape, on an array that the kernel only reads."""
+    kind = kernel.array(load.operands[0])
+    if not kernel.only_reads(load) or len(kind.shape) > 5:
+        return False
+    dropped = set(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
+    last = len(kind.shape) - 1
+    shape = load.results[0].type.shape
+    if last in dropped or len(shape) != 2 or shape[0] > 256:
+        return False
+    return shape[1] * width(str(load.results[0].type.element_type)) // 8 >= 32
+
+
+def vector_copied_ahead(kernel: Kernel, load: Any) -> bool:
+    """Whether the copy engine can do a load of a vector: of an aligned array that the kernel only reads."""
+    kind = kernel.array(load.operands[0])
+    if not kind.aligned or not kernel.only_reads(load) or not is_vector(load):
+        return False
+    (extent,) = load.results[0].type.shape
+    dropped = set(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
+    return len(kind.shape) - 1 not in dropped and extent <= 256 and extent * kind.dtype.bytes % 16 == 0
+
+
+def copied_by_team(kernel: Kernel, load: Any) -> bool:
+    """Whether lanes can copy a load to shared memory: of any array that the kernel only reads, a tile of rows."""
+    numbers = kernel.parameters(load.operands[0])
+    if not numbers or numbers & kernel.plan.written or kernel.plan.ring_of(load) is not None:
+        return False
+    kind = kernel.program.parameters[next(iter(numbers))].value.type
+    shape = load.results[0].type.shape
+    dropped = list(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
+    if not isinstance(kind, Array) or len(shape) != 2 or len(kind.shape) - 1 in dropped:
+        return False
+    # Eight rows are what swizzles repeat after, and 16 bytes what they move.
+    return shape[0] >= 8 and shape[1] * kind.dtype.bytes >= 16

@@ -1,0 +1,195 @@
+"""Stores of 16-bit elements to rows that begin anywhere: each warp gathers its rows, and writes whole words of them.
+
+The results of products lie two by two in lanes, eight rows at a time: from there, rows that begin at odd elements would
+take a store for each element.  A warp's own rows go through its own shared memory instead, where lanes find the words
+as the array has them; no other warp has to be waited for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.core.layouts import coordinates
+from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.memory import address
+from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles.access import Window, condition_of, store_small, store_words
+from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES
+from tessera.lowering.target.cuda.tiles.stores import Host
+from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
+from tessera.lowering.target.cuda.tiles.values import WORD, RegisterTile, pack, shared_pointer
+
+_ELEMENT: Final = 2
+_UNIT: Final = 16
+_ROWS: Final = 8
+"""Rows that a warp holds in one register pair of each lane, and gathers at a time."""
+
+
+def store_rows(host: Host, tile: RegisterTile, window: Window) -> bool:
+    """Store a tile a row at a time, where it may; False, having done nothing, where not.
+
+    It takes tiles whose lanes lie as those of a product's sums do, in kernels that have room for stores, and arrays
+    whose rows have no gaps between elements.
+    """
+    last = len(window.starts) - 1
+    if not host.stages.copies_stores or not _fits(tile) or last in window.dropped:
+        return False
+    if window.memory.strides[last] != 1 or window.left is not None:
+        return False
+    if host.team.warps * _ROWS * tile.shape[1] * _ELEMENT > host.stages.store_blocks * BLOCK_BYTES:
+        return False
+    build, team = host.build, host.team
+    if host.stages.has_copied_stores:
+        with build.when(team.first()):  # the copy engine may still be reading what another store gathered there
+            assembly.bulk_wait_read(build, 0)
+        team.wait()
+    with build.when(team.owns(tile.layout)):
+        _Rows(host, tile, window).store()
+    return True
+
+
+def _fits(tile: RegisterTile) -> bool:
+    """Whether a warp holds whole rows, eight at a time, of which each lane has pairs of neighbours."""
+    if len(tile.shape) != 2 or width(tile.element) != 8 * _ELEMENT:
+        return False
+    columns = tile.shape[1]
+    layout = tile.layout
+    pairs = columns >= _ROWS and layout.registers[:1] == (1,)
+    return (
+        pairs
+        and tuple(layout.lanes) == (2, 4, columns, 2 * columns, 4 * columns)
+        and all(basis % columns == 0 for basis in layout.warps)
+    )
+
+
+@dataclass
+class _Row:
+    """One row of a tile, and where it goes.
+
+    pointer: of its first element in the array; odd: whether that is an odd one (i32); count: of elements inside (i32)
+    line, swizzle: where it lies in shared memory, and what its units' addresses are permuted with (i32)
+    """
+
+    pointer: Any
+    odd: Any
+    count: Any
+    line: Any
+    swizzle: Any
+
+
+class _Rows:
+    """The stores of one warp: `tile` by way of its part of the memory for stores."""
+
+    def __init__(self, host: Host, tile: RegisterTile, window: Window) -> None:
+        self._build: Build = host.build
+        self._tile, self._window = tile, window
+        build, columns = self._build, tile.shape[1]
+        self._pitch = columns * _ELEMENT
+        self._mask = min(_ROWS, self._pitch // _UNIT) - 1
+        # Hidden, or what follows from it would be computed before the first group, and kept in registers from then on.
+        thread = build.to_index(assembly.hidden(build, build.to_word(host.team.thread)))
+        self._places = Team(build, thread, host.team.bits).places(tile.layout)
+        lane = build.bits(thread, WARP - 1)
+        mine = build.mul(build.divide(thread, WARP), _ROWS * self._pitch)
+        self._buffer = build.value("arith.addi", [host.stages.store_address, build.to_word(mine)], "i32")
+        self._lane = build.to_word(lane)
+        self._lane_index = lane
+        row, pair = build.divide(lane, 4), build.bits(lane, 3)
+        line = build.add(build.mul(row, self._pitch), build.mul(build.bits(row, self._mask), _UNIT))
+        self._written = build.to_word(build.add(line, build.mul(pair, WORD)))
+        # The elements of a row that are inside the array.
+        extent = window.extents[1]
+        left = build.sub(window.memory.extents[-1], window.starts[-1])
+        self._inside = extent if window.proven[-1] else build.maximum(build.minimum(left, extent), 0)
+
+    def store(self) -> None:
+        """Gather eight rows, write them, and go on with the next."""
+        build, layout = self._build, self._tile.layout
+        registers = range(0, layout.count, 2)
+        rows = [coordinates(layout.element(register), layout.shape)[0] for register in registers]
+        everyone = build.word(-1)
+        for first in sorted(set(rows)):
+            mine = [register for register, row in zip(registers, rows, strict=True) if row == first]
+            self._gather(mine)
+            build.create("nvvm.bar.warp.sync", [everyone])
+            self._each_row(first)
+            build.create("nvvm.bar.warp.sync", [everyone])
+
+    def _each_row(self, first: int) -> None:
+        """Write eight rows, two at a time: one waits while the other works, and all eight would need more registers."""
+        build = self._build
+
+        def two(number: Any, _: list[Any]) -> Sequence[Any]:
+            for row in (number, build.add(number, 1)):
+                self._write(self._row(first, row))
+            return []
+
+        build.loop(0, _ROWS, 2, [], two, ROLLED)
+
+    def _gather(self, registers: Sequence[int]) -> None:
+        """Write eight rows to shared memory; units of 16 bytes are permuted so that no two rows share a bank."""
+        build, tile = self._build, self._tile
+        for register in registers:
+            column = coordinates(tile.layout.element(register), tile.shape)[1]
+            place = build.value("arith.xori", [self._written, build.word(column * _ELEMENT)], "i32")
+            target = build.value("arith.addi", [self._buffer, place], "i32")
+            build.store(pack(build, tile.values[register : register + 2]), shared_pointer(build, target), "i32")
+
+    def _row(self, first: int, number: Any) -> _Row:
+        """The row of the array for row `number` of the eight from `first` on."""
+        build, window = self._build, self._window
+        base = build.sub(self._places.indices(0)[0], build.divide(self._lane_index, 4))
+        row = build.add(build.add(base, first), number)
+        indices = window.place(build, [row, 0])
+        condition = condition_of(build, window, indices, [row, 0])
+        count = build.to_word(self._inside if condition is None else build.select(condition, self._inside, 0))
+        pointer = address(build, window.memory, indices)
+        odd = build.bits(build.divide(build.value("llvm.ptrtoint", [pointer], "i64"), _ELEMENT), 1)
+        line = build.value("arith.addi", [self._buffer, build.to_word(build.mul(number, self._pitch))], "i32")
+        swizzle = build.to_word(build.mul(build.bits(number, self._mask), _UNIT))
+        return _Row(pointer, build.to_word(odd), count, line, swizzle)
+
+    def _write(self, row: _Row) -> None:
+        """Whole words; then the first and the last element, where a word has only one of this row's."""
+        build = self._build
+        zero, one = build.word(0), build.word(1)
+        last = build.value("arith.subi", [row.count, one], "i32")
+        limit = build.value("arith.maxsi", [last, zero], "i32")
+        doubled = build.value("arith.muli", [self._lane, build.word(2)], "i32")
+        begin = build.value("arith.subi", [doubled, row.odd], "i32")
+        shift = build.value("arith.muli", [row.odd, build.word(8 * _ELEMENT)], "i32")
+        start = build.offset(row.pointer, build.value("arith.extsi", [begin], "i64"), "i16")
+        for piece in range(0, self._tile.shape[1], 2 * WARP):
+            here = build.value("arith.addi", [begin, build.word(piece)], "i32") if piece else begin
+            condition = build.compare("ult", here, limit)
+            word = self._word(row, piece // 2, shift)
+            store_words(build, build.offset(start, piece, "i16"), [word], condition, self._window.hint)
+        is_first = build.compare("eq", self._lane, zero)
+        place = build.select(is_first, zero, limit)
+        beyond = build.value("arith.addi", [row.count, row.odd], "i32")
+        alone = build.value("arith.andi", [build.select(is_first, row.odd, beyond), one], "i32")
+        conditions = [
+            build.compare("ult", self._lane, build.word(2)),
+            build.compare("ne", alone, zero),
+            build.compare("sgt", row.count, zero),
+        ]
+        value = build.load(shared_pointer(build, _at(build, row, place, _ELEMENT)), "i16")
+        target = build.offset(row.pointer, build.to_index(place), "i16")
+        store_small(build, target, value, "i16", build.all_of(conditions), self._window.hint)
+
+    def _word(self, row: _Row, first: int, shift: Any) -> Any:
+        """Word `first` + lane of a row as the array has it: of one word here, or of halves of two neighbours."""
+        build = self._build
+        one = build.word(1)
+        upper = build.value("arith.addi", [self._lane, build.word(first)], "i32") if first else self._lane
+        lower = build.value("arith.subi", [upper, one], "i32")
+        if not first:  # there is none before the first, and nobody looks at it
+            lower = build.value("arith.maxsi", [lower, build.word(0)], "i32")
+        words = [build.load(shared_pointer(build, _at(build, row, place, WORD)), "i32") for place in (upper, lower)]
+        return build.value("llvm.intr.fshl", [*words, shift], "i32")
+
+
+def _at(build: Build, row: _Row, place: Any, size: int) -> Any:
+    """The address in shared memory of piece number `place` (i32) of a row, each of `size` bytes."""
+    offset = build.value("arith.muli", [place, build.word(size)], "i32")
+    return build.value("arith.addi", [row.line, build.value("arith.xori", [offset, row.swizzle], "i32")], "i32")

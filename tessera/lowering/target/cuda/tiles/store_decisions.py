@@ -1,0 +1,69 @@
+"""The decisions about stores: who gathers what is stored, and when."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tessera.core.profile import wants_profile
+from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
+from tessera.lowering.target.cuda.tiles.pipeline import find_later
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.stores import copied_panels, own_rows
+from tessera.lowering.target.cuda.uniformity import is_tile, walk
+
+
+@dataclass(frozen=True, slots=True)
+class DivideStores(Decision):
+    """Let each warp group store its own rows, where all stores allow that: then none waits for the other.
+
+    before: `tessera.store %acc, %C[...]`: all warps gather the tile, wait for each other, and one lane starts the copy
+    after:  `tessera.store %acc, %C[...] stored by each warp group`: one multiplies on while the other stores
+    """
+
+    name: ClassVar[str] = "cuda-divide-stores"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """By the layouts; one store that needs the whole team takes the memory of all."""
+        plan = kernel.plan
+        stores = [op for op in kernel.operations if op.name == "tessera.store" and _is_matrix(op.operands[1].type)]
+        plan.apart = plan.specialised and all(self._divides(kernel, op) for op in stores)
+        return True
+
+    def _divides(self, kernel: Kernel, op: Any) -> bool:
+        layout = kernel.plan.layouts[op.operands[1]]
+        array = kernel.array(op.operands[0])
+        return own_rows(layout, 1 << kernel.plan.bits) and copied_panels(op, layout, array) is not None
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At the stores."""
+        for op in walk(function.regions[0].blocks[0]):
+            if plan.apart and op.name == "tessera.store" and _is_matrix(op.operands[1].type):
+                yield op, "stored", "by each warp group"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayStores(Decision):
+    """Store a group's result while the first products of the next group run (option `later`).
+
+    before: `for k: acc = dot(a[k], b[k], acc)`, `tessera.store %acc, %C[...]`, group after group
+    after:  `tessera.store %acc, %C[...] delayed until the next group's products run`; see `later_stores`
+    """
+
+    name: ClassVar[str] = "cuda-delay-stores"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """Where a group is one loop and one store, and its values leave enough registers free."""
+        plan = kernel.plan
+        if kernel.option("later", 1) and plan.apart and not plan.uneven and not wants_profile(kernel.program):
+            plan.later = find_later(kernel.block, plan.rings)
+        return True
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At the store."""
+        del function
+        if plan.later is not None:
+            yield plan.later.store, "delayed", "until the next group's products run"
+
+
+def _is_matrix(kind: Any) -> bool:
+    return is_tile(kind) and len(kind.shape) == 2

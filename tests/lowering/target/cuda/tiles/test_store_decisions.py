@@ -1,0 +1,25 @@
+"""Who gathers what is stored, and how that shows."""
+
+import pytest
+
+from lowering.target.cuda.tiles.cases import plan_of
+from lowering.target.cuda.tiles.hopper import TILE, product
+from support.product_programs import matrix_product
+from support.simulate import compile_cuda
+from tessera.core.dtypes import bf16
+
+
+@pytest.mark.parametrize(
+    ("tile", "apart"), [((128, 256, 64), True), ((128, 64, 64), True), ((64, 256, 64), False)], ids=str
+)
+def test_warp_groups_store_apart_where_each_has_rows_of_its_own(tile: tuple[int, int, int], apart: bool):
+    plan, _ = plan_of(product(tile, warps=8))
+    assert plan is not None
+    assert plan.apart == apart
+
+
+def test_both_decisions_show_at_the_store():
+    stages = {listing.stage: listing.text for listing in compile_cuda(matrix_product(TILE, result=bf16)).listings}
+    assert "stored by each warp group" in stages["cuda-divide-stores"]
+    assert "delayed until the next group" not in stages["cuda-divide-stores"]
+    assert "delayed until the next group's products run" in stages["cuda-delay-stores"]

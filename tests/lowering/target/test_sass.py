@@ -1,0 +1,89 @@
+"""SASS is made when somebody looks, and leads to the user's lines."""
+
+from dataclasses import replace
+
+import pytest
+
+from support import programs
+from support.artifacts import scale_artifact
+from support.tile_machine import lowered
+from tessera.core.listing import Line, Listing
+from tessera.core.source import Span
+from tessera.core.targets import Target
+from tessera.lowering.compile import compile_program
+from tessera.lowering.target import sass, toolchain
+from tessera.lowering.target.cuda_tile.text import target_listing
+
+HERE, THERE = Span("cell.py", 3, 5, 3, 9), Span("cell.py", 4, 5, 4, 9)
+PTX = Listing(
+    "ptx", "", (Line("mov.u32 %r1, 1;"), Line("add.s32 %r1, 1;", (HERE,), (7,)), Line("ret;", (THERE,), (8,)))
+)
+OF_PTX = """
+        /*0000*/   LDC R1 ;
+//## File ".nv_debug_ptx_txt", line 3
+        /*0010*/   EXIT ;
+//## File ".nv_debug_ptx_txt", line 2
+        /*0020*/   IADD3 R1 ;
+.L_x_1:
+//## File ".nv_debug_ptx_txt", line 1
+        /*0030*/   MOV R1 ;
+//## File ".nv_debug_ptx_txt", line 99
+        /*0040*/   NOP ;
+"""[1:]
+OF_SOURCE = """\t.target\tsm_90a
+saxpy:
+\t//## File "./cell.py", line 5
+        /*0010*/                   LDG.E R2, desc[UR6][R2.64] ;
+\t//## File "./cell.py", line 999
+        /*0020*/                   STG.E desc[UR6][R2.64], R9 ;
+"""
+
+
+def test_instructions_follow_the_line_of_the_ptx_they_were_made_from():
+    lines = sass.sass_listing(OF_PTX, sass.ptx_origin(PTX)).lines
+    assert [(line.text.split("*/")[-1].strip(), line.ops) for line in lines] == [
+        ("LDC R1 ;", ()), ("EXIT ;", (8,)), ("IADD3 R1 ;", (7,)), (".L_x_1:", ()), ("MOV R1 ;", ()), ("NOP ;", ()),
+    ]  # fmt: skip
+    assert lines[2].spans == (HERE,)
+
+
+def test_instructions_of_a_tile_program_follow_the_line_of_the_source():
+    program = programs.tile_copy()
+    load = next(number for number, op in enumerate(program.body.walk()) if op.opcode == "load")
+    line = next(op for op in program.body.walk() if op.opcode == "load").span.line
+    origin = sass.source_origin(target_listing(lowered(program)[1], program))
+    lines = sass.sass_listing(OF_SOURCE.replace("line 5", f"line {line}"), origin).lines
+    assert [row.text.strip()[:8] for row in lines] == [".target\t", "saxpy:", "/*0010*/", "/*0020*/"]
+    assert lines[2].ops == (load,)
+    assert lines[2].spans[0].line == line
+    assert [row.ops for row in (lines[0], lines[1], lines[3])] == [(), (), ()]
+
+
+def test_code_that_is_no_cubin_has_no_sass():
+    artifact = scale_artifact()
+    assert not sass.has_machine_code(artifact)
+    assert sass.with_machine_code(artifact, (PTX,)) == (PTX,)
+    assert not sass.has_machine_code(replace(artifact, target=Target("cuda", "sm_90a"), code=b".version 8.0\0"))
+
+
+def test_no_process_starts_before_somebody_looks(monkeypatch: pytest.MonkeyPatch):
+    looked: list[str] = []
+    monkeypatch.setattr(sass, "disassemble", lambda _, lines: looked.append(lines) or OF_PTX)
+    compilation = compile_program(programs.saxpy(), Target("cuda", "sm_90a"), observe=True)
+    assert sass.has_machine_code(compilation.artifact)
+    assert not looked
+    *_, last = full = sass.with_machine_code(compilation.artifact, compilation.listings)
+    assert (last.level, looked) == ("sass", ["ptx"])
+    assert sass.with_machine_code(compilation.artifact, full) == full
+
+
+def test_without_the_level_above_there_is_nothing_to_link():
+    artifact = replace(scale_artifact(), target=Target("cuda", "sm_90a"), code=b"\x7fELF")
+    assert sass.with_machine_code(artifact, ()) == ()
+
+
+def test_a_cubin_is_disassembled_once():
+    cubin = toolchain.assemble(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 32, 1, 1 { ret; }\n", "sm_90a"
+    ).cubin
+    assert toolchain.disassemble(cubin) is toolchain.disassemble(cubin)
