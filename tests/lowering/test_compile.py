@@ -63,7 +63,7 @@ def test_an_observer_sees_every_level_and_pass(target):
     stages = [(listing.level, listing.stage) for listing in compilation.listings]
     names = [
         "to-tile", "tile-pack-floats", "tile-simplify", "tile-mask-edges", "tile-distribute-ranges", "tile-distribute-rows",
-        "tile-expand-softmax", "tile-simplify-2", "tile-place-values",
+        "tile-expand-softmax", "tile-simplify-2", "tile-round-factors", "tile-place-values",
     ]  # fmt: skip
     assert stages == [("source", ""), *(("tile", name) for name in names), ("tile", ""), ("asm", "")]
     assert [record.name for record in compilation.passes] == [*names, "generate-cpu"]
