@@ -70,8 +70,10 @@ def test_an_exponential_is_a_multiplication_and_one_special_function():
     exp, exp2, full = (
         resource_report(compile_cuda(program).artifact)
         for program in (
-            function("exp", elements=1), function("exp2", elements=1), function("exp", fast=False, elements=1),
-        )  # fmt: skip
+            function("exp", elements=1),
+            function("exp2", elements=1),
+            function("exp", fast=False, elements=1),
+        )
     )
     assert (exp.count("MUFU"), exp.count("FMUL"), exp.total - exp2.total) == (1, 1, 1)
     assert full.count("MUFU") == 0
