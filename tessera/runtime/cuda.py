@@ -316,7 +316,7 @@ class CudaLauncher:
             self._driver, loaded.context, loaded.device, self._kernel, ctypes.c_void_p(loaded.function),
             self._config(blocks, loaded, stream), block, grid,
             self._maps.get, windows=tuple(windows), scratch=self._scratch(blocks),
-            copies=self._copies(values, maps), stream=stream, early=self._rule.early and self._rule.persistent,
+            copies=self._copies(values, maps), stream=stream,
         )  # fmt: skip
 
     def _config(self, blocks: int, loaded: _Loaded, stream: int) -> LaunchConfig:

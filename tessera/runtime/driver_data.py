@@ -63,11 +63,23 @@ def launch_config(
     wanted = [LaunchAttribute(_CLUSTER_DIMENSION, 0, cluster, 1, 1)] if cluster > 1 else []
     if early:
         wanted.append(LaunchAttribute(_EARLY, 0, 1, 0, 0))
-    if wanted:
-        attributes = (LaunchAttribute * len(wanted))(*wanted)
-        config.attributes, config.attribute_count = ctypes.addressof(attributes), len(wanted)
-        config.keep = attributes  # pyright: ignore[reportAttributeAccessIssue] - it lives as long as the configuration
+    _set_attributes(config, wanted)
     return config
+
+
+def in_turn(config: LaunchConfig) -> LaunchConfig:
+    """The same launch, whose blocks begin when the kernel in front of them has ended."""
+    made = LaunchConfig.from_buffer_copy(config)
+    given = (LaunchAttribute * config.attribute_count).from_address(config.attributes) if config.attributes else ()
+    _set_attributes(made, [attribute for attribute in given if attribute.id != _EARLY])
+    return made
+
+
+def _set_attributes(config: LaunchConfig, wanted: Sequence[LaunchAttribute]) -> None:
+    attributes = (LaunchAttribute * len(wanted))(*wanted)
+    config.attributes = ctypes.addressof(attributes) if wanted else None
+    config.attribute_count = len(wanted)
+    config.keep = attributes  # pyright: ignore[reportAttributeAccessIssue] - it lives as long as the configuration
 
 
 @dataclass(frozen=True, slots=True)

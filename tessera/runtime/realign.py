@@ -2,7 +2,7 @@
 
 The driver's two-dimensional copies do the same, at a fraction of the rate where rows are no multiples of 16 bytes.  So
 there is a kernel for it, the same for all arrays: a lane takes 16 bytes of the copy, reads the two aligned pieces of
-the array that hold them, and shifts them into place.
+the array that hold them, and shifts them into place.  Nothing beside an array is read.
 """
 
 import ctypes
@@ -61,10 +61,7 @@ def realigned_strides(array: AnyArray) -> tuple[int, ...]:
 
 
 class Realignment:
-    """The launch that copies some arrays, each to its place in one piece of memory of `bytes` bytes.
-
-    Reads whole pieces of 16 bytes, so up to 15 bytes that lie beside an array in the same such piece; never others.
-    """
+    """The launch that copies some arrays, each to its place in one piece of memory of `bytes` bytes."""
 
     def __init__(self, driver: Driver, rows: Sequence[Rows]) -> None:
         self._driver = driver
@@ -193,7 +190,7 @@ def _choice(arrays: int) -> list[str]:
 
 
 def _piece(number: int) -> str:
-    """Read the two aligned pieces that hold piece `number` of this lane; %rd7: the array's end."""
+    """Read the two aligned pieces that hold piece `number` of this lane, where both lie in the array; %rd7: its end."""
     first = 8 * number
     words = [f"%x{first + word}" for word in range(8)]
     zeros = "\n".join(f"  mov.u32 {word}, 0;" for word in (f"%shift{number}", *words))
@@ -217,11 +214,40 @@ def _piece(number: int) -> str:
   and.b32 %shift{number}, %r9, 15;
   cvt.u64.u32 %rd12, %shift{number};
   sub.u64 %rd12, %rd11, %rd12;
-  ld.global.v4.u32 {{{", ".join(words[:4])}}}, [%rd12];
   add.u64 %rd13, %rd12, 16;
   setp.lt.u64 %p1, %rd13, %rd7;
+  selp.u64 %rd14, 16, 0, %p1;
+  add.u64 %rd14, %rd13, %rd14;
+  setp.gt.u64 %p4, %rd14, %rd7;
+  setp.lt.u64 %p5, %rd12, %rd0;
+  or.pred %p4, %p4, %p5;
+  @%p4 bra edge{number};
+  ld.global.v4.u32 {{{", ".join(words[:4])}}}, [%rd12];
   @%p1 ld.global.v4.u32 {{{", ".join(words[4:])}}}, [%rd13];
+  bra read{number};
+edge{number}:
+{_bytewise(number)}
 read{number}:"""
+
+
+def _bytewise(number: int) -> str:
+    """Copy a piece beside which the array begins or ends byte by byte, and leave nothing to be written.
+
+    %rd11: where it begins in the array, whose end %rd7 is
+    """
+    return f"""\
+  setp.ne.u32 %in{number}, %r6, %r6;
+  mov.u64 %rd14, 0;
+byte{number}:
+  add.u64 %rd15, %rd11, %rd14;
+  add.u64 %rd16, %rdto{number}, %rd14;
+  mov.u32 %r13, 0;
+  setp.lt.u64 %p6, %rd15, %rd7;
+  @%p6 ld.global.u8 %r13, [%rd15];
+  st.global.u8 [%rd16], %r13;
+  add.u64 %rd14, %rd14, 1;
+  setp.lt.u64 %p7, %rd14, 16;
+  @%p7 bra byte{number};"""
 
 
 def _moved(number: int) -> str:

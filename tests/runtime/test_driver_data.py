@@ -10,6 +10,7 @@ from tessera.runtime.driver_data import (
     Launched,
     after_fault,
     fault,
+    in_turn,
     launch_config,
 )
 
@@ -42,6 +43,18 @@ def test_a_launch_that_may_begin_early_says_so_behind_its_clusters():
     alone = launch_config(8, 128, 0, early=True)
     attribute = LaunchAttribute.from_address(alone.attributes)
     assert (alone.attribute_count, attribute.id, attribute.x) == (1, 6, 1)
+
+
+def test_a_launch_in_turn_keeps_its_clusters():
+    config = launch_config(8, 128, 1024, cluster=2, stream=9, early=True)
+    turned = in_turn(config)
+    attribute = LaunchAttribute.from_address(turned.attributes)
+    assert (turned.attribute_count, attribute.id, attribute.x) == (1, 4, 2)
+    assert (turned.grid_x, turned.block_x, turned.shared, turned.stream) == (8, 128, 1024, 9)
+    assert config.attribute_count == 2
+    alone = in_turn(launch_config(8, 128, 0, early=True))
+    assert (alone.attribute_count, alone.attributes) == (0, None)
+    assert in_turn(launch_config(8, 128, 0)).attribute_count == 0
 
 
 def test_a_node_has_the_size_of_its_launch():
