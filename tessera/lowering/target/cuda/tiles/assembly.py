@@ -1,4 +1,4 @@
-"""PTX instructions that have no operation of their own: one function each, and nothing else writes PTX text.
+"""PTX instructions that have no operation of their own: one function each.
 
 Addresses of shared memory are i32 values; barriers are `mbarrier` objects of 8 bytes there.  The instructions are
 described in the PTX ISA, chapters 9.7.13 (mbarrier), 9.7.9.27 (cp.async.bulk.tensor) and 9.7.15 (wgmma).
