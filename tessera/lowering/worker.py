@@ -9,6 +9,7 @@ import faulthandler
 import gc
 import os
 import pickle
+import re
 import resource
 import sys
 import time
@@ -16,9 +17,12 @@ import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Final
 
 from tessera.core.errors import TesseraError
 from tessera.lowering.protocol import TAKEN, Abort, Compile, Reply, Request, Sleep, Warm
+
+_STATUS: Final = Path("/proc/self/status")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +70,19 @@ def _answer(request: Request) -> Reply:
 
 
 def _reply(outcome: str, value: object) -> Reply:
-    return Reply(outcome, value, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    return Reply(outcome, value, _peak_bytes())
+
+
+def _peak_bytes() -> int:
+    """The most memory this process has held.
+
+    On Linux `ru_maxrss` will not do: it begins with what the process that started this one held.
+    """
+    if _STATUS.exists():
+        found = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(encoding="ascii"), re.MULTILINE)
+        if found is not None:
+            return int(found[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _perform(request: Request) -> object:

@@ -187,6 +187,17 @@ def test_a_worker_that_has_grown_is_replaced(service: CompileService):
     assert gone(pid)
 
 
+def test_what_the_process_around_it_holds_does_not_count(service: CompileService):
+    held = bytearray(b"1") * (900 << 20)
+    with overridden(worker_bytes=800 << 20):
+        service.call(Sleep(0))
+        first = service.process_ids
+        service.call(Sleep(0))
+    assert len(first) == 1
+    assert service.process_ids == first
+    assert held[-1] == ord("1")
+
+
 def test_warm_makes_the_worker_that_the_first_request_uses(service: CompileService):
     service.warm()
     service.warm()

@@ -123,8 +123,9 @@ def test_powers_of_special_numbers(dtype):
 
 def test_exact_cases():
     whole = np.arange(-126, 128).astype(np.float32)
-    assert np.array_equal(evaluate("exp2", whole), np.exp2(whole))
-    assert np.array_equal(evaluate("log2", np.exp2(whole)), whole)
+    powers = np.ldexp(np.float32(1), whole.astype(np.int32))  # np.exp2 misses some where it uses AVX-512
+    assert np.array_equal(evaluate("exp2", whole), powers)
+    assert np.array_equal(evaluate("log2", powers), whole)
     zeros = np.float32([0.0, -0.0])
     for name in ("sin", "tanh", "erf"):
         assert np.signbit(evaluate(name, zeros)).tolist() == [False, True]
