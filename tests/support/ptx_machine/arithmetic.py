@@ -110,50 +110,16 @@ def negate(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
         block.put(op.operands[0], lanes, value ^ bits.type(1 << (8 * bits.itemsize - 1)))
 
 
-@instruction("abs")
-def absolute(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, np.abs)
+# The approximations of the hardware stand here without their errors.
+_FUNCTIONS: dict[str, Callable[[Numbers], Numbers]] = {
+    "abs": np.abs, "sqrt": np.sqrt, "rcp": lambda a: a.dtype.type(1) / a, "rsqrt": lambda a: 1 / np.sqrt(a),
+    "ex2": np.exp2, "lg2": np.log2, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
+}  # fmt: skip
 
 
-@instruction("sqrt")
-def square_root(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, np.sqrt)
-
-
-@instruction("rcp")
-def reciprocal(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, lambda a: a.dtype.type(1) / a)
-
-
-@instruction("ex2")
-def power_of_two(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    """The approximations of the hardware, without their errors."""
-    _unary(block, op, lanes, np.exp2)
-
-
-@instruction("lg2")
-def logarithm(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, np.log2)
-
-
-@instruction("rsqrt")
-def reciprocal_root(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, lambda a: 1 / np.sqrt(a))
-
-
-@instruction("tanh")
-def hyperbolic_tangent(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, np.tanh)
-
-
-@instruction("sin")
-def sine(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, np.sin)
-
-
-@instruction("cos")
-def cosine(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _unary(block, op, lanes, np.cos)
+@instruction(*_FUNCTIONS)
+def function_of_one(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
+    _unary(block, op, lanes, _FUNCTIONS[op.name])
 
 
 @instruction("copysign")

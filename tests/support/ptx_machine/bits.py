@@ -10,33 +10,18 @@ from support.ptx_machine.numbers import Numbers, kind_of
 from support.ptx_machine.parsing import Instruction
 from support.ptx_machine.state import Block, Lanes
 
+_LOGIC: dict[str, Callable[..., Any]] = {
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+}  # fmt: skip
 
-def _logic(block: Block, op: Instruction, lanes: Lanes, function: Callable[..., Any]) -> None:
+
+@instruction(*_LOGIC)
+def logic(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
     if op.parts[-1] == "pred":
         values = [block.predicate(o, lanes) for o in op.operands[1:]]
     else:
         values = [block.raw(o, lanes, kind_of(op.parts)) for o in op.operands[1:]]
-    block.put(op.operands[0], lanes, function(*values))
-
-
-@instruction("and")
-def logical_and(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _logic(block, op, lanes, np.bitwise_and)
-
-
-@instruction("or")
-def logical_or(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _logic(block, op, lanes, np.bitwise_or)
-
-
-@instruction("xor")
-def logical_xor(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _logic(block, op, lanes, np.bitwise_xor)
-
-
-@instruction("not")
-def logical_not(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
-    _logic(block, op, lanes, np.invert)
+    block.put(op.operands[0], lanes, _LOGIC[op.name](*values))
 
 
 def _shift(block: Block, op: Instruction, lanes: Lanes, function: Callable[..., Any]) -> None:
