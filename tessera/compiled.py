@@ -15,7 +15,7 @@ from tessera.core.resources import ResourceReport
 from tessera.core.targets import Target
 from tessera.lowering.cache import Entry
 from tessera.lowering.target.cuda.report import resource_report
-from tessera.lowering.target.sass import has_machine_code, with_machine_code
+from tessera.lowering.target.sass import has_machine_code, require_tools, with_machine_code
 
 Observe = Callable[["Compiled"], Entry]
 """Compiles again and records every level; asked only when somebody looks."""
@@ -103,13 +103,20 @@ class Compiled:
         return tuple(level for level in LEVELS if level in found)
 
     def listing(self, level: str, stage: str = "") -> Listing:
-        """Return one level as it stood after `stage` (a pass's name; "": the end).  Raises UnknownLevel."""
+        """Return one level as it stood after `stage` (a pass's name; "": the end).
+
+        Raises:
+            UnknownLevel: there is no such level or stage.
+            ToolMissing: `sass` needs programs that are not installed.
+        """
         listings = self.listings if level == "sass" else self._levels[0]
         for listing in listings:
             if listing.level == level and listing.stage == stage:
                 return listing
         stages = [listing.stage for listing in listings if listing.level == level and listing.stage]
         if level not in self.levels:
+            if level == "sass":
+                require_tools(self.target)
             message, known = f"{level!r} is no level of a kernel compiled for {self.target.name}", self.levels
         else:
             message, known = f"{level!r} has no stage {stage!r}", tuple(stages)

@@ -52,7 +52,7 @@ class Driver:
             from cuda.bindings import driver  # noqa: PLC0415  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
         except ImportError as error:
             message = "cuda-bindings is not installed"
-            raise CudaFailure(message, hint="pip install cuda-bindings") from error
+            raise CudaFailure(message, hint="pip install 'tessera[cuda13]', or [cuda12] for CUDA 12") from error
         self._api: Any = driver
         self.lost: TesseraError | None = None
         self.used: set[int] = set()

@@ -50,7 +50,7 @@ def test_without_cuda_bindings_the_remedy_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(CudaFailure, match="cuda-bindings is not installed") as caught:
         Driver()
-    assert "pip install cuda-bindings" in caught.value.hint
+    assert "pip install 'tessera[cuda13]'" in caught.value.hint
 
 
 def test_what_the_driver_refuses_is_said_in_its_words():

@@ -11,7 +11,8 @@ from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.listing import Line, Listing
-from tessera.lowering.target.toolchain import disassemble, find_tool
+from tessera.core.targets import Target
+from tessera.lowering.target.toolchain import disassemble, find_tool, tool
 
 _ELF: Final = b"\x7fELF"
 _ORIGIN: Final = re.compile(r'//## File "([^"]*)", line (\d+)')
@@ -28,6 +29,13 @@ Origin = Callable[[str, int], Line]
 def has_machine_code(artifact: Artifact) -> bool:
     """Whether there is a cubin, and nvdisasm to read it."""
     return artifact.target.name in _LINES and artifact.code.startswith(_ELF) and find_tool("nvdisasm") is not None
+
+
+def require_tools(target: Target) -> None:
+    """Raise ToolMissing where `target` has machine code, and a program that makes or reads it is not installed."""
+    if target.name in _LINES:
+        for name in ("ptxas", "nvdisasm"):
+            tool(name)
 
 
 def machine_code(artifact: Artifact) -> str:

@@ -1,6 +1,7 @@
 """SASS is made when somebody looks, and leads to the user's lines."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from support import programs
 from support.artifacts import scale_artifact
 from support.tile_machine import lowered
 from tessera.core.listing import Line, Listing
+from tessera.core.mistakes import ToolMissing
 from tessera.core.source import Span
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
@@ -87,3 +89,11 @@ def test_a_cubin_is_disassembled_once():
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 32, 1, 1 { ret; }\n", "sm_90a"
     ).cubin
     assert toolchain.disassemble(cubin) is toolchain.disassemble(cubin)
+
+
+def test_without_a_tool_its_package_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(toolchain, "find_tool", lambda name: None if name == "nvdisasm" else Path("/bin/true"))
+    with pytest.raises(ToolMissing, match="nvdisasm is neither in") as caught:
+        sass.require_tools(Target("cuda", "sm_90a"))
+    assert "nvidia-cuda-nvdisasm" in caught.value.hint
+    sass.require_tools(Target("cpu", ""))
