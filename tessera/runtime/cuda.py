@@ -32,7 +32,7 @@ from tessera.runtime.pointers import address
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.realign import AlignedCopies, Realignment, Rows
 from tessera.runtime.slots import SlotPlan
-from tessera.runtime.tensor_maps import TensorMaps
+from tessera.runtime.tensor_maps import TensorMaps, Window
 
 
 class HasHandle(Protocol):
@@ -307,9 +307,11 @@ class CudaLauncher:
             (index, slot.parameter, self._maps.describe(slot, cast("AnyArray", values[slot.parameter])))
             for index, slot in self._layout.maps
         ]
-        windows = [each for each in maps if each[1] not in self._realigned]
-        for index, _, encoding in windows:
-            block.write(index, self._maps.get(encoding))
+        windows: list[Window] = []
+        for index, place, encoding in maps:
+            if place not in self._realigned:
+                block.write(index, self._maps.get(encoding))
+                windows.append(Window(index, place, encoding, self._maps.get))
         for index, _ in self._layout.of_kind("profile"):
             block.word(index).value = profile
         return PreparedLaunch(

@@ -21,6 +21,7 @@ from tessera.runtime.items import WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem,
 from tessera.runtime.parameters import ParameterBlock
 from tessera.runtime.realign import AlignedCopies
 from tessera.runtime.single import SingleLaunch
+from tessera.runtime.tensor_maps import Window
 
 _NULL: Final = ctypes.c_void_p(0)
 _SINGLE_AFTER: Final = 3
@@ -37,7 +38,7 @@ class PreparedLaunch:
     context, device: where its code is loaded
     config, block: the launch's size and its parameters, as the driver takes them
     encode: makes a tensor map's bytes
-    windows: tensor maps, as (parameter, place of the array among the arguments, description)
+    windows: tensor maps on arrays as they lie
     scratch: memory that lives for one launch, as (parameter, bytes, whether it begins as zeros)
     copies: of arrays whose rows are not aligned, which are made before each launch, in memory that lives as long
     """
@@ -51,7 +52,7 @@ class PreparedLaunch:
     block: ParameterBlock
     grid: Grid | None
     encode: Callable[[Encoding], bytes]
-    windows: tuple[tuple[int, int, Encoding], ...] = ()
+    windows: tuple[Window, ...] = ()
     scratch: tuple[tuple[int, int, bool], ...] = ()
     copies: AlignedCopies | None = None
     stream: int = 0
@@ -177,8 +178,8 @@ class PreparedLaunch:
                 return False
             arrays[place] = item
             items.append(item)  # pyright: ignore[reportArgumentType] - every kind of array has `take`
-        for _, place, _ in self.windows:
-            arrays[place].alignment = WINDOW_ALIGNMENT
+        for window in self.windows:
+            arrays[window.place].alignment = WINDOW_ALIGNMENT
         pairs = [(a, b) for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j]
         self._pairs = tuple(pairs)
         self._lasting = sum(views[place].nbytes for place in arrays) >= _LASTING_BYTES
@@ -201,11 +202,12 @@ class PreparedLaunch:
         return True
 
     def _move_windows(self) -> None:
-        for slot, place, encoding in self.windows:
-            if self._arrays[place].moved:
-                self.block.write(slot, self.encode(replace(encoding, address=self._arrays[place].pointer)))
-        for _, place, _ in self.windows:
-            self._arrays[place].moved = False
+        for window in self.windows:
+            array = self._arrays[window.place]
+            if array.moved:
+                self.block.write(window.slot, window.at(array.pointer))
+        for window in self.windows:
+            self._arrays[window.place].moved = False
 
     def _with_memory(self) -> None:
         """Launch with memory that is there for this launch alone."""

@@ -4,6 +4,8 @@ The limits are those of cuTensorMapEncodeTiled in the CUDA driver's reference.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from tessera.core.artifact import Artifact, Binding, Slot, TensorMap
@@ -78,6 +80,31 @@ def _window_trouble(box: tuple[int, ...], size: int, swizzle: int) -> str:
     if row % _UNIT or (swizzle and row > swizzle):
         return f"a window's rows of {row} bytes do not fit units of {_UNIT} bytes, swizzled inside {swizzle}"
     return ""
+
+
+class Window:
+    """One parameter that is a tensor map, on whatever array of one kind is given: each is described once.
+
+    slot: the parameter's number; place: the array's among the arguments; encode: makes the bytes of a map
+    """
+
+    __slots__ = ("_encode", "_encoding", "_made", "place", "slot")
+
+    def __init__(self, slot: int, place: int, encoding: Encoding, encode: Callable[[Encoding], bytes]) -> None:
+        self.slot = slot
+        self.place = place
+        self._encoding = encoding
+        self._encode = encode
+        self._made: dict[int, bytes] = {}
+
+    def at(self, address: int) -> bytes:
+        """The map of an array that begins at `address`."""
+        found = self._made.get(address)
+        if found is None:
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            found = self._made[address] = self._encode(replace(self._encoding, address=address))
+        return found
 
 
 class TensorMaps:

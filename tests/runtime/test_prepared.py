@@ -68,6 +68,12 @@ def test_windows_follow_their_arrays(fake: FakeDriver):
     other = zeros()
     assert launch.launch((other, out))
     assert [encoding.address for encoding in fake.encoded] == [x.address, other.address]
+    window = next(iter(launch.windows))
+    start = launch.block.place(window.slot)
+    for array, wanted in ((x, 1), (other, 2), (x, 1)):  # each array is described once
+        assert launch.launch((array, out))
+        assert launch.block.memory.raw[start : start + 128] == bytes([wanted]) * 128
+    assert len(fake.encoded) == 2
     shifted = DeviceArray.__new__(DeviceArray)
     shifted.layout, shifted.device, shifted.address = x.layout, 0, x.address + 4
     assert not launch.launch((shifted, out))
