@@ -62,6 +62,15 @@ def test_a_copy_stays_as_it_was(fake: FakeDriver):
     assert fake.streams == [0, 0, 5]
 
 
+@pytest.mark.parametrize(("elements", "graphs"), [(1 << 10, 1), (1 << 22, 0)])
+def test_launches_on_small_arrays_become_graphs(fake: FakeDriver, elements: int, graphs: int):
+    x = to_device(np.zeros(elements, np.float32))
+    launch = prepared(raw_kernels.null(), x)
+    for _ in range(4):
+        assert launch.launch((x,))
+    assert fake.log.count(("replay", 0)) == graphs
+
+
 def test_windows_follow_their_arrays(fake: FakeDriver):
     x, out = zeros(), to_device(np.zeros((2, 16, 64), np.float32))
     launch = prepared(raw_kernels.window(), x, out)

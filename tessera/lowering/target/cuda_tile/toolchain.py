@@ -3,6 +3,7 @@
 It comes from the package nvidia-cuda-tileiras and needs no GPU.
 """
 
+import os
 import re
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ from tessera.core.mistakes import CompilerCrash, NotOnCudaTile
 from tessera.lowering.target.toolchain import tool
 
 _OPTIONS: Final = ("-O3", "--lineinfo")
+# tileiras takes its libnvvm and ptxas from there in front of those that lie beside it, and older ones do not fit it.
+_ELSEWHERE: Final = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 # What is said when a kernel fits no processor, or needs instructions that this one does not have.
 _TOO_MUCH: Final = re.compile(r"[Uu]ses too much|too many resources|exceeds|out of resource|[Ii]ncompatib")
 
@@ -29,7 +32,10 @@ def assemble(bytecode: bytes, arch: str) -> bytes:
         source, target = Path(folder, "kernel.tileirbc"), Path(folder, "kernel.cubin")
         source.write_bytes(bytecode)
         command = [str(tool("tileiras")), *_OPTIONS, f"--gpu-name={arch}", str(source), "-o", str(target)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        environment = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=environment
+        )
         if done.returncode or not target.is_file():
             log = (done.stdout + done.stderr).strip().replace(str(source), "kernel.tileirbc")
             if _TOO_MUCH.search(log):
