@@ -35,6 +35,8 @@ $(TOUR): $(STAMP) notebooks/00_tour.ipynb $(SOURCES)
 	    --template offline --TemplateExporter.extra_template_basedirs=notebooks/template notebooks/00_tour.ipynb
 
 lab: $(STAMP)  ## open JupyterLab on the tour
+	@# Without this JupyterLab asks whether it may fetch news, and looks for newer versions on the network.
+	install -D -m 644 notebooks/page_config.json $(ENV)/etc/jupyter/labconfig/page_config.json
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter lab notebooks/00_tour.ipynb
 
 lint: $(STAMP)  ## linter, formatter, type checker, import contracts
