@@ -23,7 +23,14 @@ from tessera.arguments import Described
 from tessera.compiled import Compiled
 from tessera.copies import Ring
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import BadKernelOption, ContextLost, TuningFailed
+from tessera.core.mistakes import (
+    BadKernelOption,
+    CompilerCrash,
+    CompileTimeout,
+    ContextLost,
+    ToolMissing,
+    TuningFailed,
+)
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
@@ -38,6 +45,7 @@ from tessera.tuning import (
     BEGIN,
     DUPLICATE,
     END,
+    FAILED,
     ILLEGAL,
     MEASURED,
     PRUNED,
@@ -69,6 +77,8 @@ Listener = Callable[[Trial], object]
 _ROUNDS: Final = 9
 _FIRST_ROUNDS: Final = 3
 _HOPELESS: Final = 2.0
+_COMPILER: Final = (CompilerCrash, CompileTimeout, ToolMissing)
+"""What is not the configuration's fault, and may be otherwise the next time."""
 BUDGET: Final = 60.0
 
 
@@ -240,7 +250,8 @@ class Search:
         """A compiled configuration, or why it is none; `first` has the configuration that had some code first."""
         config, predicted = proposal.config, proposal.predicted
         if isinstance(outcome, TesseraError):
-            return Trial(config, ILLEGAL, error=headline(outcome), predicted=predicted)
+            status = FAILED if isinstance(outcome, _COMPILER) else ILLEGAL
+            return Trial(config, status, error=headline(outcome), predicted=predicted)
         if outcome is None:
             return _Candidate(proposal, config_key(config), None)
         reason = beyond(outcome.artifact, self._machine) if self._machine is not None else ""
@@ -260,7 +271,7 @@ class Search:
         pool = ThreadPoolExecutor(current().workers, thread_name_prefix="tessera-tune")
         target = _exact_target(self._kernel)
         futures: list[Future[Compiled]] = [
-            pool.submit(p.kernel.compile, *self._values, target=target) for p in proposals
+            pool.submit(p.kernel.compile_quietly, *self._values, target=target) for p in proposals
         ]
         try:
             for proposal, future in zip(proposals, futures, strict=True):

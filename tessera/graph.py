@@ -14,8 +14,9 @@ libraries do inside the `with` is not part of the graph, and runs at once.
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
+from tessera.core.mistakes import BadCapture
 from tessera.runtime.graphs import Graph
 from tessera.runtime.recording import close_recording, forbid, open_recording
 from tessera.runtime.streams import as_stream
@@ -41,7 +42,9 @@ def capture() -> Generator[Graph]:
 def launch(captured: Graph, stream: Any = None) -> None:
     """Run a captured graph once more, in the order of `stream`.
 
-    Raises BadCapture inside a capture, or for a graph that is not complete.
+    Raises BadCapture inside a capture, or for what is no graph, or not complete.
     """
     forbid("launching another graph")
+    if not isinstance(cast("object", captured), Graph):
+        raise BadCapture(f"{captured!r} is no graph", hint="capture one: `with graph.capture() as g:`")
     captured.launch(None if stream is None else as_stream(stream))

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 import sys
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ from tessera.examples import example_arguments, require_symbolic, span_of
 from tessera.free_names import FreeNames
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
-from tessera.kernel_options import Options, Space, read_options, with_space
+from tessera.kernel_options import Options, Space, check_constants, read_options, with_space
+from tessera.lowering.target.cuda.report import spill_note
 from tessera.plans import ON_GPU, AnyLauncher, Family, Plan
 from tessera.runtime.device_arrays import is_on_device
 from tessera.runtime.dispatch import Shared, drain
@@ -143,8 +145,15 @@ class Kernel:
     def compile(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
         """Compile for arguments like these without running; without arguments, for those of the last call.
 
+        Warns where code for the target `cuda` lacks registers.
         Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
         """
+        compiled = self.compile_quietly(*arguments, target=target, **keywords)
+        _warn_of_spills(compiled)
+        return compiled
+
+    def compile_quietly(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
+        """`compile` without its warning: a search tries much that it does not take."""
         Latest.kernel = self
         wanted = resolve_target(target) if target is not None else self._target((*arguments, *keywords.values()))
         if wanted.name == "interpret":
@@ -173,7 +182,15 @@ class Kernel:
         return Kernel(self.function, with_space(self.options, space, more), self._session)
 
     def variant(self, **constants: Attribute) -> "Kernel":
-        """Return this kernel with fixed values for tuning parameters."""
+        """Return this kernel with fixed values for tuning parameters and schedule options.
+
+        Raises BadKernelOption for a name that stands for neither, and for a value that an option cannot have.
+        """
+        check_constants(self.function, self.source.function, constants)
+        return self.with_constants(constants)
+
+    def with_constants(self, constants: Mapping[str, Attribute]) -> "Kernel":
+        """`variant` without its checks: a search says itself what it leaves out, and why."""
         options = dataclasses.replace(self.options, constants={**self.options.constants, **constants}, space=None)
         return Kernel(self.function, options, self._session)
 
@@ -281,6 +298,7 @@ class Kernel:
             if ":" not in (self.options.target or current().target):
                 target = Target(target.name, device_architecture(device_of_arrays(values), target.name))
             compiled = self._session.compile(program, target)
+            _warn_of_spills(compiled)
             return compiled, CudaLauncher(compiled.artifact, described.types)
         compiled = self._session.compile(program, target)
         return compiled, Launcher(compiled.artifact, described.types)
@@ -340,6 +358,13 @@ class Configured:
     def on(self, stream: object) -> "Configured":
         """The same in the order of a stream, ours or another library's.  Raises BadStream."""
         return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
+
+
+def _warn_of_spills(compiled: Compiled) -> None:
+    """Tell the user, once, of code for GPUs that keeps registers in memory; those of CUDA Tile are its own affair."""
+    note = spill_note(compiled.artifact) if compiled.target.name == "cuda" else ""
+    if note:
+        warnings.warn(note, RuntimeWarning, stacklevel=3)
 
 
 def _interactive() -> bool:

@@ -1,12 +1,19 @@
 """What a kernel's decorator can say, and its checks."""
 
+import ast
+import builtins
 import dataclasses
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, Final, cast
 
 from tessera.core.mistakes import BadGrid, BadKernelOption
 from tessera.core.program.program import Attribute
+from tessera.core.schedule import SCHEDULE, illegal
+from tessera.free_names import FreeNames
+from tessera.frontend.namespace import LANGUAGE
 from tessera.runtime.grid import read_grid
 from tessera.session import resolve_target
 
@@ -82,3 +89,76 @@ def with_space(options: Options, space: Space | None, more: Mapping[str, Iterabl
     if not merged:
         raise BadKernelOption("autotune needs a space", hint="write autotune(space=dict(BM=[64, 128]))")
     return dataclasses.replace(options, space=merged)
+
+
+_PYTHON: Final = frozenset(dir(builtins))
+
+
+def check_constants(function: Callable[..., Any], text: ast.FunctionDef, constants: Mapping[str, Attribute]) -> None:
+    """Check what `kernel.variant` is given for a kernel's function, whose text is `text`.
+
+    Raises BadKernelOption for values that a schedule option cannot have, and for names that stand neither for such an
+    option nor for anything in the kernel or in the functions it calls.
+    """
+    own = own_names(text)
+    for name, value in constants.items():
+        if name in own:
+            continue
+        reason = illegal(name, value) if name in SCHEDULE else ""
+        if reason:
+            raise BadKernelOption(reason, hint=f"{name} says: {SCHEDULE[name].summary}")
+        if name in SCHEDULE:
+            continue
+        others = _names_called(function, text)
+        if others is not None and name not in others:
+            near = difflib.get_close_matches(name, [*SCHEDULE, *sorted(own)], 1)
+            more = f"did you mean {near[0]}?" if near else f"the schedule options are {', '.join(SCHEDULE)}"
+            raise BadKernelOption(f"{text.name} has no tuning parameter {name!r}, nor is it an option", hint=more)
+
+
+def own_names(text: ast.FunctionDef) -> set[str]:
+    """Names that a kernel's own text uses: a parameter called like a schedule option is the kernel's."""
+    names = {node.id for node in ast.walk(text) if isinstance(node, ast.Name)}
+    return names | {k.arg for node in ast.walk(text) if isinstance(node, ast.Call) for k in node.keywords if k.arg}
+
+
+def _names_called(function: Callable[..., Any], text: ast.FunctionDef) -> set[str] | None:
+    """Names in the functions that a kernel calls, and those that they call; None where one is not defined yet."""
+    free = FreeNames(function)
+    for node in ast.walk(text):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id
+            if name not in free and name not in LANGUAGE and name not in _PYTHON:
+                return None
+    found: set[str] = set()
+    seen: set[FunctionType] = set()
+    waiting = [function] if isinstance(function, FunctionType) else []
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        found |= set(_written(one))
+        waiting += _called(one)
+    return found
+
+
+def _written(function: FunctionType) -> Iterator[str]:
+    """Names in a function's code, those of keywords among them."""
+    code = function.__code__
+    yield from (*code.co_names, *code.co_varnames, *code.co_freevars)
+    for constant in code.co_consts:
+        if isinstance(constant, tuple):
+            yield from (one for one in cast("tuple[object, ...]", constant) if isinstance(one, str))
+
+
+def _called(function: FunctionType) -> Iterator[FunctionType]:
+    """Functions that a function may call: those its names stand for, or attributes of the modules they stand for."""
+    names = function.__code__.co_names
+    free = FreeNames(function)
+    for value in [free[name] for name in free if name in (*names, *function.__code__.co_freevars)]:
+        if isinstance(value, FunctionType):
+            yield value
+        elif isinstance(value, ModuleType):
+            attributes = (getattr(value, name, None) for name in names)
+            yield from (one for one in attributes if isinstance(one, FunctionType))

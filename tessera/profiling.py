@@ -20,7 +20,7 @@ from tessera.compiled import Compiled
 from tessera.copies import Arguments, Ring
 from tessera.core import dtypes
 from tessera.core.artifact import Artifact, Binding, Slot
-from tessera.core.mistakes import NotAvailableYet
+from tessera.core.mistakes import BadKernelOption, NotAvailableYet
 from tessera.core.profile import RECORD_BYTES, WORDS, with_profile
 from tessera.core.program.types import Scalar
 from tessera.core.source import NOWHERE
@@ -94,7 +94,11 @@ def profile(kernel: Kernel, grid: object = None) -> Profiler:
     """Return `kernel`, to be profiled when it is called: `profile(saxpy)(x, y, 2.0)` gives a `Profile`.
 
     grid: groups of the launch, or (groups, lanes of a group), as in `kernel[grid, block]`; None: from the arguments
+    Raises BadKernelOption for what is no kernel.
     """
+    if not isinstance(cast("object", kernel), Kernel):
+        name = getattr(kernel, "__name__", repr(kernel))
+        raise BadKernelOption(f"{name} is no kernel, and so has no profile", hint="give what @kernel makes")
     if grid is None or isinstance(grid, Grid):
         return Profiler(kernel, grid)
     parts = cast("tuple[object, ...]", grid) if isinstance(grid, tuple) else (grid,)

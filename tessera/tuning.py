@@ -26,8 +26,10 @@ MEASURED: Final = "measured"
 DUPLICATE: Final = "duplicate"
 ILLEGAL: Final = "illegal"
 PRUNED: Final = "pruned"
+FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
-STATUSES: Final = (MEASURED, DUPLICATE, ILLEGAL, PRUNED, SKIPPED)
+STATUSES: Final = (MEASURED, DUPLICATE, ILLEGAL, PRUNED, FAILED, SKIPPED)
+_PASSING: Final = (FAILED, SKIPPED)
 
 BEGIN: Final = "begin"
 TRIAL: Final = "trial"
@@ -39,8 +41,9 @@ class Trial:
     """One configuration.
 
     status: "measured"; "duplicate": it compiles to the code of `same_as`, whose times are its own; "illegal": it
-            cannot be compiled or run; "pruned": the cost model gave it no chance, so it never ran; `error` says why;
-            "skipped": the search ended before its turn
+            cannot be compiled or run; "pruned": the cost model gave it no chance, so it never ran; "failed": the
+            compiler crashed, took too long or lacks a tool, which says nothing of the configuration; `error` says why;
+            "skipped": the search ended before its turn.  What failed or was skipped is not kept on disk
     seconds: one time a launch, in the order they were taken
     code: identity of the compiled code
     predicted: seconds the cost model expects, None where it was not asked
@@ -161,7 +164,7 @@ def load(path: Path) -> dict[str, Trial]:
     for event in read_log(log_path(path)):
         if event["event"] == BEGIN and event.get("again"):
             found.clear()
-        elif event["event"] == TRIAL and event["trial"]["status"] != SKIPPED:
+        elif event["event"] == TRIAL and event["trial"]["status"] not in _PASSING:
             trial = _trial(event["trial"])
             found[config_key(trial.config)] = trial
     return found
@@ -169,7 +172,8 @@ def load(path: Path) -> dict[str, Trial]:
 
 def store(path: Path, trials: Iterable[Trial]) -> None:
     """Write `trials`, whole or not at all."""
-    document = {"format": _FORMAT, "trials": [dataclasses.asdict(trial) for trial in trials if trial.status != SKIPPED]}
+    kept = [dataclasses.asdict(trial) for trial in trials if trial.status not in _PASSING]
+    document = {"format": _FORMAT, "trials": kept}
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new-", delete=False) as file:
         json.dump(document, file)

@@ -14,6 +14,7 @@ from tessera.core.targets import Target
 from tessera.cost_model import hopeless, impossible, predict
 from tessera.frontend.surface import KernelSource
 from tessera.kernel_class import Kernel
+from tessera.kernel_options import own_names
 from tessera.launch_shape import bound_extents, estimated_shape
 from tessera.machine import Machine
 from tessera.runtime.grid import Grid
@@ -37,7 +38,7 @@ class Proposal:
 
 def configurations(kernel: Kernel, space: Mapping[str, Sequence[Attribute]]) -> list[dict[str, Attribute]]:
     """Every combination of the values of a space; schedule options of other targets than the kernel's are left out."""
-    own, target = _own_names(kernel.source.function), kernel.target_name
+    own, target = own_names(kernel.source.function), kernel.target_name
     kept = [n for n in space if n in own or n not in SCHEDULE or target in SCHEDULE[n].targets]
     return [dict(zip(kept, chosen, strict=True)) for chosen in itertools.product(*(space[name] for name in kept))]
 
@@ -77,7 +78,7 @@ def propose(
     late: when it says so, the rest of `configs` is left as it is: neither proposed nor refused
     """
     target = kernel.target_name
-    own = _own_names(kernel.source.function)
+    own = own_names(kernel.source.function)
     proposals: list[Proposal] = []
     refused: list[Trial] = []
     for config in configs:
@@ -88,7 +89,7 @@ def propose(
         if reason:
             refused.append(Trial(config, ILLEGAL, error=reason))
             continue
-        variant = kernel.variant(**config)
+        variant = kernel.with_constants(config)
         if machine is None:
             proposals.append(Proposal(config, variant))
             continue
@@ -143,9 +144,3 @@ def beyond(artifact: Artifact, machine: Machine) -> str:
 def headline(error: TesseraError) -> str:
     """A mistake in one line."""
     return f"{error.code} {error.title}: {error.message}"
-
-
-def _own_names(function: ast.FunctionDef) -> set[str]:
-    """Names that the kernel's own text uses: a parameter called like a schedule option is the kernel's."""
-    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-    return names | {k.arg for node in ast.walk(function) if isinstance(node, ast.Call) for k in node.keywords if k.arg}

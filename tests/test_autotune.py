@@ -13,7 +13,16 @@ import pytest
 import tessera
 from support.fake_cuda import FakeDriver
 from tessera import autotune, machine, tuning_space
-from tessera.core.mistakes import BadKernelOption, ContextLost, TuningFailed
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import (
+    BadKernelOption,
+    CompilerCrash,
+    CompileTimeout,
+    ContextLost,
+    NotOnCuda,
+    ToolMissing,
+    TuningFailed,
+)
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
@@ -103,6 +112,35 @@ def test_duplicates_and_illegal_configurations_are_reported(module):
     assert by_config[0, 1].status == by_config[0, 2].status == "illegal"
     assert by_config[0, 1].error.startswith("TSR-E")
     assert found.config == {"STEP": 64, "unused": 1}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "status", "kept"),
+    [
+        (CompilerCrash, "failed", False),
+        (CompileTimeout, "failed", False),
+        (ToolMissing, "failed", False),
+        (NotOnCuda, "illegal", True),
+    ],
+)
+def test_what_the_compiler_fails_at_is_tried_again(
+    module, monkeypatch: pytest.MonkeyPatch, mistake: type[TesseraError], status: str, kept: bool
+):
+    x, y = arrays()
+    compile_kernel = Kernel.compile_quietly
+
+    def fail(self: Kernel, *arguments: object, **keywords: object) -> object:
+        if self.options.constants.get("STEP") == 64:
+            raise mistake("no code")
+        return compile_kernel(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Kernel, "compile_quietly", fail)
+    found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
+    assert [trial.status for trial in found.trials] == ["measured", status]
+    assert "no code" in found.trials[1].error
+    monkeypatch.undo()
+    again = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
+    assert [trial.status for trial in again.trials] == ["measured", status if kept else "measured"]
 
 
 def test_the_record_is_used_again(module):

@@ -90,6 +90,12 @@ def test_graphs_do_not_nest(kernels):
     graph.launch(g)
 
 
+def test_what_is_no_graph_is_not_launched():
+    with pytest.raises(BadCapture, match="3 is no graph") as caught:
+        graph.launch(3)  # type: ignore[arg-type]
+    assert "graph.capture()" in caught.value.hint
+
+
 def test_a_kernel_is_compiled_but_not_run_by_the_capture():
     kernel = tessera.compile_source(TEXT).shift
     x, y = arrays()

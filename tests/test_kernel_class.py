@@ -348,6 +348,16 @@ def test_cuda_can_be_inspected_without_a_gpu():
         decorate(scale, Options(target="cuda"))(X, zeros())
 
 
+def test_what_lacks_registers_is_warned_of_and_a_search_is_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tessera.kernel_class.spill_note", lambda artifact: f"{artifact.name} spills")
+    x = zeros()
+    with pytest.warns(RuntimeWarning, match="scale spills") as caught:
+        scale.compile(x, x, 2.0, target="cuda:sm_80")
+    assert caught[0].filename == __file__
+    scale.compile_quietly(x, x, 2.0, target="cuda:sm_80")
+    scale.compile(x, x, 2.0)  # for the CPU
+
+
 def test_targets_of_a_kernel():
     y = zeros()
     interpreted = decorate(scale, Options(target="interpret"))

@@ -1,9 +1,39 @@
 """Options are tested with kernels; here what merging does."""
 
+import math
+
+import numpy as np
 import pytest
 
+from tessera import kernel, mut, tensor, tile
 from tessera.core.mistakes import BadKernelOption
-from tessera.kernel_options import Options, read_options, with_space
+from tessera.kernel_options import Options, own_names, read_options, with_space
+
+FACTOR = 2.0
+
+
+def doubled(x):
+    return FACTOR * inner(x)
+
+
+def inner(x):
+    return OFFSET + x
+
+
+@kernel
+def changed(x: tensor, y: mut[tensor]):
+    for t in tile.range(x.shape[0], step=STEP):
+        y[t : t + STEP] = doubled(x[t : t + STEP]) * math.pi
+
+
+@kernel
+def unfinished(x: tensor):
+    x[0] = later(x[1])
+
+
+@kernel
+def stages_of_its_own(y: mut[tensor]):
+    y[0] = stages
 
 
 def test_spaces_merge_and_scalars_stand_alone():
@@ -17,3 +47,37 @@ def test_fast_is_a_flag():
     assert not read_options({}).fast
     with pytest.raises(BadKernelOption, match="fast is True or False"):
         read_options({"fast": "yes"})
+
+
+def test_a_variant_has_names_of_the_kernel_of_what_it_calls_and_schedule_options():
+    y = np.zeros(8, np.float32)
+    changed.variant(STEP=4, FACTOR=3.0, OFFSET=1.0, rows=2)(np.ones(8, np.float32), y)
+    np.testing.assert_allclose(y, 6 * math.pi, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("constants", "words", "remedy"),
+    [
+        ({"STEPS": 4}, "changed has no tuning parameter 'STEPS'", "did you mean STEP?"),
+        ({"stagess": 4}, "changed has no tuning parameter 'stagess'", "did you mean stages?"),
+        ({"nonsense": 4}, "changed has no tuning parameter 'nonsense'", "the schedule options are lanes, elements"),
+        ({"stages": 0}, "stages=0 is not one of 1, 2", "steps of K loaded ahead"),
+        ({"warps": 3}, "warps=3 is not one of 1, 2, 4", "warps that share"),
+        ({"later": 1}, "later=1 is not one of True, False", "results are stored"),
+    ],
+)
+def test_what_a_variant_cannot_have(constants: dict[str, object], words: str, remedy: str):
+    with pytest.raises(BadKernelOption, match=words) as caught:
+        changed.variant(**constants)
+    assert remedy in caught.value.hint
+
+
+def test_a_name_may_belong_to_what_is_not_defined_yet():
+    assert unfinished.variant(BLOCK=3).options.constants == {"BLOCK": 3}
+
+
+def test_an_option_of_the_kernels_own_has_any_value():
+    assert "stages" in own_names(stages_of_its_own.source.function)
+    y = np.zeros(1, np.float32)
+    stages_of_its_own.variant(stages=0.5)(y)
+    assert y[0] == 0.5

@@ -10,8 +10,8 @@ import pytest
 
 import tessera
 from support.fake_cuda import FakeDriver
-from tessera import machine
-from tessera.core.mistakes import ArgumentCount, ExtentMismatch, NotAvailableYet
+from tessera import kernels, machine
+from tessera.core.mistakes import ArgumentCount, BadKernelOption, ExtentMismatch, NotAvailableYet
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
@@ -142,6 +142,12 @@ def test_mistakes_write_nothing(module):
     with overridden(target="interpret"), pytest.raises(NotAvailableYet, match="interpret has no profile"):
         tessera.profile(module.added)(x, y, 2.0)
     np.testing.assert_array_equal(y, np.ones(100))
+
+
+def test_a_function_that_launches_kernels_has_no_profile():
+    with pytest.raises(BadKernelOption, match="softmax is no kernel") as caught:
+        tessera.profile(kernels.softmax)  # type: ignore[arg-type]
+    assert "@kernel" in caught.value.hint
 
 
 @pytest.mark.parametrize(

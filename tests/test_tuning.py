@@ -9,6 +9,7 @@ from tessera.tuning import (
     BEGIN,
     DUPLICATE,
     END,
+    FAILED,
     ILLEGAL,
     MEASURED,
     PRUNED,
@@ -30,6 +31,7 @@ SLOW = Trial({"BM": 128, "fast": True}, MEASURED, (9e-6,), "b")
 SAME = Trial({"BM": 64, "fast": False}, DUPLICATE, code="a", same_as=FAST.config)
 BAD = Trial({"BM": 0, "fast": True}, ILLEGAL, error="TSR-E303 bad step: 0")
 LATE = Trial({"BM": 256, "fast": True}, SKIPPED)
+CRASH = Trial({"BM": 512, "fast": True}, FAILED, error="TSR-E900 the compiler failed")
 
 
 def test_a_tuning_is_its_best_configuration():
@@ -55,7 +57,7 @@ def test_median():
 
 def test_record_round_trip(tmp_path: Path):
     path = tmp_path / "deep" / "record.json"
-    store(path, (FAST, SLOW, SAME, BAD, LATE))
+    store(path, (FAST, SLOW, SAME, BAD, LATE, CRASH))
     assert load(path) == {config_key(t.config): t for t in (FAST, SLOW, SAME, BAD)}
     assert [p.name for p in path.parent.iterdir()] == ["record.json"]
 
@@ -113,7 +115,7 @@ def test_a_search_that_died_is_continued_from_its_log(tmp_path: Path):
     record = tmp_path / "k.json"
     store(record, [SLOW])
     append(log_path(record), BEGIN, kernel="k", device="cpu", configurations=3, again=False)
-    for trial in (FAST, HOPELESS, LATE):
+    for trial in (FAST, HOPELESS, LATE, CRASH):
         append(log_path(record), TRIAL, trial=trial.to_dict())
     assert load(record) == {config_key(t.config): t for t in (SLOW, FAST, HOPELESS)}
     append(log_path(record), BEGIN, kernel="k", device="cpu", configurations=3, again=True)

@@ -48,6 +48,8 @@ SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
                        "products"),
         ScheduleOption("later", "results are stored in the next group", ("cuda",), (True, False), (True,), "products"),
         ScheduleOption("store_blocks", "buffers for what is stored", ("cuda",), tuple(range(1, 5)), (2,), "products"),
+        ScheduleOption("promote", "products of 8-bit floats that tensor cores sum by themselves, 0: all of them",
+                       ("cuda",), (0, 32, 64, 128, 256, 512), (128,), "products"),
         ScheduleOption("resident", "groups beside each other", ("cuda_tile",), _POWERS[:6], (1, 2), "tiles"),
         ScheduleOption("rows", "rows of a group, where rows are spread over groups", ("cpu", *_GPUS), _POWERS,
                        (1, 2, 4, 8, 16, 32), "tiles"),
@@ -56,10 +58,10 @@ SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
 """Every option, by name."""
 
 
-def illegal(name: str, value: Attribute, target: str) -> str:
-    """Why `value` cannot be that of the schedule option `name` on a target; "" when it can."""
+def illegal(name: str, value: Attribute, target: str | None = None) -> str:
+    """Why `value` cannot be that of the schedule option `name` on a target (None: on any); "" when it can."""
     option = SCHEDULE[name]
-    if target not in option.targets:
+    if target is not None and target not in option.targets:
         return f"{name} means nothing for the target {target}"
     if type(value) is not type(option.legal[0]) or value not in option.legal:
         return f"{name}={value} is not one of {_shortened(option.legal)}"

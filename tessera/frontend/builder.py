@@ -1,17 +1,14 @@
-"""Make operations: promotion, broadcasting and constant folding, so that every operation is well typed."""
+"""Make operations: promotion and broadcasting, so that every operation is well typed; known numbers are folded."""
 
-import math
-import operator
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core import dtypes
 from tessera.core.dtypes import DType, computed_in, promote
 from tessera.core.mistakes import (
     ConstantNeeded,
-    DivisionByZero,
     LiteralOverflow,
     MaybeUndefined,
     NotAValue,
@@ -24,16 +21,8 @@ from tessera.core.source import NOWHERE, Span
 from tessera.frontend.affine import Affine
 from tessera.frontend.bindings import HoleUsed, Knowledge, Number, Region, SharedHole, Undefined
 from tessera.frontend.describe import describe
+from tessera.frontend.folding import fold, fold_comparison, fold_unary
 
-_FOLD: Final[dict[str, Callable[[Any, Any], Number]]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
-    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "pow": lambda a, b: a**b, "min": min, "max": max,
-    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-}  # fmt: skip
-_COMPARE: Final[dict[str, Callable[[Number, Number], bool]]] = {
-    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
-}  # fmt: skip
 _INTEGER_ONLY: Final = ("and", "or", "xor", "shl", "shr")
 _FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "pow")
 _KEEPS_INTEGERS: Final = ("floor", "ceil")
@@ -155,7 +144,7 @@ class Builder:
         """`a opcode b` with promotion and broadcasting; numbers fold."""
         left, right = self.operand(a, span), self.operand(b, span)
         if not isinstance(left, Value) and not isinstance(right, Value):
-            return _fold(opcode, left, right, span)
+            return fold(opcode, left, right, span)
         dtype, weak = self._meet(left, right)
         dtype = computed_in(dtype)
         if opcode == "div" or (opcode in _FLOAT_ONLY):
@@ -174,7 +163,7 @@ class Builder:
         """`a predicate b`, a bool of the common shape."""
         left, right = self.operand(a, span), self.operand(b, span)
         if not isinstance(left, Value) and not isinstance(right, Value):
-            return _COMPARE[predicate](left, right)
+            return fold_comparison(predicate, left, right)
         dtype = computed_in(self._meet(left, right)[0])
         x, y = self.broadcast_together(self.as_value(left, span, dtype), self.as_value(right, span, dtype), span)
         self.affine.note_comparison(predicate, x, y)
@@ -184,7 +173,7 @@ class Builder:
         """`opcode a`; numbers fold where Python's math has the function."""
         x = self.operand(a, span)
         if not isinstance(x, Value):
-            return _fold_unary(opcode, x, span)
+            return fold_unary(opcode, x, span)
         dtype = dtype_of_value(x)
         if dtype.is_storage or (opcode in _FLOAT_ONLY and not dtype.is_float):
             x = self.cast(x, dtypes.f32, span)
@@ -389,25 +378,3 @@ def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...], span: Span) -> tuple
 
 def _shape(shape: tuple[int, ...]) -> str:
     return f"a {shape} tile" if shape else "a scalar"
-
-
-def _fold(opcode: str, a: Number, b: Number, span: Span) -> Number:
-    try:
-        return _FOLD[opcode](a, b)
-    except ZeroDivisionError:
-        raise DivisionByZero(f"{a} divided by {b}", span, "a constant divisor must not be 0") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeMismatch(f"{a!r} and {b!r}: {error}", span) from None
-
-
-def _fold_unary(opcode: str, x: Number, span: Span) -> Number:
-    if opcode == "neg":
-        return -x
-    if opcode == "not":
-        return not x
-    if opcode == "rsqrt":
-        return 1.0 / math.sqrt(x) if x > 0 else math.nan
-    try:
-        return abs(x) if opcode == "abs" else getattr(math, opcode)(x)
-    except (ValueError, OverflowError) as error:
-        raise TypeMismatch(f"{opcode}({x}): {error}", span) from None

@@ -22,6 +22,7 @@ from tessera.frontend.describe import describe
 
 Handler = Callable[..., object]
 _I64: Final = Scalar(dtypes.i64)
+_WARP: Final = 32
 
 
 def _id(context: Context, span: Span, of: str, axis: object = None) -> Value:
@@ -117,4 +118,9 @@ def group_method(context: Context, span: Span, group: CooperativeGroup, name: st
         return group.size
     if name == "thread_rank":
         return context.builder.binary("mod", _id(context, span, "lane"), group.size, span)
-    return shuffle_handler(name.removeprefix("shuffle_"))(context, span, *args, width=min(32, group.size))
+    if group.size > _WARP:
+        raise BadWidth(
+            f"lanes of a group of {group.size} are in several warps, which exchange no values by shuffles", span,
+            f"use a group of {_WARP} lanes or fewer, or shared memory and g.sync()",
+        )  # fmt: skip
+    return shuffle_handler(name.removeprefix("shuffle_"))(context, span, *args, width=group.size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessera.core.dtypes import f32
 from tessera.kernels import schedules
-from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, variant
+from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, require_known, variant
 from tessera.kernels.operands import (
     as_result,
     empty,
@@ -16,6 +16,7 @@ from tessera.kernels.operands import (
     operand,
     output,
     require,
+    require_apart,
     require_floats,
     require_rank,
     require_same_dtype,
@@ -62,7 +63,7 @@ def flash_attention(
     uses key head h // (heads // key heads).  All of one float type of at most 32 bits; weights are rounded to it.
     causal: query i sees the keys up to i + (keys - queries); there must be as many keys as queries, or more
     scale: None: 1 / sqrt(width).  The log-sum-exp is an f32 array [batch, heads, queries], natural logarithm.
-    Raises OperandMismatch for operands that do not fit.
+    Raises OperandMismatch for operands that do not fit, OverlappingArrays where `out` lies in one of theirs.
     """
     return prepare_flash_attention(q, k, v, out, causal=causal, scale=scale, lse=lse, **how).run(how.get("stream"))
 
@@ -72,8 +73,10 @@ def prepare_flash_attention(
     **how: Unpack[How],
 ) -> Prepared[Any]:  # fmt: skip
     """`flash_attention` up to its launch."""
+    require_known(how, schedules.parameters(schedules.ATTENTION_SPACE))
     given = _checked(q, k, v, causal, scale)
     result = output(out, given.q, given.q.shape, given.q.dtype)
+    require_apart(result, given.q, given.k, given.v)
     forward = attention_forward_with_lse if lse else attention_forward
     chosen = variant(
         forward, given.machine,
@@ -111,6 +114,7 @@ def prepare_flash_attention_backward(
     **how: Unpack[How],
 ) -> Prepared[tuple[Any, Any, Any]]:  # fmt: skip
     """`flash_attention_backward` up to its launches, with the memory that they need besides."""
+    require_known(how, schedules.parameters(schedules.BACKWARD_SPACE))
     given = _checked(q, k, v, causal, scale)
     do, o, sums = operand(grad, "grad"), operand(out, "out"), operand(lse, "lse")
     for array in (do, o):
@@ -145,7 +149,7 @@ def _gradients(given: _Attention, arrays: Sequence[Operand], how: How) -> Iterat
     space = schedules.space(schedules.BACKWARD_SPACE, machine)
     scores = (given.share, keys, arrays[4].shape[2])
     heads = batch * groups
-    together = schedules.heads_together(machine, q.dtype, heads, math.prod(scores))
+    together = schedules.heads_together(machine, q.dtype, heads, math.prod(scores), width)
     if together < heads and not all(array.sliceable for array in arrays):
         together = 0
     blocks = schedules.backward_product_schedule(q.shape[2], keys, how)

@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 from tessera.core.dtypes import ComputeType
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.program.program import Attribute
+from tessera.core.schedule import SCHEDULE, illegal
 from tessera.core.settings import current
 from tessera.kernel_class import Kernel
 from tessera.kernels.operands import Operand
@@ -36,6 +37,29 @@ class HowToMultiply(How, total=False):
     """
 
     compute: ComputeType | str | None
+
+
+def require_known(how: Mapping[str, Any], parameters: Iterable[str], arguments: type[How] = How) -> None:
+    """Raise BadKernelOption where `how` says what a function does not know.
+
+    parameters: the tuning parameters it has besides the schedule options; arguments: the keywords it takes
+    """
+    known = tuple(arguments.__annotations__)
+    for name in how:
+        if name not in known:
+            raise BadKernelOption(f"there is no argument {name!r}", hint=f"besides operands it takes {_listed(known)}")
+    legal = tuple(dict.fromkeys((*parameters, *SCHEDULE)))
+    schedule: Schedule = how.get("schedule") or {}
+    for name, value in schedule.items():
+        if name not in legal:
+            raise BadKernelOption(f"there is no tuning parameter {name!r}", hint=f"choose from {_listed(legal)}")
+        reason = illegal(name, value) if name in SCHEDULE else ""
+        if reason:
+            raise BadKernelOption(reason, hint=f"{name} says: {SCHEDULE[name].summary}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +123,9 @@ class Prepared(Generic[T]):
 def variant(kernel: Kernel, machine: Machine, default: Schedule, space: Space, how: How, **fixed: Attribute) -> Kernel:
     """`kernel` with the constants `fixed`, and the schedule that `how` asks for.
 
-    default: the tuning parameters for this machine and these operands; space: what `tune` searches.
-    Raises BadKernelOption for a tuning parameter that is one of `fixed`.
+    default: the tuning parameters for this machine and these operands; space: what `tune` searches
     """
     given = how.get("schedule") or {}
-    for name in given:
-        if name in fixed:
-            raise BadKernelOption(f"{name} follows from the operands", hint=f"tune {', '.join(default)}")
     constants: dict[str, Attribute] = {**default, **given, **fixed}
     searched: dict[str, tuple[Attribute, ...]] = {}
     if how.get("tune"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tessera.core.dtypes import COMPUTE_TYPES, bf16
 from tessera.core.mistakes import OperandMismatch
 from tessera.kernels import schedules
-from tessera.kernels.launches import Launch, Prepared, machine_of, variant
+from tessera.kernels.launches import HowToMultiply, Launch, Prepared, machine_of, require_known, variant
 from tessera.kernels.operands import (
     as_result,
     extents,
@@ -15,6 +15,7 @@ from tessera.kernels.operands import (
     optional,
     output,
     require,
+    require_apart,
     require_floats,
     require_rank,
     require_same_dtype,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from tessera.core.dtypes import ComputeType, DType
-    from tessera.kernels.launches import HowToMultiply
     from tessera.kernels.operands import Operand
     from tessera.runtime.arrays import AnyArray
 
@@ -47,7 +47,7 @@ def gemm(
     once at the end; GPUs sum 128 products of floats of 8 bits at a time in less (`schedule={"promote": 0}`: all).
     compute: "tf32" (or `tessera.tf32`): the elements of f32 operands are rounded to 10 bits of mantissa, for which GPUs
     have tensor cores; None: f32 are multiplied as they are
-    Raises OperandMismatch for operands that do not fit.
+    Raises OperandMismatch for operands that do not fit, OverlappingArrays where `out` lies in one of theirs.
     """
     prepared = prepare_gemm(
         a, b, out, transpose_a=transpose_a, transpose_b=transpose_b, bias=bias, activation=activation, dtype=dtype,
@@ -61,6 +61,7 @@ def prepare_gemm(
     activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[HowToMultiply],
 ) -> Prepared[Any]:  # fmt: skip
     """`gemm` up to its launch."""
+    require_known(how, schedules.parameters(schedules.GEMM_SPACE), HowToMultiply)
     left, right, added = operand(a, "a"), operand(b, "b"), optional(bias, "bias")
     require_rank(left, 2, "a matrix")
     require_rank(right, 2, "a matrix")
@@ -75,6 +76,7 @@ def prepare_gemm(
         raise OperandMismatch(f"{activation!r} is no activation", hint='choose "relu", "gelu" or "silu"')
     rounded = _compute(how.get("compute"), left.dtype)
     result = output(out, left, (m, n), result_dtype(dtype, bf16 if left.dtype.is_storage else left.dtype))
+    require_apart(result, left, right, added)
     machine = machine_of(left)
     first, flipped_a = _as_it_lies(left, transpose_a)
     second, flipped_b = _as_it_lies(right, transpose_b)
@@ -83,16 +85,19 @@ def prepare_gemm(
     }  # fmt: skip
     lying = [_untransposed(x.view) for x in (left, right)]
     aligned = all(map(rows_aligned, lying))
-    pays = schedules.realign_pays(m, n, k)
+    pays = schedules.realign_pays(machine, m, n, k)
     # What has no gaps can be copied to aligned rows first.
     ready = aligned or (pays and all(rows_aligned(view) or view.flags.c_contiguous for view in lying))
     default = schedules.gemm_schedule(
         machine, m, n, k, left.dtype, heavy=activation == "gelu", rounded=rounded is not None
     )
     if left.dtype.is_storage and machine.is_gpu:
-        default = schedules.byte_schedule(default, along_k=not flipped_a and flipped_b and ready)
+        along_k = not flipped_a and flipped_b and ready
+        default = schedules.byte_schedule(default, along_k=along_k, aligned=aligned, added=added is not None)
     if rounded is not None and machine.is_gpu:
-        default = schedules.rounded_schedule(machine, default, (not flipped_a, flipped_b), aligned=aligned)
+        default = schedules.rounded_schedule(
+            machine, default, (not flipped_a, flipped_b), aligned=aligned, heavy=activation == "gelu"
+        )
     if machine.is_gpu and not aligned and not pays:
         default = {**default, "realign": False}
     chosen = variant(

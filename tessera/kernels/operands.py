@@ -13,7 +13,7 @@ import numpy as np
 
 from tessera.core import dtypes
 from tessera.core.dtypes import DType, from_numpy
-from tessera.core.mistakes import ArgumentType, NotAnArray, OperandMismatch
+from tessera.core.mistakes import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
 from tessera.runtime.arrays import AnyArray, as_array
 from tessera.runtime.device_arrays import device_view, is_on_device
 
@@ -158,6 +158,16 @@ def require_floats(arrays: Iterable[Operand | None]) -> None:
     for array in arrays:
         if array is not None and not (array.dtype.is_float and array.dtype.bits <= dtypes.f32.bits):
             raise OperandMismatch(f"{array.name} holds {array.dtype}", hint="give f32, f16 or bf16")
+
+
+def require_apart(result: Operand, *inputs: Operand | None) -> None:
+    """Raise OverlappingArrays where a result lies in the memory of what is read again after parts of it are written."""
+    for array in inputs:
+        if array is not None and array.on_device == result.on_device and np.may_share_memory(array.view, result.view):
+            raise OverlappingArrays(
+                f"{result.name} lies in the memory of {array.name}, of which several groups read each element",
+                hint=f"pass another array for {result.name}",
+            )
 
 
 def require_same_dtype(first: Operand, *others: Operand) -> None:

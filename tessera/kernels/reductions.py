@@ -6,13 +6,13 @@ A sum has the association of `tessera.core.reductions`: its bits depend on the n
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tessera.core import dtypes, reductions
 from tessera.core.dtypes import DType
 from tessera.core.mistakes import BadAxis
 from tessera.kernels import schedules
-from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, variant
+from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, require_known, variant
 from tessera.kernels.operands import (
     as_result,
     empty,
@@ -24,9 +24,11 @@ from tessera.kernels.operands import (
     result_dtype,
 )
 from tessera.kernels.tiles.reductions import (
+    FLOAT,
     MAX,
     MIN,
     SUM,
+    WHOLE,
     reduce_column_blocks,
     reduce_columns,
     reduce_pairs,
@@ -49,7 +51,8 @@ def reduce_sum(
 ) -> Any:  # fmt: skip
     """Return the sums of `x` along `axis` (None: of everything, as an array of one element), in `out` where given.
 
-    dtype: of the result where `out` is not given; None: that of `x`, and i64 for bool.  16-bit floats are added in f32.
+    dtype: of the result where `out` is not given; None: that of `x`, and i64 for bool and shorter integers, as in
+    NumPy.  Floats of 16 bits and fewer are added in f32, integers in i64 unless the result is as short as they are.
     The same bits on every target and in every run.  Raises BadAxis, and OperandMismatch for what does not fit.
     """
     return prepare_reduce("sum", x, axis, out, keepdims=keepdims, dtype=dtype, **how).run(how.get("stream"))
@@ -74,10 +77,11 @@ def prepare_reduce(
     dtype: DType | str | None = None, **how: Unpack[How],
 ) -> Prepared[Any]:  # fmt: skip
     """A reduction up to its launches; kind: "sum", "max" or "min"."""
+    require_known(how, schedules.parameters(schedules.ROWS_SPACE, schedules.REDUCE_SPACE))
     given = operand(x, "x")
     require(given.view.size > 0, f"x is {extents(given.shape)}: nothing to reduce", "give it elements")
     shape, kept = _shapes(given, axis, keepdims)
-    natural = dtypes.i64 if given.dtype == dtypes.boolean and kind == "sum" else given.dtype
+    natural = dtypes.i64 if kind == "sum" and _is_whole(given.dtype) else given.dtype
     result = output(out, given, kept, result_dtype(dtype, natural))
     outer, length, inner = shape
     machine = machine_of(given)
@@ -93,12 +97,17 @@ def _shapes(x: Operand, axis: int | None, keepdims: bool) -> tuple[tuple[int, in
     rank = len(x.shape)
     if axis is None:
         return (1, math.prod(x.shape), 1), (1,) * rank if keepdims else (1,)
-    if not -rank <= axis < rank:
-        raise BadAxis(f"x has no axis {axis}", hint=f"it has {rank} axes")
+    if not isinstance(cast("object", axis), int) or not -rank <= axis < rank:
+        raise BadAxis(f"x has no axis {axis!r}", hint=f"give one of its {rank} axes, or None for everything")
     axis %= rank
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     kept = (*before, 1, *after) if keepdims else (*before, *after) or (1,)
     return (math.prod(before), x.shape[axis], math.prod(after)), kept
+
+
+def _is_whole(dtype: DType) -> bool:
+    """Whether sums of such numbers may need more bits than they have."""
+    return dtype == dtypes.boolean or (dtype.is_integer and dtype.bits < dtypes.i64.bits)
 
 
 class _Plan:
@@ -109,10 +118,14 @@ class _Plan:
         self._result = result
         self._machine = machine
         self._how = how
-        narrow = x.dtype.is_float and x.dtype.bits < dtypes.f32.bits and kind == "sum"
         self._kind = _KINDS[kind]
-        self._widen = narrow
-        self._partial = dtypes.f32 if narrow else dtypes.i64 if x.dtype == dtypes.boolean and kind == "sum" else x.dtype
+        self._widen, self._partial = 0, x.dtype
+        if kind == "sum" and x.dtype.is_float and x.dtype.bits < dtypes.f32.bits:
+            self._widen, self._partial = FLOAT, dtypes.f32
+        elif kind == "sum" and x.dtype == dtypes.boolean:  # whose sum is an i64 by itself
+            self._partial = dtypes.i64
+        elif kind == "sum" and _is_whole(x.dtype) and result.dtype != x.dtype:
+            self._widen, self._partial = WHOLE, dtypes.i64
         self._lowest = reductions.identity(kind, x.dtype.numpy).item()
 
     def at_once(self, outer: int, length: int, inner: int) -> tuple[Launch, ...]:

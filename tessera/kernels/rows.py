@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tessera.kernels import schedules
-from tessera.kernels.launches import Launch, Prepared, machine_of, variant
+from tessera.kernels.launches import Launch, Prepared, machine_of, require_known, variant
 from tessera.kernels.operands import (
     as_result,
     extents,
@@ -86,6 +86,7 @@ def _prepare(
     how: How,
 ) -> Prepared[Any]:  # fmt: skip
     """The launch of the kernel for short rows, or of the one for long rows, on `x` seen as a matrix."""
+    require_known(how, schedules.parameters(schedules.ROWS_SPACE))
     require_floats((x, *vectors))
     rows, columns = rows_and_columns(x)
     for vector in vectors:

@@ -24,6 +24,9 @@ _WORTH: Final = {(128, 256): 1.0, _TALL: 0.96, (128, 128): 0.9, (128, 64): 0.7}
 _REALIGN_LEAST: Final = 1 << 31
 """Operations of a product that takes as long with copies of its factors as without them, on an H200."""
 
+_WIDEST: Final = 128
+"""Of the heads whose sums leave registers for 128 keys at a time."""
+
 ROW_LIMIT: Final = 16384
 """Longest row kept as one tile: 16384 f32 are 32 registers in each of 512 lanes.
 
@@ -81,12 +84,13 @@ def gemm_schedule(
     return {"BM": rows, "BN": columns, "BK": (128 if wide else 64) // dtype.bytes}
 
 
-def realign_pays(m: int, n: int, k: int) -> bool:
-    """Whether a product is large enough for copies of its factors whose rows are aligned (see `cuda-realign`).
+def realign_pays(machine: Machine, m: int, n: int, k: int) -> bool:
+    """Whether copies of a product's factors whose rows are aligned are worth their time (see `cuda-realign`).
 
-    Lanes copy such factors at a fourth of the copy engine's rate; the copies cost another launch, and memory for it.
+    Where warp groups multiply, and for large products: lanes copy such factors at a fourth of the copy engine's rate;
+    the copies cost another launch, and memory for it.
     """
-    return 2 * m * n * k >= _REALIGN_LEAST
+    return machine.name in _WGMMA and 2 * m * n * k >= _REALIGN_LEAST
 
 
 def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
@@ -100,31 +104,37 @@ def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
 
 
 def rounded_schedule(
-    machine: Machine, chosen: Mapping[str, int], along_k: tuple[bool, bool], *, aligned: bool
+    machine: Machine, chosen: Mapping[str, int], along_k: tuple[bool, bool], *, aligned: bool, heavy: bool = False
 ) -> dict[str, int]:
     """The schedule of a product of f32 rounded to tf32 on a GPU.
 
     along_k: whether K is contiguous in each factor; aligned: whether the copy engine can bring (and round) them
+    heavy: as for `gemm_schedule`; single warps then share their sums among twice as many
     Warpgroups multiply where K is contiguous in one factor: with the left one alone, they compute the transpose, and
     the wide side of a block is that of its rows.  Elsewhere single warps do, with blocks as on older GPUs.
     """
     if machine.name not in _WGMMA:
         return dict(chosen)
     if not aligned or not any(along_k):
-        return {**chosen, "BM": 128, "BN": min(chosen["BN"], 128), "BK": 16}
+        shared = {"warps": 8} if heavy else {}
+        return {**chosen, "BM": 128, "BN": min(chosen["BN"], 128), "BK": 16, **shared}
     return {**chosen, "BM": chosen["BN"], "BN": chosen["BM"]} if along_k == (True, False) else dict(chosen)
 
 
-def byte_schedule(chosen: Mapping[str, int], *, along_k: bool) -> dict[str, int]:
+def byte_schedule(
+    chosen: Mapping[str, int], *, along_k: bool, aligned: bool = True, added: bool = False
+) -> dict[str, int]:
     """The schedule of a product of floats of 8 bits on a GPU.
 
     Sums of 128 products are added in f32 (`promote`), as the tensor cores' own sums keep 14 bits.
     along_k: K is contiguous in both factors, so that tensor cores may read bytes; else they become f16 in registers,
-    and larger blocks than these do not fit there.
+    and larger blocks than these do not fit there, nor longer steps of rows that are not aligned.
+    added: whether a bias follows, for which two sets of sums over rows of 256 columns leave no registers
     """
-    if along_k:
-        return {**chosen, "promote": 128}
-    return {**chosen, "BN": min(chosen["BN"], 128), "BK": min(chosen["BK"], 64)}
+    if not along_k:
+        return {**chosen, "BN": min(chosen["BN"], 128), "BK": min(chosen["BK"], 64 if aligned else 32)}
+    blocks = {"BM": _TALL[0], "BN": _TALL[1]} if added and chosen["BN"] > _TALL[1] else {}
+    return {**chosen, **blocks, "promote": 128}
 
 
 def _cpu_gemm(m: int, n: int, k: int) -> dict[str, int]:
@@ -152,11 +162,14 @@ def forward_schedule(
     """The blocks of the forward pass: `attention_schedule`'s, and 256 narrow keys at a time for warpgroups.
 
     What a round costs beside its products and exponentials is then paid half as often; where attention is causal, more
-    of what is masked would be computed.
+    of what is masked would be computed.  Of f32, 32 keys at a time leave registers for the sums, and 64 of
+    heads wider than usual.
     """
     whole = attention_schedule(machine, queries, keys, dtype)
     if machine.name in _WGMMA and dtype.bits <= 16 and width <= 64 and not causal:
         return {**whole, "BN": clamp(keys, 16, 256)}
+    if machine.is_gpu and (dtype.bits > 16 or width > _WIDEST):
+        return {**whole, "BN": clamp(keys, 16, 32 if dtype.bits > 16 else 64)}
     return whole
 
 
@@ -170,14 +183,16 @@ def backward_schedule(machine: Machine, queries: int, keys: int, width: int, dty
     """BN keys at a time, and BM queries in each step over them, for the kernel with two accumulators and four products.
 
     Warpgroups take their operands from shared memory; elsewhere these have to pass through registers, and fewer
-    queries fit beside the accumulators (found by the register counts of ptxas: no lane spills).
+    queries fit beside the accumulators (found by the register counts of ptxas: no lane spills).  Of heads wider than
+    usual, warp groups have no registers for the accumulators at all, and single warps keep part of theirs in memory.
     """
     whole = attention_schedule(machine, queries, keys, dtype)
     if not machine.is_gpu:
         return whole
-    if machine.name in _WGMMA:
-        most = 64 if width <= 64 or (dtype.bits == _KEPT_BITS and width <= _KEPT_WIDTH) else 32
-        return {**whole, "BM": min(most, whole["BM"])}
+    if machine.name in _WGMMA and dtype.bits > 16:
+        return {"BM": min(32, whole["BM"]), "BN": min(32, whole["BN"])}
+    if machine.name in _WGMMA and width <= _WIDEST:
+        return {**whole, "BM": min(64, whole["BM"])}
     return {"BM": min(32 if width <= 64 else 16, whole["BM"]), "BN": min(64 if width <= 64 else 32, whole["BN"])}
 
 
@@ -186,16 +201,15 @@ ROWS_APART: Final = 64
 
 _KEPT_BYTES: Final = 2 << 30
 _KEPT_BITS: Final = 16
-_KEPT_WIDTH: Final = 128
 
 
-def heads_together(machine: Machine, dtype: DType, heads: int, scores: int) -> int:
+def heads_together(machine: Machine, dtype: DType, heads: int, scores: int, width: int) -> int:
     """How many of so many heads keep the gradients of their `scores` at a time; 0: none, they are computed twice.
 
     An even share of at most 2 GiB.  It must not depend on the memory that happens to be free: the bits of the results
     may.  Only where warp groups multiply: elsewhere products cost less than writing and reading the scores.
     """
-    if machine.name not in _WGMMA or dtype.bits != _KEPT_BITS:
+    if machine.name not in _WGMMA or dtype.bits != _KEPT_BITS or width > _WIDEST:
         return 0
     most = _KEPT_BYTES // (scores * dtype.bytes)
     return max((n for n in range(1, heads + 1) if heads % n == 0 and n <= most), default=0)
@@ -276,6 +290,11 @@ TRANSPOSE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 def transpose_schedule(machine: Machine) -> dict[str, int]:
     """Squares of 64 x 64: 128 bytes or more of every row that is read and of every row that is written."""
     return {"BLOCK": 64 if machine.is_gpu else 128}
+
+
+def parameters(*tables: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """The tuning parameters that tables of spaces name, on any machine."""
+    return tuple(dict.fromkeys(name for table in tables for row in table.values() for name in row))
 
 
 def space(table: Mapping[str, Mapping[str, Any]], machine: Machine) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tessera.kernels import schedules
-from tessera.kernels.launches import Launch, Prepared, machine_of, variant
-from tessera.kernels.operands import as_result, extents, flat_output, operand, output, require
+from tessera.kernels.launches import Launch, Prepared, machine_of, require_known, variant
+from tessera.kernels.operands import as_result, extents, flat_output, operand, output, require, require_apart
 from tessera.kernels.tiles.transposition import transpose_matrices
 
 if TYPE_CHECKING:
@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 def transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
     """Return `x` with its last two axes swapped and every element moved, in `out` where it is given.
 
-    x: [..., M, N] of any type; the result is [..., N, M].  Raises OperandMismatch for operands that do not fit.
+    x: [..., M, N] of any type; the result is [..., N, M].  Raises OperandMismatch for operands that do not fit,
+    OverlappingArrays where `out` lies in x.
     """
     return prepare_transpose(x, out, **how).run(how.get("stream"))
 
 
 def prepare_transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Prepared[Any]:
     """`transpose` up to its launch."""
+    require_known(how, schedules.parameters(schedules.TRANSPOSE_SPACE))
     given = operand(x, "x")
     require(len(given.shape) >= 2, f"x has {len(given.shape)} axes", "give a matrix, or several")
     require(given.view.size > 0, f"x is {extents(given.shape)}: empty", "give it elements")
     *outer, m, n = given.shape
     result = output(out, given, (*outer, n, m), given.dtype)
+    require_apart(result, given)
     require(result.dtype == given.dtype, f"out holds {result.dtype} and x {given.dtype}", "convert one of them")
     machine = machine_of(given)
     space = schedules.space(schedules.TRANSPOSE_SPACE, machine)

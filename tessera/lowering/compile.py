@@ -11,7 +11,7 @@ from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
-from tessera.core.source import Span
+from tessera.core.source import NOWHERE, Span
 from tessera.core.targets import Target
 from tessera.core.tile.dialect import shared_context
 from tessera.core.tile.spec import check_tile_ir
@@ -32,6 +32,8 @@ def compile_program(program: Program, target: Target, observe: bool) -> Compilat
         with shared_context():
             return _compile(program, target, observe)
     except TesseraError as error:
+        if error.span == NOWHERE:  # about the kernel as a whole
+            error.span = program.span
         raise error.with_source(program.source) from error.__cause__
 
 

@@ -23,6 +23,7 @@ from tessera.core.errors import TesseraError
 from tessera.lowering.protocol import TAKEN, Abort, Compile, Reply, Request, Sleep, Warm
 
 _STATUS: Final = Path("/proc/self/status")
+_SWITCH: Final = 1e-4  # seconds
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +44,8 @@ def serve(connection: Connection, limit: float) -> int:
 
     The service ends a worker that takes too long; `limit` (seconds) is for one whose notebook is gone.
     """
+    # The thread that drives LLVM goes on at once, whenever a call returns, and not in 5 ms.
+    sys.setswitchinterval(_SWITCH)
     while True:
         try:
             request: Request = pickle.loads(connection.recv_bytes())  # noqa: S301 - from our own service

@@ -7,7 +7,6 @@ first call of `driver`.
 
 import ctypes
 import functools
-import time
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from tessera.core.errors import TesseraError
 from tessera.core.mistakes import CudaFailure
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.driver_data import Encoding, Launched, after_fault, fault
+from tessera.runtime.polling import poll
 
 Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
 """start(address of a LaunchConfig, function, address of the parameters' addresses, null): the driver's status."""
@@ -28,8 +28,6 @@ SetParameters = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], in
 FAULTS: Final = frozenset({214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 WRONG_CONTEXT: Final = frozenset({201, 400})
 _NOT_READY: Final = 600
-_SPIN: Final = 100e-6  # seconds of asking without a pause, then pauses that grow: a short wait stays short
-_PAUSES: Final = ((0.002, 20e-6), (0.05, 200e-6), (float("inf"), 2e-3))  # (waited up to, pause), seconds
 _REMEMBERED: Final = 64
 _TENSOR_MAP_BYTES: Final = 128
 _EVERYTHING: Final = (1 << 64) - 1
@@ -390,19 +388,6 @@ class Driver:
     def close_executable(self, executable: Any) -> None:
         """Destroy a graph that is ready to be launched."""
         self._call("cuGraphExecDestroy", executable)
-
-
-def poll(done: Callable[[], bool]) -> None:
-    """Ask until `done`, with pauses that grow; signals are seen within 2 ms."""
-    start = time.perf_counter()
-    for limit, pause in ((_SPIN, 0.0), *_PAUSES):
-        while not done():
-            if time.perf_counter() - start > limit:
-                break
-            if pause:
-                time.sleep(pause)
-        else:
-            return
 
 
 def _swizzle(width: int) -> str:

@@ -6,6 +6,7 @@ No GPU is needed: nothing may fail to compile, and no lane may need more registe
 from collections.abc import Callable
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,6 +19,8 @@ from tessera.kernels.reductions import prepare_reduce
 from tessera.kernels.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
 from tessera.kernels.transposition import prepare_transpose
 
+FP8: Final = ml_dtypes.float8_e4m3fn
+
 
 def like(*shape: int, dtype: Any = bf16) -> np.ndarray:
     """An array of that shape; nobody looks at its elements, and its pages are never touched."""
@@ -29,9 +32,9 @@ def backward(width: int, causal: bool) -> Prepared[Any]:
     return prepare_flash_attention_backward(q, q, q, q, q, like(4, 16, 4096, dtype=np.float32), causal=causal)
 
 
-def forward(width: int, causal: bool) -> Prepared[Any]:
-    q = like(4, 16, 4096, width)
-    return prepare_flash_attention(q, q, q, causal=causal)
+def forward(width: int, causal: bool, dtype: Any = bf16) -> Prepared[Any]:
+    q = like(4, 16, 4096, width, dtype=dtype)
+    return prepare_flash_attention(q, q, q, causal=causal, lse=True)
 
 
 CALLS: Final[dict[str, Callable[[], Prepared[Any]]]] = {
@@ -41,6 +44,22 @@ CALLS: Final[dict[str, Callable[[], Prepared[Any]]]] = {
     "gemm, odd": lambda: prepare_gemm(like(4095, 4090), like(4090, 4097)),
     "gemm, gelu": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096), bias=like(4096), activation="gelu"),
     "gemm, f32": lambda: prepare_gemm(like(4096, 4096, dtype=np.float32), like(4096, 4096, dtype=np.float32)),
+    "gemm, tf32, gelu": lambda: prepare_gemm(
+        like(4096, 4096, dtype=np.float32),
+        like(4096, 4096, dtype=np.float32),
+        transpose_a=True,
+        bias=like(4096, dtype=np.float32),
+        activation="gelu",
+        compute="tf32",
+    ),
+    "gemm, fp8": lambda: prepare_gemm(like(4096, 4096, dtype=FP8), like(4096, 4096, dtype=FP8), transpose_b=True),
+    "gemm, fp8, bias": lambda: prepare_gemm(
+        like(4096, 4096, dtype=FP8), like(4096, 4096, dtype=FP8), transpose_b=True, bias=like(4096, dtype=FP8)
+    ),
+    "gemm, fp8, odd": lambda: prepare_gemm(like(4095, 4090, dtype=FP8), like(4097, 4090, dtype=FP8), transpose_b=True),
+    "attention d64": lambda: forward(64, False),
+    "attention d64, f32": lambda: forward(64, False, np.float32),
+    "attention d256, causal": lambda: forward(256, True),
     "attention d64, causal": lambda: forward(64, True),
     "attention d128": lambda: forward(128, False),
     "attention d128, causal": lambda: forward(128, True),
@@ -56,7 +75,10 @@ CALLS: Final[dict[str, Callable[[], Prepared[Any]]]] = {
 }
 
 
-AMPERE: Final = ("gemm", "gemm, gelu", "attention d128, causal", "attention backward d128, causal", "softmax")
+AMPERE: Final = (
+    "gemm", "gemm, gelu", "gemm, fp8, odd", "attention d64, f32", "attention d128, causal",
+    "attention backward d128, causal", "softmax",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

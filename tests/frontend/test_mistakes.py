@@ -49,6 +49,11 @@ CASES = {
     "copy sizes": (mistakes.BadCopy, TILE + "    s = tshared.alloc[f32](8)\n    cp_async.shared.global(s, x[0:4])\n    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "(8,) of f32", "same shape"),
     "copy backwards": (mistakes.BadCopy, TILE + "    s = tshared.alloc[f32](8)\n    cp_async.shared.global(y, x[0:4])\n    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "not shared memory", "tshared.alloc"),
     "group size": (mistakes.BadWidth, TILE + "    g = tile.cooperative_group(size=48)\n        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "not 48", ""),
+    "shuffle of several warps": (
+        mistakes.BadWidth,
+        TILE + "    y[0] = tile.cooperative_group(size=64).shuffle_down(x[0], 4)\n           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n",
+        "a group of 64 are in several warps", "",
+    ),
     "shuffle width": (mistakes.BadWidth, HEAD + "    y[i] = tile.warp_shuffle_down(x[i], 1, width=5)\n           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "not 5", ""),
     "value returned": (mistakes.UnsupportedReturn, HEAD + "    return x[i]\n    ^^^^^^^^^^^\n", "returns nothing", "mut parameter"),
     "return in a loop": (mistakes.UnsupportedReturn, HEAD + "    for j in range(4):\n        return\n        ^^^^^^\n", "inside a loop", "break"),

@@ -7,8 +7,17 @@ from support.library import normal
 from tessera import graph, stream
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.settings import overridden
-from tessera.kernels import transpose
-from tessera.kernels.launches import Launch, Machine, Prepared, machine_of, variant
+from tessera.kernels import (
+    flash_attention,
+    flash_attention_backward,
+    gemm,
+    layernorm,
+    reduce_sum,
+    rmsnorm,
+    softmax,
+    transpose,
+)
+from tessera.kernels.launches import HowToMultiply, Launch, Machine, Prepared, machine_of, require_known, variant
 from tessera.kernels.operands import operand
 from tessera.kernels.tiles.transposition import transpose_matrices
 from tessera.runtime import cuda
@@ -48,8 +57,41 @@ def test_constants_come_from_the_operands_the_caller_and_the_schedule_in_this_or
     made = variant(transpose_matrices, CPU, {"BLOCK": 64, "OTHER": 1}, {}, {"schedule": {"BLOCK": 32}}, KIND=2)
     assert made.options.constants == {"BLOCK": 32, "OTHER": 1, "KIND": 2}
     assert made.options.space is None
-    with pytest.raises(BadKernelOption, match="KIND follows from the operands"):
-        variant(transpose_matrices, CPU, {"BLOCK": 64}, {}, {"schedule": {"KIND": 1}}, KIND=2)
+
+
+@pytest.mark.parametrize(
+    ("how", "words", "remedy"),
+    [
+        ({"activaton": "relu"}, "there is no argument 'activaton'", "it takes schedule, tune, stream, compute"),
+        ({"schedule": {"BMM": 64}}, "there is no tuning parameter 'BMM'", "choose from BM, lanes, elements"),
+        ({"schedule": {"stages": 0}}, "stages=0 is not one of 1, 2", "steps of K loaded ahead"),
+        ({"schedule": {"warps": 3}}, "warps=3 is not one of 1, 2, 4", "warps that share the work of a group"),
+    ],
+)
+def test_what_a_function_does_not_know_is_a_mistake(how: dict[str, object], words: str, remedy: str):
+    with pytest.raises(BadKernelOption, match=words) as caught:
+        require_known(how, ("BM",), HowToMultiply)
+    assert remedy in caught.value.hint
+
+
+def test_what_a_function_knows():
+    require_known({"schedule": {"BM": 3, "warps": 4, "overlap": False}, "tune": True, "stream": None}, ("BM",))
+    require_known({"schedule": None}, ())
+
+
+def test_every_function_looks_at_its_arguments():
+    x, heads = normal(4, 4), normal(1, 1, 4, 4)
+    calls = (
+        lambda **how: gemm(x, x, **how), lambda **how: softmax(x, **how), lambda **how: rmsnorm(x, x[0], **how),
+        lambda **how: layernorm(x, x[0], x[0], **how), lambda **how: reduce_sum(x, **how),
+        lambda **how: transpose(x, **how), lambda **how: flash_attention(heads, heads, heads, **how),
+        lambda **how: flash_attention_backward(heads, heads, heads, heads, heads, heads[..., 0], **how),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(BadKernelOption, match="there is no argument 'streem'"):
+            call(streem=None)
+        with pytest.raises(BadKernelOption, match="there is no tuning parameter 'BMM'"):
+            call(schedule={"BMM": 64})
 
 
 def test_tuning_searches_what_the_caller_left_open():

@@ -12,8 +12,8 @@ import pytest
 
 from support.library import bf16, normal
 from tessera.core.dtypes import f16, f32
-from tessera.core.mistakes import ArgumentType, NotAnArray, OperandMismatch
-from tessera.kernels import softmax, transpose
+from tessera.core.mistakes import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
+from tessera.kernels import flash_attention, gemm, softmax, transpose
 from tessera.kernels.operands import (
     as_result,
     empty,
@@ -21,6 +21,7 @@ from tessera.kernels.operands import (
     operand,
     optional,
     output,
+    require_apart,
     require_floats,
     result_dtype,
 )
@@ -160,3 +161,28 @@ def test_dtypes():
     require_floats((operand(np.zeros(3, bf16), "x"), None))
     with pytest.raises(OperandMismatch, match="x holds f64"):
         require_floats((operand(np.zeros(3), "x"),))
+
+
+def test_results_that_lie_in_an_operand():
+    x = normal(6, 6)
+    heads = normal(1, 1, 6, 6)
+    before = x.copy()
+    for call in (
+        lambda: gemm(x, x, x),
+        lambda: gemm(normal(6, 4), normal(4, 6), x, bias=x[2]),
+        lambda: transpose(x, x),
+        lambda: flash_attention(heads, normal(1, 1, 6, 6), heads, heads),
+    ):
+        with pytest.raises(OverlappingArrays, match="out lies in the memory of"):
+            call()
+    np.testing.assert_array_equal(x, before)
+    softmax(x, x)  # each row is read before it is written
+    np.testing.assert_allclose(x.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_arrays_beside_each_other_are_apart():
+    x = normal(8, 4)
+    require_apart(operand(x[:4], "out"), operand(x[4:], "x"), None)
+    require_apart(operand(OnDevice(), "out"), operand(x, "x"))
+    with pytest.raises(OverlappingArrays, match="out lies in the memory of x"):
+        require_apart(operand(OnDevice(), "out"), operand(OnDevice(), "x"))

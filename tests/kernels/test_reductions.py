@@ -21,8 +21,8 @@ DTYPES = st.sampled_from([np.float32, np.float64, np.float16, bf16, np.int32, np
 
 
 def exact_sum(x: np.ndarray, axis: int) -> np.ndarray:
-    if x.dtype == np.bool_:
-        return x.sum(axis=axis)
+    if x.dtype.kind in "biu":
+        return x.sum(axis=axis, dtype=np.int64)
     wide = x.astype(np.float32) if x.dtype in (np.float16, bf16) else x
     with np.errstate(over="ignore"):
         return tree_sum(wide, axis).astype(x.dtype)
@@ -59,6 +59,23 @@ def test_long_ones(target: str, shape: tuple[int, ...], axis: int):
             x = normal(*shape, dtype=dtype)
             same(reduce_sum(x, axis), np.atleast_1d(exact_sum(x, axis)))
             same(reduce_max(x, axis), np.atleast_1d(x.astype(np.float32).max(axis=axis).astype(dtype)))
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int32])
+def test_sums_of_integers_have_room(target: str, dtype: type):
+    """As in NumPy; where the result is as short as what is added, it wraps around."""
+    largest = np.iinfo(dtype).max
+    for shape, axis in (((300,), 0), ((20000,), 0), ((2, 9001, 3), 1)):
+        x = np.full(shape, largest, dtype)
+        with overridden(target=target):
+            same(reduce_sum(x, axis), np.atleast_1d(x.sum(axis=axis, dtype=np.int64)))
+            floats = reduce_sum(x, axis, dtype="f64")
+            np.testing.assert_array_equal(floats, np.atleast_1d(x.sum(axis=axis, dtype=np.int64).astype(np.float64)))
+            short = np.zeros(np.atleast_1d(floats).shape, dtype)
+            reduce_sum(x, axis, short)
+            np.testing.assert_array_equal(short, np.atleast_1d(x.sum(axis=axis, dtype=dtype)))
+            same(reduce_max(x, axis), np.atleast_1d(x.max(axis=axis)))
 
 
 def test_more_blocks_than_one_launch_takes():
@@ -110,6 +127,8 @@ def test_everything_and_other_dtypes():
 
 
 def test_what_does_not_fit():
+    with pytest.raises(BadAxis, match=r"x has no axis \(0, 1\)"):
+        reduce_sum(normal(3, 4), (0, 1))  # type: ignore[arg-type]
     with pytest.raises(BadAxis, match="x has no axis 2"):
         reduce_sum(normal(3, 4), 2)
     with pytest.raises(OperandMismatch, match="nothing to reduce"):

@@ -44,11 +44,6 @@ def test_blocks_that_leave_no_multiprocessor_without_work():
     assert schedules.gemm_schedule(HOPPER, 4095, 4097, 4090, fp8_e4m3)["BM"] == 128
 
 
-def test_copies_of_factors_pay_for_large_products():
-    assert schedules.realign_pays(4095, 4097, 4090)
-    assert not schedules.realign_pays(255, 257, 250)
-
-
 def test_a_heavy_activation_halves_the_accumulators():
     assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16, heavy=True)["BN"] == 128
     assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, 4096, bf16, heavy=True)["BN"] == 64
@@ -77,7 +72,8 @@ def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int
 
 @given(MACHINES, st.integers(1, 64), st.integers(1, 1 << 31), st.sampled_from([bf16, f32]))
 def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, scores: int, dtype):
-    together = schedules.heads_together(machine, dtype, heads, scores)
+    assert schedules.heads_together(machine, dtype, heads, scores, 256) == 0
+    together = schedules.heads_together(machine, dtype, heads, scores, 128)
     assert together == 0 or heads % together == 0
     assert together * scores * dtype.bytes <= 2 << 30
     more = [n for n in range(together + 1, heads + 1) if heads % n == 0 and n * scores * dtype.bytes <= 2 << 30]
@@ -130,6 +126,29 @@ def test_bytes_in_place_are_promoted_and_others_stay_in_registers():
     assert chosen == {"BM": 128, "BN": 256, "BK": 128}
     assert schedules.byte_schedule(chosen, along_k=True) == {**chosen, "promote": 128}
     assert schedules.byte_schedule(chosen, along_k=False) == {"BM": 128, "BN": 128, "BK": 64}
+    assert schedules.byte_schedule(chosen, along_k=False, aligned=False) == {"BM": 128, "BN": 128, "BK": 32}
+
+
+def test_a_bias_leaves_fewer_registers_for_two_sets_of_sums():
+    for columns, block in ((256, (256, 128)), (128, (128, 128)), (64, (128, 64))):
+        chosen = {"BM": 128, "BN": columns, "BK": 128}
+        found = schedules.byte_schedule(chosen, along_k=True, added=True)
+        assert found == {"BM": block[0], "BN": block[1], "BK": 128, "promote": 128}
+
+
+def test_gelu_shares_the_sums_of_single_warps_among_more():
+    chosen = schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, f32, rounded=True, heavy=True)
+    few = schedules.rounded_schedule(HOPPER, chosen, (False, False), aligned=True, heavy=True)
+    assert few == {"BM": 128, "BN": 128, "BK": 16, "warps": 8}
+    groups = schedules.rounded_schedule(HOPPER, chosen, (True, True), aligned=True, heavy=True)
+    assert groups == chosen
+
+
+@pytest.mark.parametrize(("machine", "side", "pays"), [
+    (HOPPER, 4095, True), (HOPPER, 512, False), (Machine("sm_80"), 4095, False), (Machine("sm_100"), 4095, False),
+])  # fmt: skip
+def test_aligned_copies_pay_for_large_products_of_warp_groups(machine: Machine, side: int, pays: bool):
+    assert schedules.realign_pays(machine, side, side, side) == pays
 
 
 @pytest.mark.parametrize(("side", "block"), [(4096, 128), (1536, 128), (1408, 64), (100, 64)])
@@ -143,6 +162,14 @@ def test_narrow_heads_see_more_keys_at_a_time_where_warpgroups_multiply():
         return schedules.forward_schedule(machine, 4096, 4096, width, dtype, causal=causal)["BN"]
 
     assert keys(HOPPER, 64) == 256
-    assert (keys(HOPPER, 128), keys(HOPPER, 64, causal=True), keys(HOPPER, 64, f32)) == (128, 128, 64)
+    assert (keys(HOPPER, 128), keys(HOPPER, 64, causal=True), keys(HOPPER, 64, f32)) == (128, 128, 32)
     assert keys(Machine("sm_80"), 64) == 128
     assert schedules.forward_schedule(HOPPER, 64, 100, 64, bf16, causal=False) == {"BM": 64, "BN": 128}
+    assert (keys(HOPPER, 256), keys(Machine("sm_80"), 256), keys(Machine("sm_100"), 256, f32)) == (64, 64, 32)
+
+
+def test_the_gradients_of_wide_heads_are_computed_by_single_warps():
+    for machine in (HOPPER, Machine("sm_80")):
+        assert schedules.backward_schedule(machine, 4096, 4096, 256, bf16) == {"BM": 16, "BN": 32}
+    assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, bf16) == {"BM": 64, "BN": 128}
+    assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, f32) == {"BM": 32, "BN": 32}

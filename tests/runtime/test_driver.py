@@ -1,11 +1,9 @@
 """The CUDA driver's door: what failures become, how waits end, and what a fault on a GPU does to the process."""
 
-import os
 import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 from tessera.core.mistakes import ContextLost, CudaFailure
 from tessera.core.source import Source, Span
 from tessera.runtime import driver as door
-from tessera.runtime.driver import Driver, poll
+from tessera.runtime.driver import Driver
 from tessera.runtime.driver_data import Launched
 
 ROOT = Path(__file__).parents[2]
@@ -93,24 +91,6 @@ def test_after_a_fault_everything_says_so():
         driver.enter()
     with pytest.raises(ContextLost, match=r"earlier fault.*kernel first"):
         driver.failed(1, "cuLaunchKernelEx")
-
-
-def test_a_wait_that_is_not_over_asks_again():
-    answers = iter([False] * 50 + [True])
-    poll(lambda: next(answers))
-    assert list(answers) == []
-
-
-def test_ctrl_c_ends_a_wait_for_a_gpu_that_never_answers():
-    done = threading.Event()
-
-    def interrupt() -> None:
-        done.wait(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        poll(lambda: False)
 
 
 def test_nothing_has_used_the_driver_here(monkeypatch: pytest.MonkeyPatch):

@@ -6,6 +6,7 @@ carry a FusedLoc.  Columns of a location are 1-based and the end is exclusive, a
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from tessera.core.mlir import ir
@@ -14,8 +15,6 @@ from tessera.core.source import NOWHERE, Span
 Origins = tuple[tuple[int, ...], tuple[Span, ...]]
 """Numbers of operations, and places of the text."""
 _IDENTITY: Final = re.compile(r"op(\d+)\Z")
-_KNOWN: Final[dict[str, Origins]] = {}
-_MOST_KNOWN: Final = 10_000
 
 
 def place(span: Span) -> Any:
@@ -47,18 +46,21 @@ def spans(location: Any) -> tuple[Span, ...]:
 
 def origins(location: Any) -> Origins:
     """Both: the kernel's operations and the places of the user's text that `location` names."""
-    # Thousands of operations have the same few, and their text says all of it.
-    text = str(location)
-    found = _KNOWN.get(text)
+    # Thousands of operations have the same few; a context has one attribute for all locations that are the same.
+    known, attribute = _known(location.context), location.attr
+    found = known.get(attribute)
     if found is None:
         parts = list(_parts(location))
         numbers = [int(m[1]) for part in parts if (m := _match(part)) is not None]
         places = [_span(part) for part in parts if isinstance(part, ir.FileLineColLoc)]
-        found = tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys(places))
-        if len(_KNOWN) >= _MOST_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[text] = found
+        found = known[attribute] = tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys(places))
     return found
+
+
+@lru_cache(maxsize=1)
+def _known(_context: Any) -> dict[Any, Origins]:
+    """What locations of a context have been found to name; forgotten with the context, which ends some time."""
+    return {}
 
 
 def name_of(location: Any) -> str:

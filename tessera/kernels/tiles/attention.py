@@ -44,10 +44,9 @@ def attend(Q, K, V, b, h, m, scale, share):
     for n in tile.range(stop, step=BN):
         s = tile.dot(q, K[b, h // share, n : n + BN, :].T)
         if n + BN > whole:
-            j = tile.arange(n, n + BN)
-            visible = j[None, :] < keys
-            if CAUSAL:
-                visible = visible & (j[None, :] <= tile.arange(first, first + BM)[:, None])
+            j = tile.arange(n, n + BN)[None, :]
+            # Where attention is causal, no query sees keys past the end.
+            visible = j <= tile.arange(first, first + BM)[:, None] if CAUSAL else j < keys
             s = tile.where(visible, s, -math.inf)
         grown = tile.maximum(top, tile.max(s, axis=1) * scale)
         bound = tile.where(grown - top <= SLACK, top, grown)
@@ -173,10 +172,9 @@ def attention_backward_queries(  # noqa: PLR0913, PLR0917 - everything it needs 
                     k = K[b, h // share, n : n + BN, :]
                     s = tile.dot(q, k.T)
                     if n + BN > whole:
-                        j = tile.arange(n, n + BN)
-                        visible = j[None, :] < keys
-                        if CAUSAL:
-                            visible = visible & (j[None, :] <= tile.arange(first, first + BM)[:, None])
+                        j = tile.arange(n, n + BN)[None, :]
+                        # Where attention is causal, no query sees keys past the end.
+                        visible = j <= tile.arange(first, first + BM)[:, None] if CAUSAL else j < keys
                         s = tile.where(visible, s, -math.inf)
                     p = tile.exp2(tile.fma(s, scale, below[:, None]))
                     dp = tile.dot(do, V[b, h // share, n : n + BN, :].T)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tessera import f32, kernel, mut, tensor, tile
+from tessera import f32, i64, kernel, mut, tensor, tile
 
 # What a launch fixes by its operands (`variant`): the values here only let each name stand for something.
 SUM: Final = 0
@@ -22,7 +22,9 @@ KIND: Final = SUM
 ROWS: Final = 1
 COLUMNS: Final = 64
 BLOCK: Final = 4096
-WIDEN: Final = False
+FLOAT: Final = 1
+WHOLE: Final = 2
+WIDEN: Final = 0
 LOWEST: Final = -math.inf
 HALVES: Final = (2, 1)
 
@@ -39,8 +41,14 @@ def combine(values, axis):
 
 
 def widened(values):
-    """16-bit floats as f32, where the result is to be that wide."""
-    return tile.cast(values, f32) if WIDEN else values
+    """What is added: short floats as f32, and integers as i64 where the result is to be wider than they are."""
+    if WIDEN == FLOAT:
+        result = tile.cast(values, f32)
+    elif WIDEN == WHOLE:
+        result = tile.cast(values, i64)
+    else:
+        result = values
+    return result
 
 
 @kernel

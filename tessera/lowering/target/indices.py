@@ -80,6 +80,10 @@ class Indices:
         """a == b as an `i1` value."""
         return self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), "i1", {"predicate": "0 : i64"})
 
+    def select(self, condition: Any, a: Index, b: Index) -> Index:
+        """a where the `i1` value holds, else b."""
+        return self.emitter.value("arith.select", (condition, self.value(a), self.value(b)), "i64")
+
     def all(self, conditions: Iterable[Any]) -> Any:
         """The conjunction of `i1` values; None of none."""
         result: Any = None

@@ -13,10 +13,14 @@ from tessera.core.tile.location import origins
 
 @dataclass(frozen=True)
 class Places:
-    """What is written where: (file, line) to the operations and spans there, in the order of the kernel."""
+    """What is written where: (file, line) to the operations and spans there, in the order of the kernel.
+
+    known: what `line` has found at a file, line and column
+    """
 
     ops: dict[tuple[str, int], dict[int, tuple[int, ...]]] = field(default_factory=dict[Any, Any])
     spans: dict[tuple[str, int], dict[int, tuple[Span, ...]]] = field(default_factory=dict[Any, Any])
+    known: dict[tuple[str, int, int], Line] = field(default_factory=dict[Any, Any], compare=False, repr=False)
 
     @classmethod
     def of(cls, module: Any) -> "Places":
@@ -39,13 +43,19 @@ class Places:
 
     def line(self, text: str, file: str, line: int, column: int = 0) -> Line:
         """A line of text that came from this place; column 0 means anywhere on the line."""
+        found = self.known.get((file, line, column))
+        if found is None:
+            found = self.known[file, line, column] = self._look_up(file, line, column)
+        return Line(text, found.spans, found.ops)
+
+    def _look_up(self, file: str, line: int, column: int) -> Line:
         key = self._key(file, line)
         if key is None:
-            return Line(text)
+            return Line("")
         columns, places = self.ops[key], self.spans[key]
         chosen = [column] if column in columns else sorted(columns)
         numbers = sorted({number for c in chosen for number in columns[c]})
-        return Line(text, tuple(sorted({s for c in chosen for s in places[c]})), tuple(numbers))
+        return Line("", tuple(sorted({s for c in chosen for s in places[c]})), tuple(numbers))
 
     def _key(self, file: str, line: int) -> tuple[str, int] | None:
         """Tools may join a relative file name to a folder: the base name decides where the whole does not."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.listing import Line, Listing
+from tessera.core.source import Span
 from tessera.core.targets import Target
 from tessera.lowering.target.toolchain import disassemble, find_tool, tool
 
@@ -58,14 +59,14 @@ def with_machine_code(artifact: Artifact, listings: Sequence[Listing]) -> tuple[
     if found is None:
         return tuple(listings)
     origin = ptx_origin(found) if above == "ptx" else source_origin(found)
-    return (*listings, sass_listing(machine_code(artifact), origin))
+    return (*listings, sass_listing(machine_code(artifact), origin, artifact.span))
 
 
-def sass_listing(text: str, origin: Origin) -> Listing:
+def sass_listing(text: str, origin: Origin, kernel: Span) -> Listing:
     """SASS without the disassembler's remarks, which say where the instructions after them came from.
 
-    What the assembler made for the whole function (its first and last instructions, addresses of descriptors) has no
-    link.
+    kernel: where the kernel is defined: what was made for all of it (its first and last instructions, who does which
+    group, how warps take turns) leads there, and stands for none of its operations
     """
     lines: list[Line] = []
     current = _NOWHERE
@@ -73,7 +74,7 @@ def sass_listing(text: str, origin: Origin) -> Listing:
         if match := _ORIGIN.search(row):
             current = origin(match[1], int(match[2]))
             continue
-        lines.append(Line(row, current.spans, current.ops) if _CODE.match(row) else Line(row))
+        lines.append(Line(row, current.spans or (kernel,), current.ops) if _CODE.match(row) else Line(row))
     return Listing("sass", "", tuple(lines))
 
 

@@ -10,14 +10,14 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
-from tessera.core.mistakes import CompilerCrash, ToolMissing
+from tessera.core.mistakes import CompilerCrash, NotOnCuda, ToolMissing
 
 PACKAGES: Final = {
     "ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm", "tileiras": "nvidia-cuda-tileiras",
@@ -35,6 +35,8 @@ _BARRIERS: Final = re.compile(r"used (\d+) barriers")
 _MESSAGE: Final = re.compile(r"^\s*(?:ptxas )?(?:\S+ )?(?:info|warning|error)\s*:\s*(.+?)\s*$", re.MULTILINE)
 # ptxas waits after every single wgmma (C7510 to C7514 and others: one wording, many causes): a tenth of the speed.
 _SERIALISED: Final = "wgmma.mma_async instructions are serialized"
+_NO_REGISTERS: Final = "insufficient register resources"
+_INPUT: Final = re.compile(r"[^\s,]*tmpxft\w*-0_stdin")
 # Not what was asked for, yet right: setmaxnreg ignored (C7508), waits and arrivals that ptxas adds (C7517, C7519), ...
 _NOTEWORTHY: Final = re.compile(r"Potential Performance Loss|\(C75\d\d\)|\(C76\d\d\)|setmaxnreg|is injected")
 
@@ -104,35 +106,56 @@ def assemble(ptx: str, arch: str) -> Assembled:
 
     Raises:
         ToolMissing: no ptxas.
+        NotOnCuda: the kernel needs more registers than there are for its matrix instructions.
         CompilerCrash: ptxas refuses the text, or serialises its matrix instructions; the message is what it says.
     """
-    with assembling(ptx, arch) as finish:
-        return finish()
+    with assembling(arch) as assembler:
+        assembler.begin(ptx)
+        return assembler.finish()
+
+
+class Assembler:
+    """A ptxas that has started: `begin` gives it its PTX, `finish` waits for what it makes of that."""
+
+    def __init__(self, process: "subprocess.Popen[str]", target: Path) -> None:
+        self._process = process
+        self._target = target
+
+    def begin(self, ptx: str) -> None:
+        """Hand over the PTX text; does not wait."""
+        stdin, self._process.stdin = self._process.stdin, None  # nobody else is to write to it or close it
+        if stdin is not None:
+            with suppress(BrokenPipeError), stdin:  # who has ended already says why in its log
+                stdin.write(ptx)
+
+    def finish(self) -> Assembled:
+        """The cubin; see `assemble` for what is raised."""
+        log = _INPUT.sub("kernel.ptx", self._process.communicate()[0].strip())
+        if self._process.returncode or not self._target.is_file():
+            message = f"ptxas refuses its input: {log}"
+            raise CompilerCrash(message)
+        return Assembled(self._target.read_bytes(), read_usage(log), log, read_notes(log))
 
 
 @contextmanager
-def assembling(ptx: str, arch: str) -> Generator[Callable[[], Assembled]]:
-    """Have ptxas compile PTX text beside what is done inside the `with`; what it yields waits for it, see `assemble`.
+def assembling(arch: str) -> Generator[Assembler]:
+    """Start ptxas for `arch`, which takes as long as the whole of a small kernel: early, it costs nobody time.
 
-    Who leaves without waiting ends ptxas.
+    It works beside what is done inside the `with`; who leaves without waiting ends it.
+
+    Raises:
+        ToolMissing: no ptxas.
     """
     with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
-        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx)
-        command = [str(tool("ptxas")), *_PTXAS_OPTIONS, f"-arch={arch}", str(source), "-o", str(target)]
+        target = Path(folder, "kernel.cubin")
+        command = [str(tool("ptxas")), *_PTXAS_OPTIONS, f"-arch={arch}", "-", "-o", str(target)]
+        # It writes what it reads to a file of its own, which goes with the folder when ptxas is ended.
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-
-            def finish() -> Assembled:
-                log = process.communicate()[0].strip().replace(str(source), "kernel.ptx")
-                if process.returncode or not target.is_file():
-                    message = f"ptxas refuses its input: {log}"
-                    raise CompilerCrash(message)
-                return Assembled(target.read_bytes(), read_usage(log), log, read_notes(log))
-
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+            env={**os.environ, "TMPDIR": folder},
+        ) as process:  # fmt: skip
             try:
-                yield finish
+                yield Assembler(process, target)
             finally:
                 process.kill()  # does nothing to a process that has ended
 
@@ -141,10 +164,16 @@ def read_notes(log: str) -> tuple[str, ...]:
     """What `ptxas` printed that a person should know, each message once, in order.
 
     Raises:
-        CompilerCrash: it serialises wgmma instructions, which no kernel of ours may ship with.
+        NotOnCuda: it serialises wgmma instructions, as the kernel's tiles need more registers than there are.
+        CompilerCrash: it serialises them for another cause, which no kernel of ours may ship with.
     """
     messages = tuple(dict.fromkeys(message for message in _MESSAGE.findall(log) if _NOTEWORTHY.search(message)))
     for message in messages:
+        if _SERIALISED in message and _NO_REGISTERS in message:
+            raise NotOnCuda(
+                f"its tiles need more registers than lanes have ({message})",
+                hint="use smaller blocks, or more warps for as many rows (the option `warps`)",
+            )
         if _SERIALISED in message:
             raise CompilerCrash(f"ptxas: {message}")
     return messages

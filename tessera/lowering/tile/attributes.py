@@ -66,3 +66,21 @@ def from_attribute(attribute: Any) -> Attribute:
         case _:
             msg = f"no plain value for the attribute {attribute}"
             raise ValueError(msg)
+
+
+# -- what operations of the `tessera` dialect say ----------------------------------------------------------------
+
+
+def named_axis(op: Any) -> int | None:
+    """The axis that a `tessera.id` or `tessera.reduce` is about, or None."""
+    return int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+
+
+def dropped_axes(op: Any) -> frozenset[int]:
+    """The axes of the memory that the tile of a load, store or copy has not."""
+    return frozenset(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+
+
+def proven_axes(op: Any) -> list[bool]:
+    """Of each axis of the memory, whether an access is known to stay inside."""
+    return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))

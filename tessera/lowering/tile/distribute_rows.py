@@ -10,7 +10,7 @@ from tessera.core.tile.verify import is_shared, tile
 from tessera.lowering.emit import Emitter
 from tessera.lowering.passes import Pass
 from tessera.lowering.tile.access import Access, accesses, extents_of
-from tessera.lowering.tile.attributes import RANGES, flags, integers, text, to_attribute
+from tessera.lowering.tile.attributes import RANGES, flags, integers, proven_axes, text, to_attribute
 from tessera.lowering.tile.rows import SOURCES, Cuts, memory_axis
 from tessera.lowering.tile.walk import body, constant, defining, kernel, operations
 
@@ -202,7 +202,7 @@ class _Rewriter:
     def _window(self, op: Any, axis: int, operand: int) -> None:
         """Let `op` access the block's rows along axis `axis` of an array."""
         self._resize(op, axis)
-        inside = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+        inside = proven_axes(op)
         inside[axis] = inside[axis] and self.exact
         op.attributes["in_bounds"] = flags(inside)
         self._moved(op, operand)

@@ -1,4 +1,4 @@
-"""Factors of products that are rounded to tf32 before they are multiplied, for machines without such products."""
+"""Factors of products that are rounded to tf32 before they are multiplied, where no hardware does it on the way."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -14,9 +14,7 @@ _LOST: Final = 13
 """Bits of f32's mantissa that tf32 has not."""
 _HALF: Final = (1 << _LOST - 1) - 1
 _KEPT: Final = -1 << _LOST
-_MAGNITUDE: Final = 0x7FFFFFFF
-_INFINITY: Final = 0x7F800000
-_LESS: Final = 2  # of signed integers, as `arith.cmpi` numbers its predicates
+_LESS: Final = 4  # ordered, of floats, as `arith.cmpf` numbers its predicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class RoundFactors(Pass):
     """Round factors of `compute = "tf32"` with integers, and multiply what comes out as it is.
 
     before: `%c = tessera.dot %a, %b tf32 : tile<16x16xf32>`
-    after:  `%c = tessera.dot %x, %y : tile<16x16xf32>`, `%x` and `%y` made of `%a` and `%b` by eight operations each
+    after:  `%c = tessera.dot %x, %y : tile<16x16xf32>`, `%x` and `%y` made of `%a` and `%b` by ten operations each
     """
 
     name: ClassVar[str] = "tile-round-factors"
@@ -32,19 +30,22 @@ class RoundFactors(Pass):
     def run(self, module: Any) -> None:
         """Rewrite `module`; one without such products stays as it is."""
         for dot in operations(module, "tessera.dot"):
-            if COMPUTE not in dot.attributes:
-                continue
-            emit = Emitter.before(dot)
-            for number in (0, 1):
-                dot.operands[number] = _rounded(emit, dot.operands[number])
-            del dot.attributes[COMPUTE]
+            round_factors(dot)
 
 
-def _rounded(emit: Emitter, value: Any) -> Any:
-    """A tile of f32 with 10 bits of mantissa, to nearest even; infinities and NaN stay."""
-    shape = list(value.type.shape)
-    words = ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(32))
-    flags = ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(1))
+def round_factors(dot: Any) -> None:
+    """Give a product on tf32 rounded factors, and the rounding no more; others stay as they are."""
+    if COMPUTE not in dot.attributes:
+        return
+    emit = Emitter.before(dot)
+    for number in (0, 1):
+        dot.operands[number] = rounded_to_tf32(emit, dot.operands[number])
+    del dot.attributes[COMPUTE]
+
+
+def rounded_to_tf32(emit: Emitter, value: Any) -> Any:
+    """An f32, or a tile of them, with 10 bits of mantissa, to nearest even; infinities and NaN stay."""
+    words, flags = (_like(value.type, ir.IntegerType.get_signless(bits)) for bits in (32, 1))
 
     def op(name: str, a: Any, b: Any) -> Any:
         return emit.value(f"arith.{name}", [a, emit.constant(b, words) if isinstance(b, int) else b], words)
@@ -52,9 +53,13 @@ def _rounded(emit: Emitter, value: Any) -> Any:
     bits = emit.value("arith.bitcast", [value], words)
     odd = op("andi", op("shrui", bits, _LOST), 1)
     rounded = op("andi", op("addi", op("addi", bits, _HALF), odd), _KEPT)
-    magnitude = op("andi", bits, _MAGNITUDE)
-    finite = emit.value(
-        "arith.cmpi", [magnitude, emit.constant(_INFINITY, words)], flags, {"predicate": integer(_LESS)}
-    )
+    limits = [emit.value("math.absf", [value], value.type), emit.constant(float("inf"), value.type)]
+    finite = emit.value("arith.cmpf", limits, flags, {"predicate": integer(_LESS)})
     chosen = emit.value("arith.select", [finite, rounded, bits], words)
     return emit.value("arith.bitcast", [chosen], value.type)
+
+
+def _like(kind: Any, element: Any) -> Any:
+    """The type of a scalar or tile, of another element."""
+    shaped = isinstance(kind, ir.RankedTensorType)
+    return ir.RankedTensorType.get(list(kind.shape), element) if shaped else element

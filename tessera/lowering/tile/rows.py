@@ -11,6 +11,7 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.core.tile.verify import is_shared, tile
 from tessera.lowering.tile.access import extents_of
+from tessera.lowering.tile.attributes import dropped_axes
 from tessera.lowering.tile.walk import body, constant, defining
 
 SOURCES: Final = ("tessera.load", "arith.constant", "tensor.splat", "tessera.arange")
@@ -114,7 +115,7 @@ class Cuts:
 
 def memory_axis(op: Any, axis: int) -> int:
     """The axis of the array that is axis `axis` of the tile (of a load or store) or of the buffer (of a copy)."""
-    dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+    dropped = dropped_axes(op)
     return [a for a in range(len(extents_of(op))) if a not in dropped][axis]
 
 

@@ -17,6 +17,7 @@ from tessera.lowering.target import sass, toolchain
 from tessera.lowering.target.cuda_tile.text import target_listing
 
 HERE, THERE = Span("cell.py", 3, 5, 3, 9), Span("cell.py", 4, 5, 4, 9)
+HEAD = Span("cell.py", 2, 1, 2, 9)
 PTX = Listing(
     "ptx", "", (Line("mov.u32 %r1, 1;"), Line("add.s32 %r1, 1;", (HERE,), (7,)), Line("ret;", (THERE,), (8,)))
 )
@@ -42,11 +43,11 @@ saxpy:
 
 
 def test_instructions_follow_the_line_of_the_ptx_they_were_made_from():
-    lines = sass.sass_listing(OF_PTX, sass.ptx_origin(PTX)).lines
+    lines = sass.sass_listing(OF_PTX, sass.ptx_origin(PTX), HEAD).lines
     assert [(line.text.split("*/")[-1].strip(), line.ops) for line in lines] == [
         ("LDC R1 ;", ()), ("EXIT ;", (8,)), ("IADD3 R1 ;", (7,)), (".L_x_1:", ()), ("MOV R1 ;", ()), ("NOP ;", ()),
     ]  # fmt: skip
-    assert lines[2].spans == (HERE,)
+    assert [line.spans for line in lines] == [(HEAD,), (THERE,), (HERE,), (), (HEAD,), (HEAD,)]
 
 
 def test_instructions_of_a_tile_program_follow_the_line_of_the_source():
@@ -54,11 +55,12 @@ def test_instructions_of_a_tile_program_follow_the_line_of_the_source():
     load = next(number for number, op in enumerate(program.body.walk()) if op.opcode == "load")
     line = next(op for op in program.body.walk() if op.opcode == "load").span.line
     origin = sass.source_origin(target_listing(lowered(program)[1], program))
-    lines = sass.sass_listing(OF_SOURCE.replace("line 5", f"line {line}"), origin).lines
+    lines = sass.sass_listing(OF_SOURCE.replace("line 5", f"line {line}"), origin, HEAD).lines
     assert [row.text.strip()[:8] for row in lines] == [".target\t", "saxpy:", "/*0010*/", "/*0020*/"]
     assert lines[2].ops == (load,)
     assert lines[2].spans[0].line == line
     assert [row.ops for row in (lines[0], lines[1], lines[3])] == [(), (), ()]
+    assert lines[3].spans == (HEAD,)
 
 
 def test_code_that_is_no_cubin_has_no_sass():

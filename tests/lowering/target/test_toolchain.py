@@ -2,7 +2,7 @@ import stat
 
 import pytest
 
-from tessera.core.mistakes import CompilerCrash, ToolMissing
+from tessera.core.mistakes import CompilerCrash, NotOnCuda, ToolMissing
 from tessera.lowering.target import toolchain
 
 LOG = """ptxas info    : 0 bytes gmem
@@ -34,8 +34,23 @@ def test_who_does_not_wait_ends_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path)
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(slow.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(toolchain, "tool", lambda name: slow)
-    with pytest.raises(KeyError), toolchain.assembling(PTX, "sm_90a"):
-        raise KeyError
+
+    def abandoned() -> None:
+        with toolchain.assembling("sm_90a") as assembler:
+            assembler.begin(PTX)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        abandoned()
+
+
+def test_a_ptxas_that_reads_nothing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    broken = tmp_path / "ptxas"
+    broken.write_text("#!/bin/sh\nexec 0<&-\necho no memory >&2\nexit 1\n")
+    broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(toolchain, "tool", lambda name: broken)
+    with pytest.raises(CompilerCrash, match="no memory"):
+        toolchain.assemble(PTX * 10_000, "sm_90a")
 
 
 def test_versions_are_numbers():
@@ -89,6 +104,13 @@ def test_what_a_person_should_know_is_kept():
 def test_serialised_matrix_instructions_are_an_error():
     with pytest.raises(CompilerCrash, match=r"C7514.*serialized"):
         toolchain.read_notes(f"{LOG}ptxas info    : {SERIALISED}\n")
+
+
+def test_a_kernel_without_registers_for_its_tiles_is_told_what_to_do():
+    cause = SERIALISED.split(" due to ", maxsplit=1)[0] + " due to insufficient register resources for the function 'k'"
+    with pytest.raises(NotOnCuda, match="its tiles need more registers than lanes have") as caught:
+        toolchain.read_notes(f"{LOG}ptxas info    : {cause}\n")
+    assert "smaller blocks" in caught.value.hint
 
 
 def test_ignored_register_counts_are_noted():

@@ -26,7 +26,7 @@ def test_factors_are_rounded_with_integers():
     text = shown(product("tf32"), RoundFactors())
     assert "tf32" not in text
     assert "tessera.dot %x, %y " not in text
-    for operation in ("arith.bitcast", "arith.cmpi slt", "arith.select"):
+    for operation in ("arith.bitcast", "arith.cmpf olt", "arith.select"):
         assert text.count(operation) == {"arith.bitcast": 4}.get(operation, 2)
 
 

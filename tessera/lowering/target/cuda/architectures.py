@@ -67,6 +67,15 @@ ARCHITECTURES: Final = {
 }
 
 
+_OTHERS: Final = {"sm_120": Architecture("sm_120", "", 99 * _KIB, warps=48, blocks=24, shared_processor=100 * _KIB)}
+"""Chips that CUDA Tile alone compiles for."""
+
+
+def multiprocessor(name: str) -> Architecture | None:
+    """The chip whose multiprocessors run machine code for `name`, which may be any of its family; None: unknown."""
+    return ARCHITECTURES.get(name) or ARCHITECTURES.get(f"{name}a") or _OTHERS.get(name)
+
+
 def architecture(name: str) -> Architecture:
     """The architecture called `name`.
 

@@ -76,16 +76,20 @@ class Build(Emitter):
         return self._binary("arith.muli", a, b)
 
     def divide(self, a: Any, b: Any) -> Any:
-        """a // b of indices that are not negative."""
+        """a // b of indices that are not negative; of a power of two, which LLVM need not find out, a shift."""
         if isinstance(a, int) and isinstance(b, int):
             return a // b
-        return a if isinstance(b, int) and b == 1 else self._binary("arith.divui", a, b)
+        if isinstance(b, int) and b.bit_count() == 1:
+            return a if b == 1 else self._binary("arith.shrui", a, b.bit_length() - 1)
+        return self._binary("arith.divui", a, b)
 
     def remainder(self, a: Any, b: Any) -> Any:
-        """a % b of indices that are not negative."""
+        """a % b of indices that are not negative; of a power of two, its low bits."""
         if isinstance(a, int) and isinstance(b, int):
             return a % b
-        return 0 if isinstance(b, int) and b == 1 else self._binary("arith.remui", a, b)
+        if isinstance(b, int) and b.bit_count() == 1:
+            return self.bits(a, b - 1) if b > 1 else 0
+        return self._binary("arith.remui", a, b)
 
     def xor(self, a: Any, b: Any) -> Any:
         """a ^ b of indices."""
@@ -143,12 +147,14 @@ class Build(Emitter):
         """The address of element number `index` of type `element` (its text) behind `pointer`."""
         if isinstance(index, int) and index == 0:
             return pointer
+        fixed = isinstance(index, int) and abs(index) < -_DYNAMIC
         attributes = {
             "elem_type": f"{element}",
             "noWrapFlags": "0 : i32",
-            "rawConstantIndices": f"array<i32: {_DYNAMIC}>",
+            "rawConstantIndices": f"array<i32: {index if fixed else _DYNAMIC}>",
         }
-        return self.value("llvm.getelementptr", [pointer, self.index(index)], pointer.type, attributes)
+        operands = [pointer] if fixed else [pointer, self.index(index)]
+        return self.value("llvm.getelementptr", operands, pointer.type, attributes)
 
     def load(self, pointer: Any, element: str, hint: str = "") -> Any:
         """The element at `pointer`; of a global one with a cache hint, see `cache`."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
+from tessera.lowering.target.cuda.inline import inline_ptx
 
 _OPERATORS: Final = {
     "streaming": ("cs", "cs"), "l2": ("cg", "cg"), "cg": ("cg", "cg"), "all": ("ca", "wb"), "ca": ("ca", "wb"),
@@ -60,11 +61,9 @@ def load_with_hint(emit: Emitter, pointer: Any, kind: Any, size: int, hint: str)
     operator, policy, register = _modifiers(emit, hint, 0, count + 1)
     vector = f".v{count}" if count > 1 else ""
     text = f"ld.global{operator}{vector}.{suffix} {target}, [${count}]{register};"
-    result = word if count == 1 else f"!llvm.struct<({', '.join([word] * count)})>"
-    made = _assembly(
-        emit, text, ",".join([f"={letter}"] * count + ["l"] + ["l"] * len(policy)), [pointer, *policy], result
-    )
-    return _from_words(emit, made, count, word, kind, size)
+    letters = [f"={letter}"] * count + ["l"] + ["l"] * len(policy)
+    words = inline_ptx(emit, text, ",".join(letters), [pointer, *policy], [word] * count)
+    return _from_words(emit, words, kind, size)
 
 
 def store_with_hint(emit: Emitter, value: Any, pointer: Any, size: int, hint: str) -> None:
@@ -77,7 +76,7 @@ def store_with_hint(emit: Emitter, value: Any, pointer: Any, size: int, hint: st
     vector = f".v{count}" if count > 1 else ""
     text = f"st.global{operator}{vector}.{suffix} [$0], {source}{register};"
     letters = ["l", *[letter] * count, *["l"] * len(policy)]
-    _assembly(emit, text, ",".join(letters), [pointer, *words, *policy], None)
+    inline_ptx(emit, text, ",".join(letters), [pointer, *words, *policy])
 
 
 def _shape(size: int) -> tuple[str, str, str, int]:
@@ -92,8 +91,8 @@ def _modifiers(emit: Emitter, hint: str, which: int, place: int) -> tuple[str, l
     """The instruction's suffix, the value of its policy where it has one, and how that operand is written."""
     if hint not in _POLICIES:
         return f".{_OPERATORS[hint][which]}", [], ""
-    made = _assembly(emit, _policy(hint, "$0"), "=l", [], "i64", effects=False)
-    return ".L2::cache_hint", [made], f", ${place}"
+    policy = inline_ptx(emit, _policy(hint, "$0"), "=l", (), ["i64"], effects=False, memory=False)
+    return ".L2::cache_hint", policy, f", ${place}"
 
 
 def _policy(hint: str, register: str) -> str:
@@ -101,31 +100,15 @@ def _policy(hint: str, register: str) -> str:
     return f"createpolicy.fractional.L2::{hint}.b64 {register}, 0f3F800000;"
 
 
-def _assembly(emit: Emitter, text: str, letters: str, operands: list[Any], result: Any, *, effects: bool = True) -> Any:
-    """One instruction of inline PTX; memory is named, so that LLVM keeps its order with other accesses."""
-    attributes: dict[str, Any] = {
-        "asm_string": ir.StringAttr.get(text),
-        "constraints": ir.StringAttr.get(f"{letters},~{{memory}}" if effects else letters),
-        "asm_dialect": "0 : i64",
-        "tail_call_kind": "#llvm.tailcallkind<none>",
-    }
-    if effects:
-        attributes["has_side_effects"] = "unit"
-    made = emit.create("llvm.inline_asm", operands, () if result is None else [emit.type(result)], attributes)
-    return None if result is None else made.results[0]
-
-
-def _from_words(emit: Emitter, made: Any, count: int, word: str, kind: Any, size: int) -> Any:
-    """The value of type `kind` that the words of an inline load are."""
-    if count == 1:
+def _from_words(emit: Emitter, words: list[Any], kind: Any, size: int) -> Any:
+    """The value of type `kind`, of `size` bytes, that the words of an inline load are."""
+    if len(words) == 1:
         if size == 1:
-            return emit.value("arith.trunci", [made], kind)
-        return made if emit.type(kind) == made.type else emit.value("llvm.bitcast", [made], kind)
-    vector = emit.value("llvm.mlir.undef", [], f"vector<{count}x{word}>")
-    for number in range(count):
-        part = emit.value("llvm.extractvalue", [made], word, {"position": f"array<i64: {number}>"})
-        place = emit.constant(number, "i32")
-        vector = emit.value("llvm.insertelement", [vector, part, place], vector.type)
+            return emit.value("arith.trunci", words, kind)
+        return words[0] if emit.type(kind) == words[0].type else emit.value("llvm.bitcast", words, kind)
+    vector = emit.value("llvm.mlir.undef", [], f"vector<{len(words)}x{words[0].type}>")
+    for number, word in enumerate(words):
+        vector = emit.value("llvm.insertelement", [vector, word, emit.constant(number, "i32")], vector.type)
     return emit.value("llvm.bitcast", [vector], kind)
 
 

@@ -25,6 +25,7 @@ from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.frame import WARP
 from tessera.lowering.target.cuda.uniformity import WRITES, Uniformity, is_memory, is_tile, walk
+from tessera.lowering.tile.attributes import named_axis, proven_axes
 
 PIECE: Final = 16
 """Bytes of the widest access of one lane."""
@@ -81,7 +82,7 @@ class Access:
     @property
     def proven(self) -> bool:
         """Whether the last axis is known not to be left."""
-        return list(ir.DenseBoolArrayAttr(self.op.attributes["in_bounds"]))[-1]
+        return proven_axes(self.op)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ class _Reader:
         if op.name not in ("tessera.read", "tessera.write") or op.operands[0] not in contiguous:
             return None
         indices = list(op.operands)[1 if op.name == "tessera.read" else 2 :]
-        sure = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+        sure = proven_axes(op)
         if not indices or any(self.facts.varies(v) for v in indices[:-1]) or not all(sure[:-1]):
             return None
         place = self.place(indices[-1])
@@ -218,7 +219,7 @@ class _Reader:
         if op.name == "tessera.id":
             if not _is_lane(op):
                 return None
-            axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+            axis = named_axis(op)
             return Place(launch=_id_of(op) == "thread", axis=axis) if self.grouped else Place()
         if op.name not in ("arith.addi", "arith.subi"):
             return None

@@ -8,10 +8,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.memory import Memory, address, inside, read, split, write
 from tessera.lowering.target.cuda.tile_values import Tiles
+from tessera.lowering.tile.attributes import dropped_axes, proven_axes
 
 _PIECE: Final = 16
 _ASYNCHRONOUS: Final = (4, 8, 16)
@@ -29,8 +29,8 @@ def copy_window(host: Host, op: Any, destination: Memory, source: Memory, starts
 
     The bytes are there after the next `cp.async.wait_all` and barrier.
     """
-    dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
-    proven = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+    dropped = dropped_axes(op)
+    proven = proven_axes(op)
     window = _Window(host, destination, source, list(starts), dropped, proven)
     condition = window.aligned()
     build = host.build
@@ -48,7 +48,13 @@ class _Window:
     """One copy: `destination` has the window's shape without the dropped axes."""
 
     def __init__(
-        self, host: Host, destination: Memory, source: Memory, starts: list[Any], dropped: set[int], proven: list[bool]
+        self,
+        host: Host,
+        destination: Memory,
+        source: Memory,
+        starts: list[Any],
+        dropped: frozenset[int],
+        proven: list[bool],
     ) -> None:
         self.tiles = host.tiles
         self.build = host.build

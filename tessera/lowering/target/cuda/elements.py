@@ -14,6 +14,7 @@ from tessera.lowering.target.cuda.coarsening import PIECE, Access, Coarsening, P
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.memory import Memory, address, read, write
 from tessera.lowering.target.cuda.uniformity import WRITES, Uniformity, walk
+from tessera.lowering.target.operations import operations_of
 
 _LANES: Final = frozenset(("lane", "thread"))
 # Each rounds once in 16 bits, which gives the bits of rounding through f32: 24 >= 2 * 11 + 2.
@@ -158,8 +159,7 @@ class Elements:
         self.owner.frame.lane = before
 
     def _block(self, block: Any) -> None:
-        for view in list(block.operations)[:-1]:
-            op = view.operation
+        for op in operations_of(block):
             if op in self.plan.guards:
                 self._block(op.regions[0].blocks[0])
             elif not self._varies(op):

@@ -19,8 +19,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
+from tessera.lowering.target.cuda.inline import inline_ptx
 
 CONTRACTED: Final = frozenset(("arith.addf", "arith.subf", "arith.mulf"))
 """Operations that may become part of a fused multiply-add."""
@@ -47,13 +47,8 @@ def fast_operation(
 def approximate(emit: Emitter, instruction: str, *operands: Any) -> Any:
     """One PTX instruction of f32 operands and an f32 result."""
     names = ", ".join(f"${number}" for number in range(len(operands) + 1))
-    attributes = {
-        "asm_string": ir.StringAttr.get(f"{instruction} {names};"),
-        "constraints": ir.StringAttr.get(",".join(["=f", *["f"] * len(operands)])),
-        "asm_dialect": "0 : i64",
-        "tail_call_kind": "#llvm.tailcallkind<none>",
-    }
-    return emit.value("llvm.inline_asm", list(operands), "f32", attributes)
+    constraints = ",".join(["=f", *["f"] * len(operands)])
+    return inline_ptx(emit, f"{instruction} {names};", constraints, operands, ["f32"], effects=False, memory=False)[0]
 
 
 def _one(instruction: str) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from tessera.core.profile import (
 )
 from tessera.lowering.target.cuda.build import INDEX, Build
 from tessera.lowering.target.cuda.frame import Frame
+from tessera.lowering.target.cuda.inline import inline_ptx
 
 _TIME: Final = "mov.u64 $0, %globaltimer;"
 _CYCLE: Final = "mov.u64 $0, %clock64;"
@@ -87,7 +88,7 @@ def _count(build: Build, frame: Frame, word: int, condition: Any, *, leaving: bo
         place = build.offset(_record(build, frame), word * WORD, "i8")
         cycle = _read(build, _CYCLE, INDEX)
         moved = cycle if leaving else build.sub(0, cycle)
-        _assembly(build, _ADD, "l,l,~{memory}", [place, moved])
+        inline_ptx(build, _ADD, "l,l", [place, moved])
 
 
 def _record(build: Build, frame: Frame) -> Any:
@@ -101,14 +102,4 @@ def _put(build: Build, record: Any, word: int, value: Any) -> None:
 
 def _read(build: Build, text: str, kind: str) -> Any:
     """A special register; no access to memory moves across this."""
-    return _assembly(build, text, f"={'l' if kind == INDEX else 'r'},~{{memory}}", [], kind)
-
-
-def _assembly(build: Build, text: str, constraints: str, operands: list[Any], result: str | None = None) -> Any:
-    attributes = {
-        "asm_string": f'"{text}"',
-        "constraints": f'"{constraints}"',
-        "has_side_effects": "unit",
-    }
-    op = build.create("llvm.inline_asm", operands, [] if result is None else [result], attributes)
-    return None if result is None else op.results[0]
+    return inline_ptx(build, text, "=l" if kind == INDEX else "=r", (), [kind])[0]

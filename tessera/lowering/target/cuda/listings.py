@@ -19,6 +19,7 @@ _SCOPE: Final = re.compile(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlo
 _FILE: Final = re.compile(r'^!(\d+) = !DIFile\(filename: "([^"]*)", directory: "([^"]*)"\)')
 _LOC: Final = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _NAMED_STRUCT: Final = re.compile(r'!llvm\.struct<"[^"]*", \([^()]*\)>')
+_WRITTEN: Final = {"// begin inline asm": True, "// end inline asm": False}
 _PTX_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 
 
@@ -143,9 +144,12 @@ def _ptx_places(text: str) -> dict[int, tuple[str, int, int]]:
     files = {m[1]: (f"{m[2]}/{m[3]}" if m[3] else m[2]) for row in rows if (m := _PTX_FILE.match(row))}
     found: dict[int, tuple[str, int, int]] = {}
     current: tuple[str, int, int] | None = None
+    written = False  # by hand: only the first line of such a piece begins with a tab
     for number, row in enumerate(rows, start=1):
         if match := _LOC.match(row):
             current = (files.get(match[1], ""), int(match[2]), int(match[3])) if int(match[2]) else current
-        elif current is not None and row.startswith("\t") and not row.strip().startswith((".", "//")):
+        elif row.strip() in _WRITTEN:
+            written = _WRITTEN[row.strip()]
+        elif current is not None and (written or row.startswith("\t")) and not row.strip().startswith((".", "//")):
             found[number] = current
     return found

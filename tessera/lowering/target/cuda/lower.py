@@ -6,15 +6,13 @@ lane 0; `Hazards` keeps the order.  A loop or branch that is uniform throughout 
 (`tile_ops`), or, where only some lanes run, done by each for itself.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tessera.core.errors import TesseraError
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
-from tessera.core.source import NOWHERE
-from tessera.core.tile.location import identities, spans
+from tessera.core.tile.location import identities
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.coarsening import Coarsening
@@ -33,6 +31,8 @@ from tessera.lowering.target.cuda.sync import Sync
 from tessera.lowering.target.cuda.tile_ops import tile_operation
 from tessera.lowering.target.cuda.tile_values import Team, Tiles, TileValue
 from tessera.lowering.target.cuda.uniformity import Uniformity, is_memory, is_tile, walk
+from tessera.lowering.target.operations import at_operation, operations_of
+from tessera.lowering.tile.attributes import named_axis, proven_axes
 
 _NONE: Final[frozenset[int]] = frozenset()
 
@@ -99,18 +99,13 @@ class Lowering:
 
     def block(self, block: Any) -> None:
         """Emit every operation of `block` but its terminator."""
-        for view in list(block.operations)[:-1]:
-            self.operation(view.operation)
+        for op in operations_of(block):
+            self.operation(op)
 
     def operation(self, op: Any) -> None:
         """Emit one operation, at its own place of the source."""
-        with self.build.located(op.location):
-            try:
-                self._operation(op)
-            except TesseraError as error:
-                if error.span == NOWHERE:
-                    error.span = next(iter(spans(op.location)), NOWHERE)
-                raise
+        with at_operation(self.build, op):
+            self._operation(op)
         for buffer in self.lifetimes.done(op):
             self.tiles.free(buffer)
 
@@ -196,7 +191,7 @@ class Lowering:
 
     def id(self, op: Any) -> None:
         """`tessera.id`."""
-        axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+        axis = named_axis(op)
         value = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
         self.env[op.results[0]] = value
         # The value may have been computed where the function begins: that code now stands for this operation.
@@ -213,7 +208,7 @@ class Lowering:
         memory, *indices = op.operands
         self.hazards.access(self.agent(op), reads=self.memory_classes(memory))
         places, kind = [self.scalar(v) for v in indices], str(op.results[0].type)
-        self.env[op.results[0]] = read(self.build, self.memory(memory), places, kind, _proven(op), cache_of(op))
+        self.env[op.results[0]] = read(self.build, self.memory(memory), places, kind, proven_axes(op), cache_of(op))
 
     def write(self, op: Any) -> None:
         """`tessera.write`: by lane 0 alone where the group writes once."""
@@ -222,7 +217,7 @@ class Lowering:
         self.hazards.access(LEADER if alone else self.agent(op), writes=self.memory_classes(memory))
         with self.build.when(self.frame.leader() if alone else None):
             places = [self.scalar(v) for v in indices]
-            write(self.build, self.memory(memory), self.typed(value), places, _proven(op), cache_of(op))
+            write(self.build, self.memory(memory), self.typed(value), places, proven_axes(op), cache_of(op))
 
     def alloc(self, op: Any) -> None:
         """`tessera.alloc`: a place in the block's shared memory."""
@@ -279,10 +274,6 @@ def lower(frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | Non
 def _size(op: Any) -> int:
     """Lanes of a cooperative group."""
     return int(ir.IntegerAttr(op.attributes["size"]).value)
-
-
-def _proven(op: Any) -> Sequence[bool]:
-    return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
 
 
 _OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {

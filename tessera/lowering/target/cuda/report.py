@@ -10,7 +10,7 @@ from typing import Final
 
 from tessera.core.artifact import REALIGNED_BYTES, Artifact
 from tessera.core.resources import Instructions, ResourceReport
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
+from tessera.lowering.target.cuda.architectures import multiprocessor
 from tessera.lowering.target.cuda.occupancy import occupancy
 from tessera.lowering.target.sass import has_machine_code, machine_code
 from tessera.lowering.target.toolchain import PACKAGES
@@ -94,7 +94,7 @@ def resource_report(artifact: Artifact) -> ResourceReport:
             artifact.name, target, scratch_bytes=resources.scratch_bytes, shared_bytes=resources.shared_bytes,
             code_bytes=len(artifact.code),
         )  # fmt: skip
-    notes = [*resources.notes, *_copies(artifact)]
+    notes = [*filter(None, [spill_note(artifact)]), *resources.notes, *_copies(artifact)]
     if resources.registers is None:
         notes.append(f"no machine code without ptxas: pip install {PACKAGES['ptxas']}")
     found: tuple[Instructions, ...] = ()
@@ -102,8 +102,7 @@ def resource_report(artifact: Artifact) -> ResourceReport:
         found = instructions(machine_code(artifact))
     else:
         notes.append(f"instructions are not counted without nvdisasm: pip install {PACKAGES['nvdisasm']}")
-    # Names of machine code that runs on later chips of the family too mean the same multiprocessor.
-    chip = ARCHITECTURES.get(artifact.target.arch) or ARCHITECTURES.get(f"{artifact.target.arch}a")
+    chip = multiprocessor(artifact.target.arch)
     full, threads = None, resources.lanes or launch.threads
     if chip is not None and resources.registers is not None and threads:
         full = occupancy(chip, threads, resources.registers, resources.shared_bytes)
@@ -112,6 +111,15 @@ def resource_report(artifact: Artifact) -> ResourceReport:
         resources.stack_bytes, resources.shared_bytes, resources.scratch_bytes, resources.barriers,
         len(artifact.code), full, found, sum(kind.count for kind in found), tuple(notes),
     )  # fmt: skip
+
+
+def spill_note(artifact: Artifact) -> str:
+    """What spilled registers cost and what to do; "" where none are, or nobody knows."""
+    spilled, arch = artifact.resources.spill_bytes, artifact.target.arch
+    if not spilled:
+        return ""
+    why = f"each lane of {artifact.name} stores and loads {spilled:,} bytes for want of registers on {arch}"
+    return f"{why}, which takes time: try smaller blocks, or more warps (the option `warps`)"
 
 
 def _copies(artifact: Artifact) -> tuple[str, ...]:

@@ -22,8 +22,6 @@ _NARROW: Final = frozenset(
     ("arith.select", "arith.constant", "arith.bitcast", "arith.extf", "arith.truncf", "math.fma")
 )
 _FUNCTIONS: Final = {"math.powf": "pow"}
-_TF32_LOST: Final = 13
-"""Bits of f32's mantissa that tf32 has not."""
 _PLAIN_MATH: Final = frozenset(
     ("math.absf", "math.absi", "math.fma", "math.sqrt", "math.floor", "math.ceil", "math.copysign", "math.roundeven",
      "math.ctlz", "math.trunc")
@@ -64,30 +62,6 @@ def scalar_operation(
         return emit_math(build, function, operands, result)
     message = f"the CUDA target has no code for {function} of {result}"
     raise NotOnCuda(message)
-
-
-def as_tf32(build: Build, value: Any) -> Any:
-    """An f32 rounded to tf32."""
-    return build.value("arith.bitcast", [rounded_to_tf32(build, value)], "f32")
-
-
-def rounded_to_tf32(build: Build, value: Any, *, at_once: bool = False) -> Any:
-    """The i32 with the bits of an f32 rounded to tf32, to nearest even; infinities and NaN stay what they are.
-
-    at_once: the chip has an instruction for it
-    """
-    if at_once:
-        return build.value("nvvm.convert.float.to.tf32", [value], "i32", {"rnd": "#nvvm.fp_rnd_mode<rn>"})
-
-    def words(name: str, a: Any, b: Any) -> Any:
-        return build.value(f"arith.{name}", [a, build.word(b) if isinstance(b, int) else b], "i32")
-
-    bits = build.value("arith.bitcast", [value], "i32")
-    odd = words("andi", words("shrui", bits, _TF32_LOST), 1)
-    half = (1 << _TF32_LOST - 1) - 1
-    rounded = words("andi", words("addi", words("addi", bits, half), odd), -1 << _TF32_LOST)
-    infinity = build.constant(float("inf"), "f32")
-    return build.select(_compare_floats(build, "olt", _magnitude(build, value), infinity), rounded, bits)
 
 
 def _wide(build: Build, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any]) -> Any:

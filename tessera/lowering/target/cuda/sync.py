@@ -8,7 +8,7 @@ from typing import Any, Final
 from tessera.core.mistakes import NotOnCuda
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.frame import WARP, Frame
-from tessera.lowering.target.cuda.tiles.assembly import assembly
+from tessera.lowering.target.cuda.inline import inline_ptx
 
 _FULL: Final = -1
 _LAST: Final = WARP - 1
@@ -93,7 +93,7 @@ class Sync:
             place = build.offset(frame.shared_base, build.add(build.mul(number, _OBJECT_BYTES), piece.start), "i8")
             self._objects[size] = build.value("llvm.ptrtoint", [place], "i32")
             with build.when(build.compare("eq", build.bits(frame.tid, size - 1), 0)):
-                assembly(build, _OBJECT_INIT, "r,r", [self._objects[size], self._lanes_of(number, size)])
+                inline_ptx(build, _OBJECT_INIT, "r,r", [self._objects[size], self._lanes_of(number, size)])
         if self._objects:
             self.barrier()
 
@@ -119,10 +119,10 @@ class Sync:
     def _meet(self, place: Any) -> None:
         """Arrive at the barrier object at `place` (an i32 address of shared memory) and wait for the others."""
         build = self.build
-        (state,) = assembly(build, _OBJECT_ARRIVE, "=l,r", [place], ["i64"])
+        (state,) = inline_ptx(build, _OBJECT_ARRIVE, "=l,r", [place], ["i64"])
         op = build.create("scf.while", regions=2)
         with build.at(op.regions[0].blocks.append()):
-            (done,) = assembly(build, _OBJECT_TEST, "=r,r,l", [place, state], ["i32"])
+            (done,) = inline_ptx(build, _OBJECT_TEST, "=r,r,l", [place, state], ["i32"])
             build.create("scf.condition", [build.compare("eq", done, build.word(0))])
         with build.at(op.regions[1].blocks.append()):
             build.create("scf.yield")
@@ -168,11 +168,7 @@ class Sync:
     def mask(self) -> Any:
         """The i32 mask of the lanes of this warp that run the current code."""
         if self.uncertain:
-            attributes = {
-                "asm_string": '"activemask.b32 $0;"', "constraints": '"=r"', "has_side_effects": "unit",
-                "asm_dialect": "0 : i64", "tail_call_kind": "#llvm.tailcallkind<none>",
-            }  # fmt: skip
-            return self.build.value("llvm.inline_asm", [], "i32", attributes)
+            return inline_ptx(self.build, "activemask.b32 $0;", "=r", (), ["i32"], memory=False)[0]
         return self.existing() if self.active is None else self.active
 
     def ballot(self, condition: Any) -> Any:
@@ -196,8 +192,8 @@ class Sync:
 
     def butterfly(self, value: Any, distance: int, size: int) -> Any:
         """The value of lane `lane ^ distance`, all aligned `size` lanes taking part together."""
-        lanes = self.build.word(distance)
-        return self._exchange(value, "bfly", self._segment(size), lanes, self.build.word(_LAST))
+        build = self.build
+        return exchange(build, value, "bfly", self._segment(size), build.word(distance), build.word(_LAST))
 
     def shuffle(self, value: Any, lane: Any, mode: str, size: int) -> Any:
         """`warp_shuffle`: the value of another lane among the aligned `size` lanes, or the lane's own.
@@ -211,7 +207,7 @@ class Sync:
         if everyone and distance is not None and 0 <= distance < size and mode != "idx":
             clamp = (WARP - size) << 8 | (0 if mode == "up" else _LAST)
             kind = "bfly" if mode == "xor" else mode
-            return self._exchange(value, kind, build.word(_FULL), build.word(distance), build.word(clamp))
+            return exchange(build, value, kind, build.word(_FULL), build.word(distance), build.word(clamp))
         mine = build.bits(self.frame.tid, _LAST)
         first = build.bits(mine, _LAST & ~(size - 1))
         within = build.bits(mine, size - 1)
@@ -227,29 +223,30 @@ class Sync:
         if not everyone:
             bit = build.value("arith.shrui", [mask, build.to_word(source)], "i32")
             source = build.select(build.value("arith.trunci", [bit], "i1"), source, mine)
-        return self._exchange(value, "idx", mask, build.to_word(source), build.word(_LAST))
+        return exchange(build, value, "idx", mask, build.to_word(source), build.word(_LAST))
 
-    def _exchange(self, value: Any, kind: str, mask: Any, lanes: Any, clamp: Any) -> Any:
-        """`shfl.sync` of a value of any type, as one or two words of 32 bits."""
-        build, element = self.build, str(value.type)
 
-        def move(word: Any) -> Any:
-            return build.value(
-                "nvvm.shfl.sync", [mask, word, lanes, clamp], word.type, {"kind": f"#nvvm<shfl_kind {kind}>"}
-            )
+def exchange(build: Build, value: Any, kind: str, mask: Any, lanes: Any, clamp: Any) -> Any:
+    """`shfl.sync` of a value of any type, as one or two words of 32 bits; mask, lanes, clamp: its operands, i32."""
+    element = str(value.type)
 
-        if element in ("f32", "i32"):
-            return move(value)
-        size = 1 if element == "i1" else width(element)
-        bits = value if element[0] == "i" else build.value("arith.bitcast", [value], f"i{size}")
-        if size < 32:
-            wide = move(build.value("arith.extui", [bits], "i32"))
-            bits = build.value("arith.trunci", [wide], f"i{size}")
-        else:
-            low = move(build.value("arith.trunci", [bits], "i32"))
-            shifted = build.value("arith.shrui", [bits, build.index(32)], "i64")
-            high = move(build.value("arith.trunci", [shifted], "i32"))
-            low, high = (build.value("arith.extui", [half], "i64") for half in (low, high))
-            high = build.value("arith.shli", [high, build.index(32)], "i64")
-            bits = build.value("arith.ori", [high, low], "i64")
-        return bits if element[0] == "i" else build.value("arith.bitcast", [bits], element)
+    def move(word: Any) -> Any:
+        return build.value(
+            "nvvm.shfl.sync", [mask, word, lanes, clamp], word.type, {"kind": f"#nvvm<shfl_kind {kind}>"}
+        )
+
+    if element in ("f32", "i32"):
+        return move(value)
+    size = 1 if element == "i1" else width(element)
+    bits = value if element[0] == "i" else build.value("arith.bitcast", [value], f"i{size}")
+    if size < 32:
+        wide = move(build.value("arith.extui", [bits], "i32"))
+        bits = build.value("arith.trunci", [wide], f"i{size}")
+    else:
+        low = move(build.value("arith.trunci", [bits], "i32"))
+        shifted = build.value("arith.shrui", [bits, build.index(32)], "i64")
+        high = move(build.value("arith.trunci", [shifted], "i32"))
+        low, high = (build.value("arith.extui", [half], "i64") for half in (low, high))
+        high = build.value("arith.shli", [high, build.index(32)], "i64")
+        bits = build.value("arith.ori", [high, low], "i64")
+    return bits if element[0] == "i" else build.value("arith.bitcast", [bits], element)

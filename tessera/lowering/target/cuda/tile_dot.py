@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.memory import write
-from tessera.lowering.target.cuda.scalars import as_tf32
 from tessera.lowering.target.cuda.tile_values import NOTHING, Buffer, Tiles, TileValue
 
 _HALVES: Final = ("f16", "bf16")
@@ -19,17 +18,13 @@ _LARGEST_BLOCK: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """`acc + a @ b`: a is [M, K], b [K, N]; `signed` for integer operands that are widened.
-
-    rounded: whether elements of the factors become tf32
-    """
+    """`acc + a @ b`: a is [M, K], b [K, N]; `signed` for integer operands that are widened."""
 
     a: TileValue
     b: TileValue
     acc: TileValue | None
     element: str
     signed: bool = True
-    rounded: bool = False
 
     @property
     def wide(self) -> str:
@@ -111,7 +106,7 @@ def _wide(build: Build, value: Any, product: Product) -> Any:
     """An operand's element in the accumulator's type."""
     kind, wide = str(value.type), product.wide
     if kind == wide:
-        return as_tf32(build, value) if product.rounded else value
+        return value
     if wide[0] == "i":
         return build.value("arith.extsi" if product.signed else "arith.extui", [value], wide)
     return build.value("arith.extf", [value], wide)

@@ -5,7 +5,6 @@ from typing import Any, Final, Protocol
 
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
-from tessera.core.tile.dialect import COMPUTE
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.lifetimes import Lifetimes
@@ -16,6 +15,7 @@ from tessera.lowering.target.cuda.tile_dot import Product, dot_tile
 from tessera.lowering.target.cuda.tile_reduce import Rule, reduce_tile
 from tessera.lowering.target.cuda.tile_values import NOTHING, Buffer, Tiles, TileValue
 from tessera.lowering.target.cuda.uniformity import is_tile
+from tessera.lowering.tile.attributes import dropped_axes, named_axis, proven_axes
 
 _CHEAP: Final = 4
 """An element that costs more than this many instructions is kept when it is needed more than once."""
@@ -211,8 +211,8 @@ class _Window:
         self.build = host.build
         self.memory = host.memory(memory)
         self.starts = [host.scalar(v) for v in starts]
-        self.dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
-        self.proven = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+        self.dropped = dropped_axes(op)
+        self.proven = proven_axes(op)
 
     def place(self, indices: Sequence[Any]) -> list[Any]:
         """The memory's indices of the tile's element at `indices`."""
@@ -256,7 +256,7 @@ def _store(host: Host, op: Any) -> None:
 
 def _reduce(host: Host, op: Any) -> None:
     tile, kind = host.tile(op.operands[0]), op.results[0].type
-    axis = ir.IntegerAttr(op.attributes["axis"]).value if "axis" in op.attributes else None
+    axis = named_axis(op)
     rule = Rule(ir.StringAttr(op.attributes["kind"]).value, tile.element, not host.unsigned(op))
     buffer = reduce_tile(host.tiles, host.sync, tile, rule, axis)
     if is_tile(kind):
@@ -271,9 +271,7 @@ def _reduce(host: Host, op: Any) -> None:
 def _dot(host: Host, op: Any) -> None:
     kind = op.results[0].type
     a, b, *acc = (host.tile(v) for v in op.operands)
-    product = Product(
-        a, b, acc[0] if acc else None, element_of(kind), not host.unsigned(op), rounded=COMPUTE in op.attributes
-    )
+    product = Product(a, b, acc[0] if acc else None, element_of(kind), not host.unsigned(op))
     target = host.lifetimes.home(op)
     if target is not None:
         dot_tile(host.tiles, product, target)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tessera.core.errors import TesseraError
 from tessera.core.mistakes import CompilerCrash, NotOnCudaTile
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array
@@ -24,6 +23,8 @@ from tessera.lowering.target.cuda_tile.instructions import Block, TileType, Valu
 from tessera.lowering.target.cuda_tile.memory import Access, Memory
 from tessera.lowering.target.cuda_tile.order import Order
 from tessera.lowering.target.cuda_tile.shapes import keeps_places
+from tessera.lowering.target.operations import at_operation, operations_of
+from tessera.lowering.tile.attributes import named_axis
 from tessera.lowering.tile.pack_floats import FACTORS
 from tessera.lowering.tile.walk import operations
 
@@ -115,18 +116,9 @@ class Lowering:
 
     def block(self, block: Any) -> None:
         """Emit every operation of `block` but its terminator."""
-        for view in list(block.operations)[:-1]:
-            self.operation(view.operation)
-
-    def operation(self, op: Any) -> None:
-        """Emit one operation, at its own place of the source."""
-        with self.build.located(op.location):
-            try:
+        for op in operations_of(block):
+            with at_operation(self.build, op):
                 self._operation(op)
-            except TesseraError as error:
-                if error.span == NOWHERE:
-                    error.span = next(iter(spans(op.location)), NOWHERE)
-                raise
 
     def _operation(self, op: Any) -> None:
         name = str(op.name)
@@ -174,7 +166,7 @@ class Lowering:
 
     def id(self, op: Any) -> None:
         """`tessera.id`."""
-        axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+        axis = named_axis(op)
         self.env[op.results[0]] = self.frame.identify(str(ir.StringAttr(op.attributes["of"]).value), axis)
 
     def dim(self, op: Any) -> None:
@@ -210,7 +202,7 @@ class Lowering:
 
     def reduce(self, op: Any) -> None:
         """`tessera.reduce`."""
-        axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+        axis = named_axis(op)
         kind, shape = str(ir.StringAttr(op.attributes["kind"]).value), list(op.operands[0].type.shape)
         unsigned = "tessera.unsigned" in op.attributes
         value = self.value(op.operands[0])

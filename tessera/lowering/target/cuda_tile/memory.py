@@ -14,6 +14,7 @@ from tessera.lowering.target.cuda_tile.build import BOOL, INDEX, SHORT, Build
 from tessera.lowering.target.cuda_tile.facts import Positions, multiple_of
 from tessera.lowering.target.cuda_tile.instructions import Value, padded
 from tessera.lowering.target.cuda_tile.order import Order
+from tessera.lowering.tile.attributes import dropped_axes, proven_axes
 
 _BYTE: Final = "i8"
 
@@ -91,7 +92,7 @@ class Access:
 
     def _window(self, op: Any, memory: Memory, starts: Sequence[Value], first: int) -> Window:
         extents = tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
-        dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+        dropped = dropped_axes(op)
         kept = tuple(axis for axis in range(len(extents)) if axis not in dropped)
         least = tuple(self.positions.least(op, v) for v in list(op.operands)[first:])
         return Window(memory, tuple(starts), extents, kept, tuple(inside_flags(op)), least)
@@ -233,4 +234,4 @@ class Access:
 
 def inside_flags(op: Any) -> list[bool]:
     """For each axis of an access, whether it is proven to stay inside the array."""
-    return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+    return proven_axes(op)

@@ -1,16 +1,22 @@
 """Matrix products agree with the interpreter's chain of fused multiply-adds on every bit, whatever the blocks."""
 
+import platform
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.builder import Builder
-from support.cpu import LARGE, SMALL
+from support.cpu import LARGE, SMALL, target_module
 from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.dtypes import DType, bf16, f16, f32, f64, i8, i32, i64
+from tessera.core.targets import Target
+from tessera.core.tile.dialect import shared_context
+from tessera.lowering.target.cpu.codegen import generate_code, lower_to_llvm
 from tessera.lowering.target.cpu.machine import Machine
-from tessera.lowering.target.cpu.tile.blocking import choose
+from tessera.lowering.target.cpu.tile.blocking import choose, unrolled
 
 SHAPES = [(1, 1, 1), (1, 40, 30), (4, 7, 33), (30, 1, 20), (5, 16, 8), (6, 16, 12), (13, 33, 17), (64, 48, 40),
           (19, 100, 21), (40, 20, 600), (3, 130, 50)]  # fmt: skip
@@ -82,19 +88,49 @@ def test_operands_computed_on_the_way():
 @pytest.mark.parametrize("tile", [(32, 48, 32), (2, 64, 16), (24, 1, 16)], ids=str)
 def test_tiles_that_stick_out(shape, tile):
     (m, n, d), (bm, bn, bk) = shape, tile
+    check(blocked(bm, bn, bk), numbers((m, d)), numbers((d, n), seed=1), np.zeros((m, n), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(140, 610, 256), (30, 40, 514)], ids=str)
+@pytest.mark.parametrize("features", ["", LARGE], ids=["this machine", "512 bits"])
+@pytest.mark.parametrize("turn", ["", "a", "b"])
+def test_more_than_fits_a_cache_at_once(shape, features, turn):
+    """Several bands of rows, several packings of columns, several blocks of K."""
+    m, n, d = shape
+    k = Kernel("k")
+    a = k.transpose(k.take("a", d, m), 1, 0) if turn == "a" else k.take("a", m, d)
+    b = k.transpose(k.take("b", n, d), 1, 0) if turn == "b" else k.take("b", d, n)
+    k.put("out", k.dot(a, b, k.take("c", m, n)))
+    program = k.program()
+    of_a, of_b = ((d, m) if turn == "a" else (m, d)), ((n, d) if turn == "b" else (d, n))
+    start = numbers((m, n), seed=2)
+    check(program, numbers(of_a), numbers(of_b, seed=1), start, *outputs(program), features=features)
+
+
+@given(st.integers(1, 60), st.integers(1, 80), st.integers(1, 70), st.sampled_from([f32, f64, f16]), st.data())
+@settings(max_examples=12, deadline=None)
+def test_any_shape_at_any_edge(m, n, d, dtype, data):
+    """A loop over K whose blocks stick out of the arrays, as far as the hints of what comes next look."""
+    bm, bn, bk = (data.draw(st.integers(1, most + 8)) for most in (m, n, d))
+    check(blocked(bm, bn, bk, dtype), numbers((m, d), dtype), numbers((d, n), dtype, 1), numbers((m, n), dtype, 2))
+
+
+def blocked(bm, bn, bk, dtype=f32):
+    """C = A B in blocks of bm x bn, bk steps of K at a time."""
     b = Builder("matmul")
-    a, w, c = b.array("A", f32, "M", "K"), b.array("B", f32, "K", "N"), b.array("C", f32, "M", "N", mutable=True)
+    a, w = b.array("A", dtype, "M", "K"), b.array("B", dtype, "K", "N")
+    c = b.array("C", dtype, "M", "N", mutable=True)
     zero = b.const(0)
     with (
         b.loop(zero, b.dim("M"), b.const(bm), kind="tile") as rows,
         b.loop(zero, b.dim("N"), b.const(bn), kind="tile") as columns,
     ):
-        with b.loop(zero, b.dim("K"), b.const(bk), [b.full(b.const(0.0, f32), bm, bn)]) as steps:
+        with b.loop(zero, b.dim("K"), b.const(bk), [b.full(b.const(0.0, dtype), bm, bn)]) as steps:
             left = b.load(a, [rows.index, steps.index], [bm, bk])
             right = b.load(w, [steps.index, columns.index], [bk, bn])
-            steps.yields = (b.dot(left, right, steps.carried[0]),)
+            steps.yields = (b.dot(left, right, steps.carried[0], dtype=dtype),)
         b.store(c, steps.results[0], [rows.index, columns.index], [bm, bn])
-    check(b.program(), numbers((m, d)), numbers((d, n), seed=1), np.zeros((m, n), np.float32))
+    return b.program()
 
 
 @pytest.mark.parametrize("machine", [Machine(), Machine(64, 32)], ids=["16 registers", "32 registers"])
@@ -103,14 +139,52 @@ def test_tiles_that_stick_out(shape, tile):
 def test_blocks_cover_everything_once(machine, rows, columns, depth, size):
     blocking = choose(rows, columns, depth, size, machine)
     seen = []
-    for top, bands, height in blocking.bands():
-        for band in range(bands):
-            for first, blocks, count in blocking.row_blocks(height):
-                for block in range(blocks):
-                    start = top + band * height + first + block * count
-                    seen += range(start, start + count)
-                    sums = count * blocking.vectors
-                    assert sums <= machine.registers - 3 or count == 1
+    for height in blocking.heights:
+        assert height.rows <= blocking.step
+        assert height.rows * blocking.vectors <= machine.registers - 3 or height.rows == 1
+        for block in range(height.first, height.past):
+            start = height.origin + block * height.rows
+            seen += range(start, start + height.rows)
     assert seen == list(range(rows))
+    assert blocking.heights[-1].past == blocking.blocks
+    assert max(h.rows for h in blocking.heights) - min(h.rows for h in blocking.heights) <= 1
     assert (blocking.panels - 1) * blocking.width < columns <= blocking.panels * blocking.width
     assert 1 <= blocking.depth_block <= max(depth, 1)
+    for steps in (blocking.depth_block, depth % blocking.depth_block or 1):
+        assert steps % blocking.segment(steps) == 0
+        assert blocking.segment(steps) % unrolled(blocking.segment(steps)) == 0
+
+
+@pytest.mark.parametrize(("machine", "size", "panel"), [(Machine(), 4, (6, 16)), (Machine(), 8, (6, 8)),
+                                                        (Machine(64, 32), 4, (12, 32)), (Machine(64, 32), 8, (12, 16))],
+                         ids=str)  # fmt: skip
+def test_a_panel_is_what_registers_hold(machine, size, panel):
+    blocking = choose(512, 512, 256, size, machine)
+    assert (blocking.step, blocking.width) == panel
+
+
+@pytest.mark.parametrize(("features", "sums", "hints"), [("+avx2,+fma", "6 x 2 x 8", (3, 5)),
+                                                         (LARGE, "12 x 2 x 16", (4, 9))], ids=["16 registers", "32 registers"])  # fmt: skip
+def test_the_inner_loop(features, sums, hints):
+    """Two steps of K a round, so many rows and vectors of so many lanes, and hints of what comes next in front of it.
+
+    For the first-level cache: sums, and the rows of C, in two versions.  For the second: the next rows and columns.
+    """
+    rows, vectors, lanes = (int(number) for number in sums.split(" x "))
+    with shared_context():
+        text = str(target_module(blocked(96, 96, 256), features=features).module)
+    assert len(re.findall(rf"math\.fma .* : vector<{lanes}xf32>", text)) == 2 * rows * vectors
+    assert "math.fma" not in re.sub(rf"math\.fma .* : vector<{lanes}xf32>", "", text)
+    found = tuple(len(re.findall(rf"llvm\.intr\.prefetch.*hint = {hint} : i32", text)) for hint in (3, 2))
+    assert found == hints
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="assembly of x86")
+def test_sums_stay_in_wide_registers():
+    target = Target("cpu", "skylake-avx512", "")
+    with shared_context():
+        made = target_module(blocked(24, 96, 256), features=LARGE).module
+        lower_to_llvm(made)
+        assembly = generate_code(made, target, observe=True).assembly
+    assert len(re.findall(r"vfmadd\w+ps\s.*zmm", assembly)) == 2 * 12 * 2
+    assert not re.findall(r"zmm\d+, \d*\(%rsp\)|\(%rsp\), %zmm", assembly)

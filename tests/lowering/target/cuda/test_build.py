@@ -47,6 +47,26 @@ def test_other_operations_reach_the_ir(build):
     assert str(value.type) == "i64"
 
 
+@pytest.mark.parametrize(
+    ("number", "quotient", "rest"), [(8, "arith.shrui", "arith.andi"), (12, "arith.divui", "arith.remui")]
+)
+def test_powers_of_two_divide_by_bits(build, number: int, quotient: str, rest: str):
+    assert build.divide(build.x, number).owner.name == quotient
+    assert build.remainder(build.x, number).owner.name == rest
+
+
+def test_numbers_shift_and_mask_as_they_divide(build):
+    shift, mask = build.divide(build.x, 8).owner.operands[1], build.remainder(build.x, 8).owner.operands[1]
+    assert (build.known(shift), build.known(mask)) == (3, 7)
+
+
+@pytest.mark.parametrize(("index", "operands"), [(5, 1), (-3, 1), (2**31, 2)])
+def test_a_known_offset_is_a_part_of_the_address(build, index: int, operands: int):
+    pointer = build.value("llvm.inttoptr", [build.x], "!llvm.ptr<3>")
+    assert len(build.offset(pointer, index, "i32").owner.operands) == operands
+    assert len(build.offset(pointer, build.x, "i32").owner.operands) == 2
+
+
 @pytest.mark.parametrize(("element", "bits"), [("i1", 8), ("i8", 8), ("bf16", 16), ("f32", 32), ("i64", 64)])
 def test_widths(element: str, bits: int):
     assert width(element) == bits

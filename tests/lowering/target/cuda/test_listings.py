@@ -74,6 +74,17 @@ def test_ptx_lines_follow_their_directive():
     ]  # fmt: skip
 
 
+def test_every_line_of_assembly_written_by_hand_follows_the_directive_before_it():
+    text = (
+        '\t.file 1 "cell.py"\n\t.loc\t1 3 5\n\t// begin inline asm\n\twgmma.a;\nwgmma.b;\n.reg .pred p;\n\t// end inline asm\n'
+        "other:\n"
+    )
+    assert [(l.text.strip(), l.ops) for l in ptx_listing(text, PLACES).lines] == [
+        ("// begin inline asm", ()), ("wgmma.a;", (7,)), ("wgmma.b;", (7,)), (".reg .pred p;", ()),
+        ("// end inline asm", ()), ("other:", ()),
+    ]  # fmt: skip
+
+
 def test_ptxas_counts_the_lines_of_the_listing():
     text = '\t.file 1 "cell.py"\n\tmov.u32 %r1, 1;\n\t.loc\t1 3 5\n\tadd.s32 %r1, 1;\n\t.loc 1 3 9\n$L1:\n\tret;\n'
     given = ptx_for_assembler(text)

@@ -2,7 +2,7 @@ import pytest
 
 from tessera.core.mistakes import CompilerCrash
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
-from tessera.lowering.target.cuda.ptx import convergent, to_ptx
+from tessera.lowering.target.cuda.ptx import convergent, may_unroll, to_ptx
 
 KERNEL = """
 define ptx_kernel void @k(ptr addrspace(1) %x, float %a) {{
@@ -97,3 +97,45 @@ def test_a_barrier_between_two_branches_stays_one_barrier():
 )
 def test_assembly_that_does_something_is_convergent(line: str, marked: str | None):
     assert convergent(line) == (marked or line)
+
+
+LOOP = """
+define ptx_kernel void @k(ptr addrspace(1) %0, i32 %1) {{
+  br label %3
+
+3:                                                ; preds = %7, %2
+  %4 = phi i32 [ %9, %7 ], [ 0, %2 ]
+  %5 = phi float [ %8, %7 ], [ 0.0, %2 ]
+  %6 = icmp slt i32 %4, %1
+  br i1 %6, label %7, label %10
+
+7:                                                ; preds = %3
+  {0}
+  %8 = fadd float %5, %p
+  %9 = add i32 %4, 1
+  br label %3
+
+10:                                               ; preds = %3
+  store float %5, ptr addrspace(1) %0
+  ret void
+}}
+declare void @llvm.nvvm.barrier0()
+"""
+PRODUCT = "%q = uitofp i32 %4 to float\n  %p = fmul float %q, %q"
+ASSEMBLY = 'call void asm sideeffect "fence.proxy.async;", ""()'
+BARRIER = "call void @llvm.nvvm.barrier0()"
+
+
+@pytest.mark.parametrize(
+    ("body", "unrolled"),
+    [(PRODUCT, True), (f"{PRODUCT}\n  {ASSEMBLY}", False), (f"{PRODUCT}\n  {BARRIER}", False)],
+)
+def test_loops_of_single_lanes_are_unrolled(body: str, unrolled: bool):
+    text = LOOP.format(body)
+    assert may_unroll(text) == unrolled
+    assert (to_ptx(text, CHIP).text.count("mul.rn.f32") > 1) == unrolled
+
+
+def test_code_without_loops_has_nothing_to_unroll():
+    assert not may_unroll(KERNEL.format("%r = fadd float %v, %a", ""))
+    assert not may_unroll("  br i1 %1, label %4, label %5\n\n4:\n  br label %5\n\n5:\n  ret void\n")

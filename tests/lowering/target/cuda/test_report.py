@@ -9,7 +9,7 @@ from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
 from tessera.lowering.service import host_target
 from tessera.lowering.target import sass
-from tessera.lowering.target.cuda.report import instructions, resource_report
+from tessera.lowering.target.cuda.report import instructions, resource_report, spill_note
 
 SASS = """
 kernel:
@@ -55,6 +55,15 @@ def test_vectors_show_in_the_counts():
     artifact = compile_program(programs.saxpy(), Target("cuda", "sm_90a"), observe=False).artifact
     found = resource_report(artifact)
     assert (found.count("LDG.128"), found.count("STG.128"), found.elements) == (2, 1, 4)
+
+
+def test_spilled_registers_are_named_with_what_to_do():
+    artifact = compile_program(programs.saxpy(), Target("cuda", "sm_80"), observe=False).artifact
+    assert spill_note(artifact) == ""
+    spilling = replace(artifact, resources=replace(artifact.resources, spill_bytes=1272))
+    (note,) = resource_report(spilling).notes
+    assert note.startswith("each lane of saxpy stores and loads 1,272 bytes for want of registers on sm_80")
+    assert note.endswith("try smaller blocks, or more warps (the option `warps`)")
 
 
 def test_without_the_tools_the_report_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):

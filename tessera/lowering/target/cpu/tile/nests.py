@@ -1,7 +1,7 @@
 """Loop nests that read one tile value and write it somewhere: the shape of every tile operation without a name."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.tile.memory import Memory, stored
@@ -11,6 +11,9 @@ from tessera.lowering.target.cpu.tile.transposition import transpose
 from tessera.lowering.target.functions.algebra import shaped
 from tessera.lowering.target.indices import Index, Indices
 from tessera.lowering.target.loops import for_points, for_range, for_vectors, lanes_for, run_either
+
+_AHEAD: Final = 4
+"""Rows asked for before they are written."""
 
 Target = Scratch | Block
 """Where a tile can be written."""
@@ -48,12 +51,17 @@ def _copy_rows(emitter: Emitter, source: Source, target: Target, axis: int, insi
     lanes = lanes_for(source.shape[axis], source.bytes)
     # What is computed into scratch is expensive, and leaves the memory idle: time to ask for the next group's block.
     ahead = (0, source.shape[0]) if isinstance(source, Computed) and isinstance(target, Scratch) else None
+    # Rows of an array lie in pages of their own, where the processor does not look by itself.
+    far = target if isinstance(source, Scratch) and axis != 0 and source.shape[0] > _AHEAD else None
 
     def one_row(point: tuple[Index, ...]) -> None:
         frame = Frame(emitter, point, axis, inside=inside, ahead=ahead)
         row, write = frame.row(source), target.writer(frame)
+        below = (Indices(emitter).add(point[0], _AHEAD), *point[1:])
 
         def one_vector(index: Index, count: int, valid: int | None) -> None:
+            if isinstance(far, Block):
+                far.ask(emitter, [index if a == axis else i for a, i in enumerate(below)], near=True)
             write(row.at(index, count, valid), index, count, valid)
 
         for_vectors(emitter, source.shape[axis], lanes, one_vector)

@@ -25,49 +25,83 @@ _AHEAD: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """A matrix in memory: strides in elements, numbers or `i64` values."""
+    """A matrix in memory of our own; strides are in elements."""
 
     pointer: Any
-    strides: tuple[Index, Index]
+    strides: tuple[int, int]
 
 
-def pack_rows(emitter: Emitter, a: Source, buffer: Any, first: Index, depth: int) -> Strided:
-    """Copy columns [first, first + depth) of `a` to `buffer`; at most `rows_bytes` are written."""
-    rows = a.shape[0]
-    by_depth = a.axis == 0 and rows > 1
-    outer, inner = (depth, rows) if by_depth else (rows, depth)
-    stride = padded(inner)
-    memory, indices = Memory(emitter), Indices(emitter)
-    lanes = lanes_for(inner)
+@dataclass(frozen=True, slots=True)
+class RowPacker:
+    """Packs rows of `a`, `depth` steps of K from `first_depth` on, to `buffer`.
 
-    def emit(inside: bool) -> None:
+    by_band: whether the buffer has room for some rows only, so that one band takes the place of the other
+    asked: whether they were asked for before, so that the copy need not
+    """
+
+    emitter: Emitter
+    a: Source
+    buffer: Any
+    first_depth: Index
+    depth: int
+    by_band: bool = False
+    asked: bool = False
+
+    def packed(self, lower: Index) -> Strided:
+        """The matrix that rows from `lower` on are in, once they are packed."""
+        if by_depth(self.a):
+            return Strided(self.buffer, (1, padded(self.a.shape[0])))
+        indices, stride = Indices(self.emitter), padded(self.depth)
+        start = indices.mul(indices.sub(0, lower), stride) if self.by_band else 0
+        return Strided(Memory(self.emitter).address(self.buffer, start, self.a.element), (stride, 1))
+
+    def pack(self, lower: Index, upper: Index) -> None:
+        """Pack rows [lower, upper), or all of them where `by_depth`."""
+        versions(self.emitter, (self.a,), lambda inside: self._pack(lower, upper, inside))
+
+    def _pack(self, lower: Index, upper: Index, inside: bool) -> None:
+        packed = self.packed(lower)
+        emitter, memory, indices = self.emitter, Memory(self.emitter), Indices(self.emitter)
+        turned = by_depth(self.a)
+        inner, outer_axis = (self.a.shape[0], 1) if turned else (self.depth, 0)
+        ahead = None if self.asked else (outer_axis, _AHEAD)
+
         def one_row(number: Index, _: list[Any]) -> tuple[()]:
-            point = (0, indices.add(first, number)) if by_depth else (number, 0)
-            outer_axis = 1 if by_depth else 0
-            row = Frame(emitter, point, 1 - outer_axis, inside=inside, ahead=(outer_axis, _AHEAD)).row(a)
-            start = memory.address(buffer, indices.mul(number, stride), a.element)
+            point = (0, indices.add(self.first_depth, number)) if turned else (number, 0)
+            row = Frame(emitter, point, 1 - outer_axis, inside=inside, ahead=ahead).row(self.a)
+            start = memory.address(packed.pointer, indices.mul(number, packed.strides[outer_axis]), self.a.element)
 
             def one_vector(index: Index, count: int, valid: int | None) -> None:
-                place = index if by_depth else indices.add(first, index)
-                memory.store(row.at(place, count, valid), memory.address(start, index, a.element), count, a.element)
+                place = index if turned else indices.add(self.first_depth, index)
+                value = row.at(place, count, valid)
+                memory.store(value, memory.address(start, index, self.a.element), count, self.a.element)
 
-            for_vectors(emitter, inner, lanes, one_vector)
+            for_vectors(emitter, inner, lanes_for(inner), one_vector)
             return ()
 
-        for_range(emitter, 0, outer, 1, one_row)
-
-    versions(emitter, (a,), emit)
-    return Strided(buffer, (1, stride) if by_depth else (stride, 1))
+        first, past = (0, self.depth) if turned else (lower, upper)
+        for_range(emitter, first, past, 1, one_row)
 
 
-def rows_elements(rows: int, depth: int) -> int:
-    """Elements `pack_rows` may need."""
-    return max(rows * padded(depth), depth * padded(rows))
+def by_depth(a: Source) -> bool:
+    """Whether the vectors of `a` run across its rows: then it is packed step by step, all rows at once."""
+    return a.axis == 0 and a.shape[0] > 1
+
+
+def rows_elements(a: Source, blocking: Blocking, *, by_band: bool) -> int:
+    """Elements a `RowPacker` may write."""
+    if by_depth(a):
+        return blocking.depth_block * padded(blocking.rows)
+    rows = min(blocking.rows, blocking.band * blocking.step) if by_band else blocking.rows
+    return rows * padded(blocking.depth_block)
 
 
 @dataclass(frozen=True, slots=True)
 class PanelPacker:
-    """Packs panels of `b`, `depth` steps of K from `first_depth` on, to `buffer`."""
+    """Packs panels of `b`, `depth` steps of K from `first_depth` on, to `buffer`.
+
+    asked: whether they were asked for before, so that the copy need not
+    """
 
     emitter: Emitter
     b: Source
@@ -75,6 +109,7 @@ class PanelPacker:
     blocking: Blocking
     first_depth: Index
     depth: int
+    asked: bool
 
     def pack(self, first_panel: Index) -> None:
         """Pack `panels_packed` panels from `first_panel` on, or as many as there are."""
@@ -114,7 +149,7 @@ class PanelPacker:
 
         def one_step(step: Index, _: list[Any]) -> tuple[()]:
             point = (indices.add(self.first_depth, step), 0)
-            row = Frame(emitter, point, 1, inside=inside, ahead=(0, _AHEAD)).row(self.b)
+            row = Frame(emitter, point, 1, inside=inside, ahead=None if self.asked else (0, _AHEAD)).row(self.b)
 
             def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
                 column = indices.mul(indices.add(first, panel), blocking.width)

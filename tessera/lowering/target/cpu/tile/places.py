@@ -101,6 +101,8 @@ class Block(Source):
         super().__init__(shape, element)
         indices = Indices(emitter)
         self.strides = tuple(array.strides[a] for a in axes)
+        self.starts = tuple(starts[a] for a in axes)
+        self.extents = tuple(array.extents[a] for a in axes)
         self.origin = Memory(emitter).address(array.pointer, indices.dot(starts, array.strides), self.element)
         block = dict(zip(axes, self.shape, strict=True))
         spans = {
@@ -126,6 +128,18 @@ class Block(Source):
         """The address of the row's first element."""
         point = [0 if a == frame.axis else i for a, i in enumerate(frame.point)]
         return frame.memory.address(self.origin, frame.indices.dot(point, self.strides), self.element)
+
+    def ask(self, emitter: Emitter, point: Sequence[Index], *, near: bool = False) -> None:
+        """Ask for the cache line of the element at `point`, which need not exist; `near`: for the first-level cache."""
+        memory = Memory(emitter)
+        offset = Indices(emitter).dot(point, self.strides)
+        memory.prefetch(memory.address(self.origin, offset, self.element), near=near)
+
+    def onward(self, emitter: Emitter, axis: int) -> Index:
+        """How far along `axis` the next block of a loop begins: after this one; at the array's end, at its start."""
+        indices = Indices(emitter)
+        more = indices.less(indices.add(self.starts[axis], self.shape[axis]), self.extents[axis])
+        return indices.select(more, self.shape[axis], indices.sub(0, self.starts[axis]))
 
     def row(self, frame: Frame) -> Row:
         """A load a vector, masked unless the whole block is inside."""

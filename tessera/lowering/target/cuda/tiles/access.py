@@ -10,10 +10,11 @@ from tessera.core.mlir import ir
 from tessera.core.program.types import Array, Type
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.cache import phrase
+from tessera.lowering.target.cuda.inline import inline_ptx
 from tessera.lowering.target.cuda.memory import Memory, address, inside
-from tessera.lowering.target.cuda.tiles.assembly import assembly
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import WORD, RegisterTile, from_words, to_words, vector_bits
+from tessera.lowering.tile.attributes import dropped_axes
 
 _VECTOR_BYTES: Final = 16
 _SHORT: Final = 16
@@ -55,7 +56,7 @@ def access_bytes(kind: Type, op: Any) -> int:
         message = f"{kind} is no array"
         raise TypeError(message)
     store = op.name == "tessera.store"
-    dropped = ir.DenseI64ArrayAttr(op.attributes["dropped"])
+    dropped = dropped_axes(op)
     shape = op.operands[1].type.shape if store else op.results[0].type.shape
     if not kind.aligned or not shape or len(kind.shape) - 1 in list(dropped):
         return kind.dtype.bytes
@@ -160,7 +161,7 @@ def _load_small(build: Build, pointer: Any, element: str, condition: Any | None,
             f"{{ .reg .pred go; {before}setp.ne.u32 go, $2, 0; mov.b16 $0, 0; "
             f"@go ld.global{suffix}.{'u8' if width(stored) < _SHORT else 'b16'} $0, [$1]{last}; }}"
         )
-        value = assembly(build, text, "=&h,l,r", [pointer, _flag(build, condition)], ["i16"])[0]
+        value = inline_ptx(build, text, "=&h,l,r", [pointer, _flag(build, condition)], ["i16"])[0]
         if stored != "i16":
             narrow = width(stored) < _SHORT
             value = build.value("arith.trunci" if narrow else "llvm.bitcast", [value], stored)
@@ -181,7 +182,7 @@ def store_small(build: Build, pointer: Any, value: Any, element: str, condition:
     kind = "b8" if width(stored) < _SHORT else "b16"
     before, suffix, last = phrase(hint, store=True)
     text = f"{{ .reg .pred go; {before}setp.ne.u32 go, $1, 0; @go st.global{suffix}.{kind} [$0], $2{last}; }}"
-    assembly(build, text, "l,r,h", [pointer, _flag(build, condition), value])
+    inline_ptx(build, text, "l,r,h", [pointer, _flag(build, condition), value])
 
 
 def _load_words(build: Build, pointer: Any, count: int, condition: Any | None, hint: str) -> list[Any]:
@@ -200,7 +201,7 @@ def _load_words(build: Build, pointer: Any, count: int, condition: Any | None, h
         f"@go ld.global{suffix}.b32 {outputs}, [${count}]{last}; }}"
     )
     constraints = ",".join([*["=&r"] * count, "l", "r"])
-    return assembly(build, text, constraints, [pointer, _flag(build, condition)], ["i32"] * count)
+    return inline_ptx(build, text, constraints, [pointer, _flag(build, condition)], ["i32"] * count)
 
 
 def store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any | None, hint: str) -> None:
@@ -218,7 +219,7 @@ def store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any
     suffix += "" if count == 1 else f".v{count}"
     text = f"{{ .reg .pred go; {before}setp.ne.u32 go, $1, 0; @go st.global{suffix}.b32 [$0], {inputs}{last}; }}"
     constraints = ",".join(["l", "r", *["r"] * count])
-    assembly(build, text, constraints, [pointer, _flag(build, condition), *words])
+    inline_ptx(build, text, constraints, [pointer, _flag(build, condition), *words])
 
 
 def _flag(build: Build, condition: Any) -> Any:

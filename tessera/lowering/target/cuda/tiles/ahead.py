@@ -10,25 +10,17 @@ after:  round i begins with its s; the product with v[i - 1] is issued in front 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tessera.core.layouts import Layout
 from tessera.lowering.target.cuda.tiles import assembly, overlap
+from tessera.lowering.target.cuda.tiles.host import TileHost, WindowHost
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 
 
-class Host(overlap.Host, Protocol):
+class Host(overlap.Host, TileHost, WindowHost, Protocol):
     """What such a loop asks of the code around it."""
 
     overlap: Overlap | None
-
-    def layout(self, value: Any) -> Layout:
-        """The layout that the plan gives a tile."""
-        ...
-
-    def repeat(self, op: Any) -> None:
-        """Emit an operation with the operands that are in `env` now."""
-        ...
 
 
 class Ahead(Overlap):
@@ -111,3 +103,21 @@ class Ahead(Overlap):
         self.scores, self._flies = done[len(sums) :], False
         host.stages.release_ahead(host, self._loads, self._more)
         return done[: len(sums)]
+
+
+class Behind(Ahead):
+    """The same where registers hold a round's weights beside the next one's scores, but no left factor besides.
+
+    So the second product of the round before, whose left factor that is, is waited for behind this round's weights, in
+    front of the next round's first product, which runs beside what is left to do in this round.  ptxas moves that wait
+    up, and the exponentials in among the instructions of the product.
+    """
+
+    def after(self, op: Any) -> None:
+        """Behind the weights: the first product of the next round."""
+        if op != self._plan.weights:
+            return
+        self._around.tile(self._sums)
+        self._turn(mine=True)
+        self._begin_first(self._more)
+        self._looked = False  # the wait for that product needs a branch of its own in front of it

@@ -5,39 +5,12 @@ described in the PTX ISA, chapters 9.7.13 (mbarrier), 9.7.9.27 (cp.async.bulk.te
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any, Final
 
-from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.inline import inline_ptx
 
 _SUSPEND: Final = 10_000_000  # nanoseconds a waiting lane may sleep before it looks again
-
-
-def assembly(
-    build: Build, text: str, constraints: str, operands: Sequence[Any] = (), results: Sequence[str] = ()
-) -> list[Any]:
-    """Emit one piece of PTX; gives its results.  Every piece is kept, in order, and may touch memory."""
-    attributes = {
-        "asm_string": ir.StringAttr.get(text),
-        "constraints": ir.StringAttr.get(",".join(filter(None, (constraints, "~{memory}")))),
-        "has_side_effects": "unit",
-        "asm_dialect": "0 : i64",
-        "tail_call_kind": "#llvm.tailcallkind<none>",
-    }
-    if not results:
-        build.create("llvm.inline_asm", operands, (), attributes)
-        return []
-    if len(results) == 1:
-        return [build.value("llvm.inline_asm", operands, results[0], attributes)]
-    # A name for the type, as every level below writes it out again for each of its 128 elements otherwise.
-    name = " ".join(f"{len(list(alike))}x{kind}" for kind, alike in groupby(results))
-    kind = f'!llvm.struct<"{name}", ({", ".join(results)})>'
-    packed = build.value("llvm.inline_asm", operands, kind, attributes)
-    return [
-        build.value("llvm.extractvalue", [packed], result, {"position": f"array<i64: {number}>"})
-        for number, result in enumerate(results)
-    ]
 
 
 # -- barriers ----------------------------------------------------------------------------------------------------
@@ -45,22 +18,22 @@ def assembly(
 
 def barrier_init(build: Build, barrier: Any, arrivals: int) -> None:
     """Make a barrier that completes a phase after `arrivals` arrivals."""
-    assembly(build, f"mbarrier.init.shared::cta.b64 [$0], {arrivals};", "r", [barrier])
+    inline_ptx(build, f"mbarrier.init.shared::cta.b64 [$0], {arrivals};", "r", [barrier])
 
 
 def fence_barrier_init(build: Build) -> None:
     """Make initialised barriers visible to the copy engine and the cluster."""
-    assembly(build, "fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "")
+    inline_ptx(build, "fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "")
 
 
 def barrier_expect(build: Build, barrier: Any, size: int) -> None:
     """Arrive, and let the phase also wait for `size` bytes of bulk copies."""
-    assembly(build, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};", "r", [barrier])
+    inline_ptx(build, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};", "r", [barrier])
 
 
 def barrier_arrive(build: Build, barrier: Any) -> None:
     """Arrive once."""
-    assembly(build, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", [barrier])
+    inline_ptx(build, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", [barrier])
 
 
 def barrier_wait(build: Build, barrier: Any, parity: Any) -> None:
@@ -70,23 +43,23 @@ def barrier_wait(build: Build, barrier: Any, parity: Any) -> None:
         f"mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1, {_SUSPEND}; "
         "@done bra ready_${:uid}; bra again_${:uid}; ready_${:uid}: }"
     )
-    assembly(build, text, "r,r", [barrier, parity])
+    inline_ptx(build, text, "r,r", [barrier, parity])
 
 
 def barrier_test(build: Build, barrier: Any, parity: Any) -> Any:
     """An i32: 1 where the phase of this parity (i32, 0 or 1) is complete, 0 where it is not."""
     text = "{ .reg .pred done; mbarrier.test_wait.parity.shared::cta.b64 done, [$1], $2; selp.u32 $0, 1, 0, done; }"
-    return assembly(build, text, "=r,r,r", [barrier, parity], ["i32"])[0]
+    return inline_ptx(build, text, "=r,r,r", [barrier, parity], ["i32"])[0]
 
 
 def cluster_wait(build: Build) -> None:
     """Wait for all lanes of all blocks of the cluster."""
-    assembly(build, "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;", "")
+    inline_ptx(build, "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;", "")
 
 
 def cluster_rank(build: Build) -> Any:
     """An i32: the number of this block in its cluster."""
-    return assembly(build, "mov.u32 $0, %cluster_ctarank;", "=r", (), ["i32"])[0]
+    return inline_ptx(build, "mov.u32 $0, %cluster_ctarank;", "=r", (), ["i32"])[0]
 
 
 def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
@@ -98,30 +71,30 @@ def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
     text = (
         "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
     )
-    assembly(build, text, "r,r", [barrier, rank])
+    inline_ptx(build, text, "r,r", [barrier, rank])
 
 
 def named_barrier(build: Build, number: Any, lanes: int) -> None:
     """Wait for `lanes` lanes at hardware barrier `number` (0 to 15; an i32, or known)."""
     if isinstance(number, int):
-        assembly(build, f"bar.sync {number}, {lanes};", "")
+        inline_ptx(build, f"bar.sync {number}, {lanes};", "")
     else:
-        assembly(build, f"bar.sync $0, {lanes};", "r", [number])
+        inline_ptx(build, f"bar.sync $0, {lanes};", "r", [number])
 
 
 def named_barrier_arrive(build: Build, number: int, lanes: int) -> None:
     """Arrive at hardware barrier `number` without waiting."""
-    assembly(build, f"bar.arrive {number}, {lanes};", "")
+    inline_ptx(build, f"bar.arrive {number}, {lanes};", "")
 
 
 def wait_for_kernels_before(build: Build) -> None:
     """Wait until the kernels in front of this one on its stream have ended, and what they wrote is there."""
-    assembly(build, "griddepcontrol.wait;", "")
+    inline_ptx(build, "griddepcontrol.wait;", "")
 
 
 def let_next_kernel_begin(build: Build) -> None:
     """Allow blocks of the next kernel on the stream to begin, where it may, once all blocks have come here."""
-    assembly(build, "griddepcontrol.launch_dependents;", "")
+    inline_ptx(build, "griddepcontrol.launch_dependents;", "")
 
 
 # -- bulk copies -------------------------------------------------------------------------------------------------
@@ -141,12 +114,12 @@ def tensor_load(
         f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{many} "
         f"[$0], [$1, {{{places}}}], [${2 + rank}]{mask};"
     )
-    assembly(build, text, ",".join(["r", "l", *["r"] * rank, "r"]), [target, tensor_map, *coordinates, barrier])
+    inline_ptx(build, text, ",".join(["r", "l", *["r"] * rank, "r"]), [target, tensor_map, *coordinates, barrier])
 
 
 def tensor_map_prefetch(build: Build, tensor_map: Any) -> None:
     """Let the copy engine fetch a tensor map before the first copy needs it."""
-    assembly(build, "prefetch.tensormap [$0];", "l", [tensor_map])
+    inline_ptx(build, "prefetch.tensormap [$0];", "l", [tensor_map])
 
 
 def tensor_store(build: Build, tensor_map: Any, coordinates: Sequence[Any], source: Any) -> None:
@@ -154,27 +127,37 @@ def tensor_store(build: Build, tensor_map: Any, coordinates: Sequence[Any], sour
     rank = len(coordinates)
     places = ", ".join(f"${1 + number}" for number in range(rank))
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [$0, {{{places}}}], [${1 + rank}];"
-    assembly(build, text, ",".join(["l", *["r"] * rank, "r"]), [tensor_map, *coordinates, source])
+    inline_ptx(build, text, ",".join(["l", *["r"] * rank, "r"]), [tensor_map, *coordinates, source])
 
 
 def bulk_commit(build: Build) -> None:
     """End a group of stores."""
-    assembly(build, "cp.async.bulk.commit_group;", "")
+    inline_ptx(build, "cp.async.bulk.commit_group;", "")
 
 
 def bulk_wait_read(build: Build, pending: int) -> None:
     """Wait until all but the last `pending` groups of stores have read their shared memory."""
-    assembly(build, f"cp.async.bulk.wait_group.read {pending};", "")
+    inline_ptx(build, f"cp.async.bulk.wait_group.read {pending};", "")
+
+
+def bulk_wait(build: Build, pending: int) -> None:
+    """Wait until what all but the last `pending` groups of this lane's stores have written is in the array."""
+    inline_ptx(build, f"cp.async.bulk.wait_group {pending};", "")
+
+
+def fence_async_global(build: Build) -> None:
+    """Let what this lane stored in arrays come before what the copy engine stores there later."""
+    inline_ptx(build, "fence.proxy.async.global;", "")
 
 
 def fence_async_shared(build: Build) -> None:
     """Let what this lane stored in shared memory be seen by the copy engine and the tensor cores."""
-    assembly(build, "fence.proxy.async.shared::cta;", "")
+    inline_ptx(build, "fence.proxy.async.shared::cta;", "")
 
 
 def set_registers(build: Build, count: int, *, more: bool) -> None:
     """Give a warp group `count` registers a lane."""
-    assembly(build, f"setmaxnreg.{'inc' if more else 'dec'}.sync.aligned.u32 {count};", "")
+    inline_ptx(build, f"setmaxnreg.{'inc' if more else 'dec'}.sync.aligned.u32 {count};", "")
 
 
 # -- warp group products -----------------------------------------------------------------------------------------
@@ -182,7 +165,7 @@ def set_registers(build: Build, count: int, *, more: bool) -> None:
 
 def wgmma_fence(build: Build) -> None:
     """Let the tensor cores see the registers written so far."""
-    assembly(build, "wgmma.fence.sync.aligned;", "")
+    inline_ptx(build, "wgmma.fence.sync.aligned;", "")
 
 
 def pinned(build: Build, values: Sequence[Any]) -> list[Any]:
@@ -190,29 +173,29 @@ def pinned(build: Build, values: Sequence[Any]) -> list[Any]:
     kinds = [str(value.type) for value in values]
     outputs = ["=f" if kind == "f32" else "=r" for kind in kinds]
     constraints = ",".join([*outputs, *(str(number) for number in range(len(values)))])
-    return assembly(build, "", constraints, values, kinds)
+    return inline_ptx(build, "", constraints, values, kinds)
 
 
 def hidden(build: Build, word: Any) -> Any:
     """An i32 of which no optimizer knows that it is `word`: what is made of it is computed here, not far above."""
-    return assembly(build, "mov.b32 $0, $1;", "=r,r", [word], ["i32"])[0]
+    return inline_ptx(build, "mov.b32 $0, $1;", "=r,r", [word], ["i32"])[0]
 
 
 def kept(build: Build, word: Any) -> Any:
     """An i32 as it is; what is computed of it is computed here or later, and takes no registers before."""
-    return assembly(build, "", "=r,0", [word], ["i32"])[0]
+    return inline_ptx(build, "", "=r,0", [word], ["i32"])[0]
 
 
 def hidden_zero(build: Build) -> Any:
     """An i32 that is 0 whenever a kernel runs, and that no optimizer knows: grids have one block along z."""
-    return assembly(
+    return inline_ptx(
         build, "{ .reg .b32 blocks; mov.u32 blocks, %nctaid.z; add.s32 $0, blocks, -1; }", "=r", (), ["i32"]
     )[0]
 
 
 def wgmma_commit(build: Build) -> None:
     """End a group of products."""
-    assembly(build, "wgmma.commit_group.sync.aligned;", "")
+    inline_ptx(build, "wgmma.commit_group.sync.aligned;", "")
 
 
 def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = (), after: Sequence[Any] = ()) -> list[Any]:
@@ -222,13 +205,13 @@ def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = (), after: Se
     """
     text = f"wgmma.wait_group.sync.aligned {pending};"
     if not values:
-        assembly(build, text, "")
+        inline_ptx(build, text, "")
         return []
     kinds = [str(value.type) for value in values]
     outputs = ["=f" if kind == "f32" else "=r" for kind in kinds]
     late = ["f" if str(value.type) == "f32" else "r" for value in after]
     constraints = ",".join([*outputs, *(str(number) for number in range(len(values))), *late])
-    return assembly(build, text, constraints, [*values, *after], kinds)
+    return inline_ptx(build, text, constraints, [*values, *after], kinds)
 
 
 def wgmma(
@@ -245,8 +228,8 @@ def wgmma(
     m, n, k = shape
     count = len(accumulators)
     outputs = ", ".join(f"${number}" for number in range(count))
-    kept = accumulate or unless is not None
-    next_operand = 2 * count if kept else count
+    tied = accumulate or unless is not None
+    next_operand = 2 * count if tied else count
     lines: list[str] = []
     inputs: list[Any] = []
     constraints: list[str] = []
@@ -262,11 +245,11 @@ def wgmma(
         lines.append(f"{name} {{{outputs}}}, {left}, {names[-1]}, {', '.join(flags)};")
         inputs += [*a, b]
         constraints += ["l" if len(a) == 1 else "r"] * len(a) + ["l"]
-    tied = [str(number) for number in range(count)] if kept else []
+    places = [str(number) for number in range(count)] if tied else []
     text = "\n".join(lines)
     if unless is not None:
         text = f"{{ .reg .pred go; setp.ne.u32 go, ${next_operand}, 0;\n{text} }}"
         inputs.append(unless)
         constraints.append("r")
-    operands = [*(accumulators if kept else ()), *inputs]
-    return assembly(build, text, ",".join(["=f"] * count + tied + constraints), operands, ["f32"] * count)
+    operands = [*(accumulators if tied else ()), *inputs]
+    return inline_ptx(build, text, ",".join(["=f"] * count + places + constraints), operands, ["f32"] * count)

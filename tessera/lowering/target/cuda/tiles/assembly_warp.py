@@ -6,9 +6,8 @@ Addresses of shared memory are i32 values with a number of bytes to add.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build
-from tessera.lowering.target.cuda.tiles.assembly import assembly
+from tessera.lowering.target.cuda.inline import inline_ptx
 
 _DEPTHS: Final = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
 
@@ -21,7 +20,7 @@ def load_matrices(build: Build, address: Any, offset: int, count: int, *, transp
     names = ", ".join(f"${number}" for number in range(count))
     flag = ".trans" if transposed else ""
     text = f"ldmatrix.sync.aligned.m8n8.x{count}{flag}.shared.b16 {{{names}}}, [${count}+{offset}];"
-    return assembly(build, text, ",".join(["=r"] * count + ["r"]), [address], ["i32"] * count)
+    return inline_ptx(build, text, ",".join(["=r"] * count + ["r"]), [address], ["i32"] * count)
 
 
 def multiply(build: Build, element: str, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any]) -> list[Any]:
@@ -35,15 +34,7 @@ def multiply(build: Build, element: str, a: Sequence[Any], b: Sequence[Any], c: 
         "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};"
     )
     constraints = ",".join(["=f"] * 4 + ["r"] * 6 + ["0", "1", "2", "3"])
-    attributes = {
-        "asm_string": ir.StringAttr.get(text),
-        "constraints": ir.StringAttr.get(constraints),
-        "has_side_effects": "unit",
-        "asm_dialect": "0 : i64",
-        "tail_call_kind": "#llvm.tailcallkind<none>",
-    }
-    packed = build.value("llvm.inline_asm", [*a, *b, *c], "!llvm.struct<(f32, f32, f32, f32)>", attributes)
-    return [build.value("llvm.extractvalue", [packed], "f32", {"position": f"array<i64: {n}>"}) for n in range(4)]
+    return inline_ptx(build, text, constraints, [*a, *b, *c], ["f32"] * 4, memory=False)
 
 
 def load_shared(build: Build, address: Any, offset: int, count: int, element: str) -> list[Any]:
@@ -52,7 +43,7 @@ def load_shared(build: Build, address: Any, offset: int, count: int, element: st
     target, suffix = (names, "") if count == 1 else (f"{{{names}}}", f".v{count}")
     text = f"ld.shared{suffix}.{'f32' if element == 'f32' else 'b32'} {target}, [${count}+{offset}];"
     kind = "=f" if element == "f32" else "=r"
-    return assembly(build, text, ",".join([kind] * count + ["r"]), [address], [element] * count)
+    return inline_ptx(build, text, ",".join([kind] * count + ["r"]), [address], [element] * count)
 
 
 def copy_async(build: Build, target: Any, offset: int, source: Any, size: int, amount: Any | None) -> None:
@@ -60,21 +51,21 @@ def copy_async(build: Build, target: Any, offset: int, source: Any, size: int, a
     cache = "cg" if size == 16 else "ca"  # only whole 16 bytes may pass the first cache by
     name = f"cp.async.{cache}.shared.global"
     if amount is None:
-        assembly(build, f"{name} [$0+{offset}], [$1], {size};", "r,l", [target, source])
+        inline_ptx(build, f"{name} [$0+{offset}], [$1], {size};", "r,l", [target, source])
         return
-    assembly(build, f"{name} [$0+{offset}], [$1], {size}, $2;", "r,l,r", [target, source, amount])
+    inline_ptx(build, f"{name} [$0+{offset}], [$1], {size}, $2;", "r,l,r", [target, source, amount])
 
 
 def copy_commit(build: Build) -> None:
     """End a group of copies."""
-    assembly(build, "cp.async.commit_group;", "")
+    inline_ptx(build, "cp.async.commit_group;", "")
 
 
 def copy_wait(build: Build, pending: int) -> None:
     """Wait until all but the last `pending` groups of this lane's copies are done."""
-    assembly(build, f"cp.async.wait_group {pending};", "")
+    inline_ptx(build, f"cp.async.wait_group {pending};", "")
 
 
 def opaque(build: Build, value: Any) -> Any:
     """The same index; the compiler does not see that, and leaves what is computed from it where it stands."""
-    return assembly(build, "mov.b64 $0, $1;", "=l,l", [value], ["i64"])[0]
+    return inline_ptx(build, "mov.b64 $0, $1;", "=l,l", [value], ["i64"])[0]

@@ -19,13 +19,15 @@ def byte_products(operations: Sequence[Any]) -> list[Any]:
     return [op for op in operations if FACTORS in op.attributes]
 
 
-def widen_unfit(dots: Sequence[Any], chip: Architecture) -> list[Any]:
+def widen_unfit(dots: Sequence[Any], chip: Architecture, warps: int = 0) -> list[Any]:
     """Give f16 factors to the products of bytes that the tensor cores cannot read as they are; gives the others.
+
+    warps: how many the user asks for, or 0
 
     before: `tessera.dot %a, %b {factors = "e4m3"} : tile<16x16xf32>` of tiles of i8
     after:  `tessera.dot %u, %v : tile<16x16xf32>` of tiles of f16, which hold the same numbers
     """
-    unfit = [dot for dot in dots if byte_kind(dot, chip) is None]
+    unfit = [dot for dot in dots if byte_kind(dot, chip, warps) is None]
     for dot in unfit:
         widen_factors(dot)
     return [dot for dot in dots if dot not in unfit]

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tessera.core.mlir import ir
 from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.decision import Kernel
 from tessera.lowering.target.cuda.tiles.pipeline import is_vector
+from tessera.lowering.tile.attributes import dropped_axes
 
 
 def copied_ahead(kernel: Kernel, load: Any) -> bool:
@@ -18,9 +18,9 @@ def copied_ahead(kernel: Kernel, load: Any) -> bool:
 def fits_copy_engine(kernel: Kernel, load: Any) -> bool:
     """Whether the copy engine has windows of a load's shape, on an array that the kernel only reads."""
     kind = kernel.array(load.operands[0])
-    if not kernel.only_reads(load) or len(kind.shape) > 5:
+    if not kernel.divides or not kernel.only_reads(load) or len(kind.shape) > 5:
         return False
-    dropped = set(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
+    dropped = dropped_axes(load)
     last = len(kind.shape) - 1
     shape = load.results[0].type.shape
     if last in dropped or len(shape) != 2 or shape[0] > 256:
@@ -34,7 +34,7 @@ def vector_copied_ahead(kernel: Kernel, load: Any) -> bool:
     if not kind.aligned or not kernel.only_reads(load) or not is_vector(load):
         return False
     (extent,) = load.results[0].type.shape
-    dropped = set(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
+    dropped = dropped_axes(load)
     return len(kind.shape) - 1 not in dropped and extent <= 256 and extent * kind.dtype.bytes % 16 == 0
 
 
@@ -45,7 +45,7 @@ def copied_by_team(kernel: Kernel, load: Any) -> bool:
         return False
     kind = kernel.program.parameters[next(iter(numbers))].value.type
     shape = load.results[0].type.shape
-    dropped = list(ir.DenseI64ArrayAttr(load.attributes["dropped"]))
+    dropped = dropped_axes(load)
     if not isinstance(kind, Array) or len(shape) != 2 or len(kind.shape) - 1 in dropped:
         return False
     # Eight rows are what swizzles repeat after, and 16 bytes what they move.

@@ -9,16 +9,17 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from tessera.core.layouts import Layout, blocked, coordinates
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.memory import address, inside
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile
 from tessera.lowering.target.cuda.tiles.assembly import fence_async_shared
 from tessera.lowering.target.cuda.tiles.assembly_warp import copy_async, copy_commit, copy_wait, opaque
+from tessera.lowering.target.cuda.tiles.host import WindowHost
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
-from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile, panels_of
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
 from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.values import pack, shared_pointer
@@ -30,25 +31,10 @@ _HELD: Final = 4
 """Bits of the number of elements that a lane has in registers on their way to shared memory."""
 
 
-class Host(Protocol):
+class Host(WindowHost, Protocol):
     """What copies ask of the code around them."""
 
-    build: Build
     frame: Frame
-    env: dict[Any, Any]
-
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
-
-    def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
-        """The part of an array that `op` touches."""
-        ...
-
-    def repeat(self, op: Any) -> None:
-        """Emit a scalar operation with the operands that are in `env` now."""
-        ...
 
 
 class CopyRing:
@@ -203,13 +189,6 @@ class Copies:
         return [ring for ring in self._rings if ring.is_ahead and ring.plan.loop == loop]
 
 
-def panels_of(load: Any) -> Panels:
-    """How a load's tile lies in shared memory."""
-    kind = load.results[0].type
-    rows, columns = kind.shape
-    return Panels(rows, columns, width(str(kind.element_type)) // 8)
-
-
 def copy_window(build: Build, team: Team, window: Window, target: SharedTile) -> None:
     """Start copying a window of two axes: 16 bytes at a time where its rows are aligned to that, else 4, else none.
 
@@ -247,13 +226,20 @@ def _recomputed(build: Build, window: Window) -> Window:
 
 
 def _alignment(build: Build, window: Window, size: int) -> Any:
-    """An index whose low bits are 0 as far as all rows of the window are aligned; all ones where it begins outside."""
+    """An index whose low bits are 0 as far as all rows of the window are aligned.
+
+    All ones where it begins outside of the array, or where a row's elements do not follow each other.
+    """
     memory, last = window.memory, len(window.starts) - 1
     bits = build.value("llvm.ptrtoint", [memory.pointer], "i64")
     for axis, (start, stride) in enumerate(zip(window.starts, memory.strides, strict=True)):
         step = build.mul(start if axis == last else stride, size)
         bits = build.value("arith.ori", [bits, build.index(step)], "i64")
-    return build.select(build.compare("slt", window.starts[last], 0), -1, bits)
+    apart = build.compare("slt", window.starts[last], 0)
+    if memory.strides[last] != 1:
+        gaps = build.compare("ne", memory.strides[last], 1)
+        apart = build.value("arith.ori", [apart, gaps], "i1")
+    return build.select(apart, -1, bits)
 
 
 def _pieces(build: Build, team: Team, window: Window, target: SharedTile, size: int) -> None:

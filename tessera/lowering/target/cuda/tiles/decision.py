@@ -10,6 +10,7 @@ from tessera.core.program.program import Program
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.access import access_bytes
+from tessera.lowering.target.cuda.tiles.memory_order import order_memory
 from tessera.lowering.target.cuda.tiles.plan import Plan, padded
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
 
@@ -37,14 +38,25 @@ class Kernel:
                 self.plan.written |= self.parameters(op.operands[0])
             if op.name in ("tessera.load", "tessera.read"):
                 self.plan.loaded |= self.parameters(op.operands[0])
+        self.plan.order = order_memory(self.operations)
 
     def parameters(self, memory: Any) -> set[int]:
         """The number of the parameter that a memref is."""
         return {number for number, argument in enumerate(self.block.arguments) if argument == memory}
 
     def only_reads(self, load: Any) -> bool:
-        """Whether the kernel does not write the array of a load."""
+        """Whether the kernel does not write the array of a load or read."""
         return not self.parameters(load.operands[0]) & self.plan.written
+
+    @property
+    def divides(self) -> bool:
+        """Whether a warp can do the copies alone: it knows no number that is computed of tiles, or written before."""
+        return not any(
+            (op.name == "tessera.read" and not self.only_reads(op))
+            or (any(is_tile(v.type) for v in op.operands) and any(not is_tile(v.type) for v in op.results))
+            for op in self.operations
+            if not len(op.regions)
+        )
 
     def option(self, name: str, default: int) -> int:
         """An option of the kernel that is a number or a truth value."""

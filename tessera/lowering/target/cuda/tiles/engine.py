@@ -7,11 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Final
 
-from tessera.core.errors import TesseraError
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
-from tessera.core.source import NOWHERE
-from tessera.core.tile.location import spans
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.frame import Frame
@@ -19,6 +16,7 @@ from tessera.lowering.target.cuda.instrument import begin_group, end_group, phas
 from tessera.lowering.target.cuda.memory import read, write
 from tessera.lowering.target.cuda.parameters import Signs, parameter, symbol_value
 from tessera.lowering.target.cuda.scalars import scalar_operation
+from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
@@ -34,6 +32,8 @@ from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.tile_operations import tile_operation
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert, permuted
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
+from tessera.lowering.target.operations import at_operation, operations_of
+from tessera.lowering.tile.attributes import dropped_axes, named_axis, proven_axes
 
 
 class Engine:
@@ -92,15 +92,9 @@ class Engine:
     def block(self, block: Any) -> None:
         """Emit every operation of `block` but its terminator."""
         lately, self._lately = self._lately, ()
-        for view in list(block.operations)[:-1]:
-            op = view.operation
-            with self.build.located(op.location):
-                try:
-                    self._step(op)
-                except TesseraError as error:
-                    if error.span == NOWHERE:
-                        error.span = next(iter(spans(op.location)), NOWHERE)
-                    raise
+        for op in operations_of(block):
+            with at_operation(self.build, op):
+                self._step(op)
         if self.plan.specialised or block.owner.operation.name != "func.func":
             self.room.settle()
         self._lately = lately
@@ -169,7 +163,7 @@ class Engine:
 
     def id(self, op: Any) -> None:
         """`tessera.id`: the group, or the number of groups."""
-        axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+        axis = named_axis(op)
         of = ir.StringAttr(op.attributes["of"]).value
         if of == "group" and axis in (None, 0) and self.frame.rule.kind != "groups":
             self.env[op.results[0]] = self.group
@@ -185,30 +179,29 @@ class Engine:
     def read(self, op: Any) -> None:
         """`tessera.read`: one element, the same for all lanes."""
         memory, *indices = op.operands
-        self.order(memory)
+        self.order(op)
         places = [self.env[v] for v in indices]
-        self.env[op.results[0]] = read(self.build, self.env[memory], places, str(op.results[0].type), _proven(op))
+        self.env[op.results[0]] = read(self.build, self.env[memory], places, str(op.results[0].type), proven_axes(op))
 
     def write(self, op: Any) -> None:
         """`tessera.write`: by one lane."""
         if self.copies:
             return
         memory, value, *indices = op.operands
-        self.order(memory)
+        self.order(op)
         with self.build.when(self.team.first()):
             places = [self.env[v] for v in indices]
-            write(self.build, self.env[memory], self.build.index(self.env[value]), places, _proven(op))
+            write(self.build, self.env[memory], self.build.index(self.env[value]), places, proven_axes(op))
 
-    def order(self, memory: Any) -> bool:
-        """Wait for the team where the kernel both reads and writes this array, and say whether it does.
-
-        Another lane may have read, or may be going to read, the element that this one writes.
-        """
-        number = ir.BlockArgument(memory).arg_number
-        changes = number in self.plan.written and number in self.plan.loaded
-        if changes and not self.copies:
+    def order(self, op: Any) -> bool:
+        """Wait for the team where other lanes may touch what `op` does in an array; gives whether that is so."""
+        order = self.plan.order
+        if op in order.waits and not self.copies:
+            if op in order.behind_stores and self.stages.copies_stores:
+                assembly.bulk_wait(self.build, 0)
+                assembly.fence_async_global(self.build)
             self.team.wait()
-        return changes
+        return op in order.waits
 
     # -- tiles -------------------------------------------------------------------------------------------------
 
@@ -242,11 +235,10 @@ class Engine:
 
     def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
         """The part of an array that `op` touches."""
-        dropped = frozenset(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
         kind = self.stages.array(ir.BlockArgument(memory).arg_number)
         return Window(
-            self.env[memory], tuple(self.env[v] for v in starts), dropped, tuple(_proven(op)), tuple(extents),
-            access_bytes(kind, op), cache_of(op),
+            self.env[memory], tuple(self.env[v] for v in starts), dropped_axes(op), tuple(proven_axes(op)),
+            tuple(extents), access_bytes(kind, op), cache_of(op),
         )  # fmt: skip
 
     def unsigned(self, op: Any) -> bool:
@@ -360,10 +352,6 @@ class Engine:
         """Go on with the rounds of rings at the front of `values`."""
         for number, ring in enumerate(rings):
             self.rounds[ring] = Round(values[2 * number], values[2 * number + 1])
-
-
-def _proven(op: Any) -> Sequence[bool]:
-    return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
 
 
 _OPERATIONS: Final[dict[str, Callable[[Engine, Any], None]]] = {

@@ -10,7 +10,7 @@ from tessera.core.layouts import Layout
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles.assembly_warp import load_matrices, load_shared
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
-from tessera.lowering.target.cuda.tiles.stages import SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.team import Team
 
 EIGHT: Final = 8

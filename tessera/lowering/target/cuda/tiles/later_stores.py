@@ -8,8 +8,8 @@ after:  the result stays in registers, two elements of 16 bits in each; behind t
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from tessera.core.layouts import Layout
 from tessera.lowering.target.cuda.tiles import assembly, stores
+from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan
 from tessera.lowering.target.cuda.tiles.stores import Gathering
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, from_words, to_words
@@ -18,16 +18,8 @@ _BYTES: Final = 2
 _WORD: Final = 4
 
 
-class Host(stores.Host, Protocol):
+class Host(stores.Host, TileHost, Protocol):
     """What such a store asks of the code around it."""
-
-    def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
-        """A tile in a layout, its own if none is given."""
-        ...
-
-    def layout(self, value: Any) -> Layout:
-        """The layout that the plan gives a tile."""
-        ...
 
 
 class LaterStore:

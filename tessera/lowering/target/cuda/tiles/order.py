@@ -1,5 +1,6 @@
 """In which order a kernel's groups are done, and which blocks share what they load."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tessera.core.mlir import ir
@@ -130,7 +131,11 @@ def _back_and_forth(build: Build, number: Any, groups: Any, blocks: Any) -> Any:
 
 def is_banded(frame: Frame, plan: Plan) -> bool:
     """Whether groups have a row and a column, and are done in bands (see `place`)."""
-    ranges = frame.rule.ranges
+    return has_bands(frame.rule.ranges, plan)
+
+
+def has_bands(ranges: Sequence[tuple[Any, int]], plan: Plan) -> bool:
+    """The same, of the ranges that are spread over groups."""
     return not plan.uneven and len(ranges) == _ROWS_AND_COLUMNS and all(step > 1 for _, step in ranges)
 
 

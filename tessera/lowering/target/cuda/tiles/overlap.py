@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.inline import inline_ptx
 from tessera.lowering.target.cuda.tiles import assembly, stages
 from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
 from tessera.lowering.target.cuda.tiles.ring import Round
@@ -201,7 +202,7 @@ def turn(build: Build, team: Team, *, mine: bool) -> None:
         group = build.value("arith.xori", [group, build.word(1)], "i32")
     barrier = build.value("arith.addi", [group, build.word(_FIRST_BARRIER)], "i32")
     what = "sync" if mine else "arrive"
-    assembly.assembly(build, f"bar.{what} $0, {team.lanes};", "r", [barrier])
+    inline_ptx(build, f"bar.{what} $0, {team.lanes};", "r", [barrier])
 
 
 def begin_turns(build: Build, team: Team) -> None:

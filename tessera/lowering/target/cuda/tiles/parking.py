@@ -1,59 +1,48 @@
-"""Factors of products that are in registers: written to shared memory, where all lanes can read them."""
+"""Tiles that are in registers, written to shared memory as products read them there."""
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
-from tessera.core.layouts import Layout
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.tiles.assembly import fence_async_shared
+from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.panels import write_panels
-from tessera.lowering.target.cuda.tiles.room import Room
-from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile, Stages
-from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.shared_tile import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 
 
-class Host(Protocol):
-    """What products ask of the code around them."""
+@contextmanager
+def shared_factors(host: TileHost, values: Sequence[Any]) -> Generator[list[SharedTile]]:
+    """Factors where lanes read them, for use inside the `with`: they are written there if they are not there yet."""
+    tiles = {value: host.tile(value) for value in values if not isinstance(host.env[value], SharedTile)}
+    with _parked(host, list(tiles.values()), generic=True) as parked:
+        found = dict(zip(tiles, parked, strict=True))
+        yield [found[value] if value in found else host.env[value] for value in values]
 
-    build: Build
-    env: dict[Any, Any]
-    stages: Stages
-    room: Room
 
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
-
-    def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
-        """A tile in a layout, its own if none is given."""
-        ...
-
-    def define(self, value: Any, tile: RegisterTile) -> None:
-        """Say what a tile is."""
-        ...
-
-    def layout(self, value: Any) -> Layout:
-        """The layout that the plan gives a tile."""
-        ...
+def park(host: TileHost, tile: RegisterTile) -> SharedTile:
+    """Write a tile where warp groups' tensor cores read it, until the team waits again."""
+    with _parked(host, [tile], generic=False) as (parked,):
+        return parked
 
 
 @contextmanager
-def shared_factors(host: Host, values: Sequence[Any]) -> Generator[list[SharedTile]]:
-    """Factors in shared memory, where they are written if they are not there yet; for use inside the `with`."""
+def _parked(host: TileHost, tiles: Sequence[RegisterTile], *, generic: bool) -> Generator[list[SharedTile]]:
+    """Tiles in shared memory; `generic`: lanes read them, who see each other's stores without a fence."""
     build, team = host.build, host.team
-    tiles = {value: host.tile(value) for value in values if not isinstance(host.env[value], SharedTile)}
-    parked: dict[Any, SharedTile] = {}
+    parked: list[SharedTile] = []
     with ExitStack() as stack:
-        for value, tile in tiles.items():
+        for tile in tiles:
             rows, columns = tile.shape
             panels = Panels(rows, columns, width(tile.element) // 8)
             pointer = stack.enter_context(host.room.exchange(team, panels.bytes))
             address = build.value("llvm.ptrtoint", [pointer], "i32")
-            parked[value] = SharedTile(address, panels, tile.element)
             write_panels(build, team, tile, panels, address)
+            parked.append(SharedTile(address, panels, tile.element))
         if tiles:
+            if not generic:
+                fence_async_shared(build)
             team.wait()
             host.room.waited()
-        yield [parked[value] if value in parked else host.env[value] for value in values]
+        yield parked

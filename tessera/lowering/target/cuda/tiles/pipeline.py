@@ -46,9 +46,8 @@ def in_a_ring(load: Any, rings: Sequence[RingPlan]) -> bool:
     return load is not None and any(load in ring.loads for ring in rings)
 
 
-def find_rings(block: Any, dots: list[Any], possible: Callable[[Any], bool]) -> list[RingPlan]:
-    """A ring for each set of loads that a product of `dots` is the first to read."""
-    del block
+def find_rings(dots: list[Any], possible: Callable[[Any], bool]) -> list[RingPlan]:
+    """A ring for each set of loads that a product of `dots` is the first to read, of those `possible`."""
     groups: dict[Any, list[Any]] = {}
     seen: set[Any] = set()
     for dot in dots:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tessera.core.layouts import Layout
+from tessera.lowering.target.cuda.tiles.memory_order import MemoryOrder
 from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan, RingPlan, RunningPlan
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
@@ -24,7 +25,7 @@ class Plan:
     products: how each product is computed
     overlaps: loops with a product that runs beside the next round's first one, by loop
     running: loops with several products that run until their sums are needed, by loop
-    stored: column blocks of 128 bytes of the widest tile that is stored (4 at most)
+    gathered: column blocks of 128 bytes of each matrix that is stored; stored: of the widest one (4 at most)
     rescalings: multiplications that are left out where the factors are one
     turns: whether the two warp groups of an overlapped loop take turns at issuing products
     uneven: whether the work of a group grows (1) or shrinks (-1) along the last range, or neither (0)
@@ -32,7 +33,8 @@ class Plan:
     band: rows of groups that are done column after column
     apart: whether each warp group stores rows of its own
     later: the store that is made in the next group
-    written: parameters (numbers) that the kernel writes
+    written, loaded: parameters (numbers) that the kernel writes, and those that it reads
+    order: the accesses to arrays in front of which the team waits
     streams: reductions whose tile is added while it is read, by operation
     resident: blocks that a multiprocessor should hold at least, which limits registers; 0: as it comes
     promote: of a product of floats of 8 bits, the elements of K whose sums the tensor cores form, before they are added
@@ -48,9 +50,11 @@ class Plan:
     realigned: set[Any] = field(default_factory=set[Any])
     written: set[int] = field(default_factory=set[int])
     loaded: set[int] = field(default_factory=set[int])
+    order: MemoryOrder = field(default_factory=MemoryOrder)
     overlaps: dict[Any, OverlapPlan] = field(default_factory=dict[Any, OverlapPlan])
     running: dict[Any, RunningPlan] = field(default_factory=dict[Any, RunningPlan])
     rescalings: set[Any] = field(default_factory=set[Any])
+    gathered: tuple[int, ...] = ()
     stored: int = 1
     turns: bool = True
     uneven: int = 0

@@ -20,6 +20,9 @@ WGMMA, MMA, FMA = "wgmma", "mma", "fma"
 
 _WARP: Final = 32
 _GROUP_ROWS: Final = 64
+_GROUP_WARPS: Final = 4
+_MOST_GROUPS: Final = 4
+"""Warp groups that leave lanes of a block for the one that copies."""
 _WGMMA_LEAST: Final = 16
 _MMA_ROWS, _MMA_COLUMNS = 16, 8
 STEP_BYTES: Final = 32
@@ -27,7 +30,7 @@ STEP_BYTES: Final = 32
 _APART: Final = 4
 """The bit of a row's number that says which 16 rows it is in."""
 _FMA_LEAST: Final = 8
-_MOST_WARP_BITS: Final = 3
+MOST_WARP_BITS: Final = 3
 # 32-bit sums a lane should have: as many as leave room for the factors.
 _MMA_SUMS: Final = 128
 _FMA_SUMS: Final = 64
@@ -35,35 +38,43 @@ _MMA_WARP_BITS: Final = 2
 """Fewer than four warps leave some of a multiprocessor's four schedulers without work."""
 
 
-def product_kind(op: Any, chip: Architecture, copied: Callable[[Any], bool]) -> str | None:
+def product_kind(op: Any, chip: Architecture, copied: Callable[[Any], bool], warps: int = 0) -> str | None:
     """How `op` is computed; None where none of the ways fits.
 
     copied: whether the copy engine can bring what a load reads
+    warps: how many the user asks for, or 0
     """
     a, b = op.operands[0].type, op.operands[1].type
     (m, k), n = a.shape, b.shape[1]
     if FACTORS in op.attributes:
-        return byte_kind(op, chip)
+        return byte_kind(op, chip, warps)
     element, exact = str(a.element_type), op.attributes["exact"].value
     if str(b.element_type) != element or str(op.results[0].type.element_type) != "f32":
         return None
     if any(extent & (extent - 1) for extent in (m, n, k)) or element not in ("f32", "f16", "bf16"):
         return None
     if COMPUTE in op.attributes or (element != "f32" and not exact):
-        if _suits_groups(op, chip) and (COMPUTE not in op.attributes or _rounded_on_the_way(op, copied)):
+        if _suits_groups(op, chip, warps) and (COMPUTE not in op.attributes or _rounded_on_the_way(op, copied)):
             return WGMMA
         if _suits_warps(op):
             return MMA
     return FMA if min(m, n, k) >= _FMA_LEAST else None
 
 
-def _suits_groups(op: Any, chip: Architecture) -> bool:
-    """Whether there are warp groups that multiply, and enough rows and columns for them."""
+def multiplies_tf32(op: Any) -> bool:
+    """Whether tensor cores round the factors of a product on tf32: every chip's do, of tiles that fill them."""
+    return not any(extent & (extent - 1) for v in list(op.operands)[:2] for extent in v.type.shape) and _suits_warps(op)
+
+
+def _suits_groups(op: Any, chip: Architecture, warps: int) -> bool:
+    """Whether there are warp groups that multiply, and enough rows and columns for as many as somebody asks for."""
     (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
     rows, columns = (n, m) if is_swapped(op) else (m, n)
     size = width(str(op.operands[0].type.element_type)) // 8
-    suited = rows % _GROUP_ROWS == 0 and columns >= _WGMMA_LEAST and k * size >= STEP_BYTES
-    return chip.name == "sm_90a" and suited
+    groups, rest = divmod(warps or _GROUP_WARPS, _GROUP_WARPS)
+    if rest or groups > _MOST_GROUPS or rows % (_GROUP_ROWS * groups):
+        return False
+    return chip.name == "sm_90a" and columns >= _WGMMA_LEAST and k * size >= STEP_BYTES
 
 
 def _rounded_on_the_way(op: Any, copied: Callable[[Any], bool]) -> bool:
@@ -96,6 +107,11 @@ def lies_across_k(op: Any) -> bool:
     return COMPUTE in op.attributes and not all(lies_along_k(op))
 
 
+def may_run_on(products: Mapping[Any, str], dot: Any) -> bool:
+    """Whether a product may go on beside others: warp groups do it, and nobody writes registers it still reads."""
+    return products[dot] == WGMMA and not lies_across_k(dot)
+
+
 def factor_type(op: Any) -> str:
     """What a product's factors are to the tensor cores, as PTX names it: "bf16", "tf32", "e4m3"."""
     for name in (FACTORS, COMPUTE):
@@ -104,7 +120,7 @@ def factor_type(op: Any) -> str:
     return str(op.operands[0].type.element_type)
 
 
-def byte_kind(op: Any, chip: Architecture) -> str | None:
+def byte_kind(op: Any, chip: Architecture, warps: int = 0) -> str | None:
     """How the tensor cores can multiply the floats of 8 bits that `op` has as factors; None where they cannot.
 
     They read bytes from shared memory alone, K contiguous in both factors.
@@ -112,7 +128,7 @@ def byte_kind(op: Any, chip: Architecture) -> str | None:
     (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
     if op.attributes["exact"].value or any(extent & (extent - 1) for extent in (m, n, k)) or not all(lies_along_k(op)):
         return None
-    if _suits_groups(op, chip):
+    if _suits_groups(op, chip, warps):
         return WGMMA
     return MMA if chip.multiplies_bytes and _suits_warps(op) else None
 
@@ -129,7 +145,7 @@ def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:
     groups = [op for op, kind in products.items() if kind == WGMMA]
     if groups:
         rows = [op.results[0].type.shape[1 if is_swapped(op) else 0] for op in groups]
-        return 2 if min(rows) == _GROUP_ROWS else _MOST_WARP_BITS
+        return 2 if min(rows) == _GROUP_ROWS else MOST_WARP_BITS
     stacked = _stacked(products, operations)
     # Together the chains' sums should fit a lane's registers.
     chained = sum(math.prod(op.results[0].type.shape) for op, kind in products.items() if kind == FMA)
@@ -144,7 +160,7 @@ def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:
             filled = (m * n // (_WARP * sums)).bit_length() - 1
             possible = (m * n // (_MMA_ROWS * _MMA_COLUMNS)).bit_length() - 1
             wanted.append(max(filled, min(_MMA_WARP_BITS, possible)))
-    return min(_MOST_WARP_BITS, max(wanted))
+    return min(MOST_WARP_BITS, max(wanted))
 
 
 def sum_layouts(

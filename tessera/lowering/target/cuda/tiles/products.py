@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from tessera.core.layouts import Layout, accumulator
-from tessera.lowering.target.cuda.build import width
+from tessera.core.layouts import accumulator
 from tessera.lowering.target.cuda.tiles import assembly, overlap
 from tessera.lowering.target.cuda.tiles.fragments import Words
+from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
-from tessera.lowering.target.cuda.tiles.panels import write_panels
+from tessera.lowering.target.cuda.tiles.parking import park
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import (
     STEP_BYTES,
@@ -22,9 +22,8 @@ from tessera.lowering.target.cuda.tiles.product_choice import (
     is_swapped,
     lies_across_k,
 )
-from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.running import Running
-from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
 from tessera.lowering.tile.pack_floats import FACTORS
@@ -33,50 +32,37 @@ _PROMOTED_COLUMNS = 128
 """Sums of one block that are not added yet take 64 registers a lane."""
 
 
-class Host(overlap.Host, Protocol):
+class Host(overlap.Host, TileHost, Protocol):
     """What products ask of the code around them."""
 
     plan: Plan
-    room: Room
     overlap: Overlap | None
     running: Running | None
     later: LaterStore | None
 
-    def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
-        """A tile in a layout."""
-        ...
-
-    def define(self, value: Any, tile: RegisterTile) -> None:
-        """Say what a tile is."""
-        ...
-
-    def layout(self, value: Any) -> Layout:
-        """The layout that the plan gives a tile."""
-        ...
-
 
 def dot(host: Host, op: Any) -> None:
     """`tessera.dot`: `a b`, or `acc + a b`."""
-    build, team, running, flow = host.build, host.team, host.overlap, host.running
-    if flow is not None and flow.is_early(op):
+    build, team, overlapped, loop = host.build, host.team, host.overlap, host.running
+    if loop is not None and loop.is_early(op):
         return
     layout = host.layout(op.results[0])
     sums = list(op.operands)[2:]
     product = _product(host, op)
     accumulators = host.tile(sums[0], layout).values if sums else None
-    if running is not None and accumulators is not None and running.keeps(op, product, accumulators):
+    if overlapped is not None and accumulators is not None and overlapped.keeps(op, product, accumulators):
         return
     if FACTORS in op.attributes and host.plan.promote:
         results = _promoted(host, product, accumulators)
         host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
         return
-    if running is not None:
-        running.enter(op)
+    if overlapped is not None:
+        overlapped.enter(op)
     results = issue(build, team, product, accumulators)
-    if flow is not None and flow.holds(op):
-        flow.issued(op, results)
+    if loop is not None and loop.holds(op):
+        loop.issued(op, results)
         return
-    if running is not None and running.runs(op, results):
+    if overlapped is not None and overlapped.runs(op, results):
         return
     if host.stages.is_running(op):
         if host.later is not None:
@@ -157,17 +143,3 @@ def _factor(host: Host, value: Any, *, left: bool) -> Factor:
     tile = found if isinstance(found, SharedTile) else park(host, host.tile(value))
     # The last axis of what lies there is contiguous: K of a left factor, the columns of a right one.
     return Factor(tile, tile.transposed if left else not tile.transposed)
-
-
-def park(host: Host, tile: RegisterTile) -> SharedTile:
-    """Write a tile into shared memory for the tensor cores, which read it until the team waits again."""
-    build, team = host.build, host.team
-    rows, columns = tile.shape
-    panels = Panels(rows, columns, width(tile.element) // 8)
-    with host.room.exchange(team, panels.bytes) as pointer:
-        address = build.value("llvm.ptrtoint", [pointer], "i32")
-        write_panels(build, team, tile, panels, address)
-        assembly.fence_async_shared(build)
-        team.wait()
-        host.room.waited()
-    return SharedTile(address, panels, tile.element)

@@ -7,13 +7,12 @@ where K is contiguous, and else four neighbouring rows or columns, for one K aft
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, coordinates
-from tessera.core.tile.dialect import COMPUTE
 from tessera.lowering.target.cuda.build import Build, width
-from tessera.lowering.target.cuda.scalars import as_tf32
 from tessera.lowering.target.cuda.tiles.assembly_warp import load_shared
-from tessera.lowering.target.cuda.tiles.parking import Host, shared_factors
+from tessera.lowering.target.cuda.tiles.host import TileHost
+from tessera.lowering.target.cuda.tiles.parking import shared_factors
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
-from tessera.lowering.target.cuda.tiles.stages import SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.team import ROLLED
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, unpack
 
@@ -22,7 +21,7 @@ VECTOR: Final = 4
 _UNROLLED: Final = 32
 
 
-def dot(host: Host, op: Any) -> None:
+def dot(host: TileHost, op: Any) -> None:
     """`a b`, or `acc + a b`: f32 sums of factors of f32 or of 16 bits."""
     build = host.build
     layout = host.layout(op.results[0])
@@ -32,8 +31,7 @@ def dot(host: Host, op: Any) -> None:
     values = list(host.tile(sums[0], layout).values if sums else zeros)
     bases = host.team.places(layout).parts(0)[0]
     with shared_factors(host, [a_value, b_value]) as (left, right):
-        rounded = COMPUTE in op.attributes
-        factors = [_Factor(build, tile, layout, axis, bases[axis], rounded) for axis, tile in enumerate((left, right))]
+        factors = [_Factor(build, tile, layout, axis, bases[axis]) for axis, tile in enumerate((left, right))]
         whole = min(depth, _UNROLLED)
 
         def part(first: Any, before: list[Any]) -> list[Any]:
@@ -62,13 +60,9 @@ class _Factor:
     """A factor in shared memory: which of its rows (axis 0: the left one's) or columns this lane needs.
 
     base: the index of this lane's first one; `along`: whether K is the axis that lies contiguous
-    rounded: whether elements become tf32 when they are read
     """
 
-    def __init__(
-        self, build: Build, tile: SharedTile, layout: Layout, axis: int, base: Any, rounded: bool
-    ) -> None:  # fmt: skip
-        self.rounded = rounded
+    def __init__(self, build: Build, tile: SharedTile, layout: Layout, axis: int, base: Any) -> None:
         self.build = build
         self.tile = tile
         self.base = base
@@ -107,8 +101,7 @@ class _Reader:
         build, element = self._factor.build, self._factor.tile.element
         address, offset = self._cursor.at(row, column)
         if element == "f32":
-            values = load_shared(build, address, offset, VECTOR, element)
-            return [as_tf32(build, value) for value in values] if self._factor.rounded else values
+            return load_shared(build, address, offset, VECTOR, element)
         words = load_shared(build, address, offset, VECTOR * width(element) // 32, "i32")
         halves = [value for word in words for value in unpack(build, word, element)]
         return [build.value("arith.extf", [value], "f32") for value in halves]

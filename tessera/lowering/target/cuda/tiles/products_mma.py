@@ -12,17 +12,17 @@ from typing import Any, Final, Protocol
 from tessera.core.layouts import Layout, accumulator, coordinates
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.frame import Frame
-from tessera.lowering.target.cuda.scalars import rounded_to_tf32
-from tessera.lowering.target.cuda.tiles import parking
 from tessera.lowering.target.cuda.tiles.assembly_warp import multiply
 from tessera.lowering.target.cuda.tiles.fragments import Matrices, Words
+from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.parking import shared_factors
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import STEP_BYTES, factor_type
-from tessera.lowering.target.cuda.tiles.stages import SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
 from tessera.lowering.tile.pack_floats import FACTORS
+from tessera.lowering.tile.round_factors import rounded_to_tf32
 
 _SUMS: Final = 4
 _HALF: Final = 2  # bytes of an element of 16 bits
@@ -30,7 +30,7 @@ _HALF: Final = 2  # bytes of an element of 16 bits
 Fragments = list[list[Any]]
 
 
-class Host(parking.Host, Protocol):
+class Host(TileHost, Protocol):
     """What products ask of the code around them."""
 
     frame: Frame
@@ -86,12 +86,16 @@ def _multiply(
 
 
 def _rounded(host: Host, fragments: Fragments) -> Fragments:
-    """The words, which are f32, as tf32."""
-    build, at_once = host.build, host.frame.chip.rounds_tf32
-    return [
-        [rounded_to_tf32(build, build.value("arith.bitcast", [word], "f32"), at_once=at_once) for word in words]
-        for words in fragments
-    ]
+    """The words, which are f32, as tf32: by one instruction where the chip has one."""
+    build = host.build
+
+    def rounded(word: Any) -> Any:
+        value = build.value("arith.bitcast", [word], "f32")
+        if host.frame.chip.rounds_tf32:
+            return build.value("nvvm.convert.float.to.tf32", [value], "i32", {"rnd": "#nvvm.fp_rnd_mode<rn>"})
+        return build.value("arith.bitcast", [rounded_to_tf32(build, value)], "i32")
+
+    return [[rounded(word) for word in words] for words in fragments]
 
 
 class _Blocks:

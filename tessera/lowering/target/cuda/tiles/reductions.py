@@ -5,15 +5,15 @@ added by halving, the highest bit first, then the blocks pairwise, the lowest bi
 a lane or a warp.  What lies in other warps is brought in through shared memory.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tessera.core.layouts import Layout, axis_bits, spread
 from tessera.core.reductions import BLOCK, COLUMNS
-from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.sync import exchange
 from tessera.lowering.target.cuda.tile_reduce import Rule
 from tessera.lowering.target.cuda.tiles.access import is_padding
-from tessera.lowering.target.cuda.tiles.room import Room
-from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.host import RoomHost
+from tessera.lowering.target.cuda.tiles.team import WARP
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert
 
 _COLUMN_BITS: Final = (COLUMNS - 1).bit_length()
@@ -22,19 +22,9 @@ _FEW: Final = 16
 """Values that a lane rather reads one by one from shared memory than gets from its neighbours."""
 
 
-class Host(Protocol):
-    """What reductions ask of the code around them."""
-
-    build: Build
-    room: Room
-
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
-
-
-def reduce_tile(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rule, axis: int | None) -> RegisterTile:
+def reduce_tile(
+    host: RoomHost, tile: RegisterTile, extents: tuple[int, ...], rule: Rule, axis: int | None
+) -> RegisterTile:
     """Reduce along `axis` (None: everything); the axis stays, with extent 1, and every lane has the result.
 
     extents: the tile's own, before padding: what lies past them counts as the identity
@@ -59,13 +49,13 @@ def reduce_tile(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: 
     return RegisterTile(_without(tile.layout, axis), rule.element, values)
 
 
-def halved(host: Host, tile: RegisterTile, rule: Rule, axis: int) -> RegisterTile:
+def halved(host: RoomHost, tile: RegisterTile, rule: Rule, axis: int) -> RegisterTile:
     """Reduce partial results along `axis`, at most 128 of them, by halving."""
     tile = _added(host, tile, rule, list(reversed(axis_bits(tile.shape, axis))))
     return RegisterTile(_without(tile.layout, axis), tile.element, tile.values)
 
 
-def _added(host: Host, tile: RegisterTile, rule: Rule, order: list[int]) -> RegisterTile:
+def _added(host: RoomHost, tile: RegisterTile, rule: Rule, order: list[int]) -> RegisterTile:
     """Add what differs in the bits of `order`, one bit after the other."""
     for number, bit in enumerate(order):
         if bit in tile.layout.warps:
@@ -80,7 +70,7 @@ def _without(layout: Layout, axis: int | None) -> Layout:
     return layout.sliced([a for a, extent in enumerate(shape) if extent == 1])
 
 
-def _widened(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rule) -> RegisterTile:
+def _widened(host: RoomHost, tile: RegisterTile, extents: tuple[int, ...], rule: Rule) -> RegisterTile:
     """The elements in the type of partial results; the identity where the tile was padded."""
     build = host.build
     values = [rule.widen(build, value) for value in tile.values]
@@ -102,7 +92,7 @@ def _widened(host: Host, tile: RegisterTile, extents: tuple[int, ...], rule: Rul
 
 
 def _chains(
-    host: Host, tile: RegisterTile, rule: Rule, chain: list[int], extents: tuple[int, ...]
+    host: RoomHost, tile: RegisterTile, rule: Rule, chain: list[int], extents: tuple[int, ...]
 ) -> RegisterTile:  # fmt: skip
     """Add the elements of each chain in order: they are registers of one lane; padding changes nothing."""
     layout = tile.layout
@@ -122,7 +112,7 @@ def _chains(
     return RegisterTile(short, rule.wide, tuple(values))
 
 
-def _halve(host: Host, tile: RegisterTile, rule: Rule, bit: int) -> RegisterTile:
+def _halve(host: RoomHost, tile: RegisterTile, rule: Rule, bit: int) -> RegisterTile:
     """Add the elements with `bit` to those without it."""
     layout, build = tile.layout, host.build
     if bit in layout.registers:
@@ -137,31 +127,12 @@ def _halve(host: Host, tile: RegisterTile, rule: Rule, bit: int) -> RegisterTile
         raise AssertionError(message)
     lane = layout.lanes.index(bit)
     lanes = tuple(0 if basis == bit else basis for basis in layout.lanes)
-    values = tuple(rule.combine(build, v, _shuffle(build, v, 1 << lane)) for v in tile.values)
+    operands = [build.word(-1), build.word(1 << lane), build.word(WARP - 1)]
+    values = tuple(rule.combine(build, v, exchange(build, v, "bfly", *operands)) for v in tile.values)
     return RegisterTile(Layout(layout.shape, layout.registers, lanes, layout.warps), rule.wide, values)
 
 
-def _shuffle(build: Build, value: Any, distance: int) -> Any:
-    """The value of the lane whose number differs in the bits of `distance`."""
-    kind = str(value.type)
-    if kind in ("i64", "f64"):
-        bits = build.value("arith.bitcast", [value], "i64") if kind == "f64" else value
-        low = build.value("arith.trunci", [bits], "i32")
-        high = build.value("arith.trunci", [build.value("arith.shrui", [bits, build.index(32)], "i64")], "i32")
-        moved = [build.value("arith.extui", [_shuffle(build, part, distance)], "i64") for part in (low, high)]
-        upper = build.value("arith.shli", [moved[1], build.index(32)], "i64")
-        joined = build.value("arith.ori", [moved[0], upper], "i64")
-        return build.value("arith.bitcast", [joined], "f64") if kind == "f64" else joined
-    wide = value
-    if kind[0] == "i" and kind != "i32":
-        wide = build.value("arith.extui", [value], "i32")
-    result = "f32" if kind == "f32" else "i32"
-    operands = [build.word(-1), wide, build.word(distance), build.word(31)]
-    moved_value = build.value("nvvm.shfl.sync", operands, result, {"kind": "#nvvm<shfl_kind bfly>"})
-    return build.value("arith.trunci", [moved_value], kind) if result == "i32" and kind != "i32" else moved_value
-
-
-def _gathered(host: Host, tile: RegisterTile, order: list[int]) -> RegisterTile:
+def _gathered(host: RoomHost, tile: RegisterTile, order: list[int]) -> RegisterTile:
     """The partial results with nothing that is still to be added in other warps.
 
     Where it is little, every lane has it all in registers, and adds it without asking others; otherwise what is left
@@ -182,7 +153,7 @@ def _gathered(host: Host, tile: RegisterTile, order: list[int]) -> RegisterTile:
     return convert(host.build, host.team, host.room, tile, target)
 
 
-def _moved(host: Host, tile: RegisterTile, chain: list[int]) -> RegisterTile:
+def _moved(host: RoomHost, tile: RegisterTile, chain: list[int]) -> RegisterTile:
     """The tile in a layout that has every chain in one lane."""
     layout = tile.layout
     others = [basis for basis in layout.bases if basis and basis not in chain]

@@ -8,26 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.core.artifact import TensorMap
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles import assembly
 
 BARRIER_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """How one operand lies in a stage: panels of `width` elements along the innermost axis, 128 bytes or less each.
-
-    offset: of the first panel in its stage; bytes: of one panel, all of whose rows follow each other
-    """
-
-    offset: int
-    bytes: int
-    width: int
-    count: int
-    swizzle: int
-    box: TensorMap
 
 
 @dataclass(eq=False)

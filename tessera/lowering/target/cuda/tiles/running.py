@@ -11,19 +11,16 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tessera.lowering.target.cuda.tiles import assembly, overlap
+from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.overlap import Pending
 from tessera.lowering.target.cuda.tiles.pipeline import RunningPlan, accumulates, is_transposed, source_load
-from tessera.lowering.target.cuda.tiles.stages import SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
 
 
-class Host(overlap.Host, Protocol):
+class Host(overlap.Host, TileHost, Protocol):
     """What such a loop asks of the code around it."""
-
-    def layout(self, value: Any) -> Any:
-        """The layout that the plan gives a tile."""
-        ...
 
 
 class Running:
@@ -64,11 +61,13 @@ class Running:
     def end_loop(self, some: Any) -> None:
         """Behind the loop: wait for everything."""
         host = self._host
-        for value in self._plan.loop.results:
+        sums = [value for value in self._plan.loop.results if _is_sum(host.env[value])]
+        for value in sums:
             tile = host.env[value]
-            if isinstance(tile, RegisterTile) and tile.element == "f32":
-                done = assembly.wgmma_wait(host.build, 0, tile.values)
-                host.env[value] = RegisterTile(tile.layout, tile.element, tuple(done))
+            done = assembly.wgmma_wait(host.build, 0, tile.values)
+            host.env[value] = RegisterTile(tile.layout, tile.element, tuple(done))
+        if not sums:  # the product of the round that never comes still writes its registers
+            assembly.wgmma_wait(host.build, 0)
         with host.build.when(some):
             host.stages.release_rings(host, self._plan.loop)
 
@@ -126,3 +125,8 @@ class Running:
             return host.stages.at(host, load, host.stages.coming(host, load), transposed=turned)
         found = host.env[load.results[0]]
         return SharedTile(found.address, found.panels, found.element, turned)
+
+
+def _is_sum(meaning: Any) -> bool:
+    """Whether what a loop gives may be the sums of a product that still runs."""
+    return isinstance(meaning, RegisterTile) and meaning.element == "f32"

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from tessera.core.layouts import Layout, swizzled
 from tessera.lowering.target.cuda.build import Build
-from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, shared_pointer, vector_bits
 

@@ -7,69 +7,22 @@ from typing import Any, Final, Protocol
 from tessera.core.artifact import Slot, TensorMap
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.build import LOCAL
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
-from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles import assembly, host
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan, RunningPlan, is_vector
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA
 from tessera.lowering.target.cuda.tiles.ring import BARRIER_BYTES, Ring, Round
 from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile, box_of, panels_of
 from tessera.lowering.target.cuda.tiles.team import WARP, Team
+from tessera.lowering.tile.attributes import dropped_axes
 
-_LINE: Final = 128
 _ALIGNMENT: Final = 1024
-POINTER: Final = "!llvm.ptr"
 BLOCK_BYTES: Final = 16 * 1024
 """Shared memory for gathering one column block that is stored: 128 rows of 128 bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """How a tile of rows lies in shared memory: cut into panels of at most 128 bytes of each row, one after the other.
-
-    rows: of a panel; swizzle: bytes of a row in it, within which the hardware permutes units of 16; size: of an element
-    """
-
-    rows: int
-    columns: int
-    size: int
-
-    @property
-    def swizzle(self) -> int:
-        """Bytes of a row of a panel."""
-        return min(_LINE, self.columns * self.size)
-
-    @property
-    def width(self) -> int:
-        """Elements of a row of a panel."""
-        return self.swizzle // self.size
-
-    @property
-    def count(self) -> int:
-        """Number of panels."""
-        return self.columns // self.width
-
-    @property
-    def panel_bytes(self) -> int:
-        """Bytes of a panel."""
-        return self.rows * self.swizzle
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all panels."""
-        return self.rows * self.columns * self.size
-
-
-@dataclass(frozen=True, slots=True)
-class SharedTile:
-    """A tile in shared memory: `address` (i32) of its panels; `transposed`: it stands for the transpose of them."""
-
-    address: Any
-    panels: Panels
-    element: str
-    transposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +37,9 @@ class Depth:
     blocks: int = 1
 
 
-class Host(Protocol):
+class Host(host.Host, Protocol):
     """What the rings ask of the code around them."""
 
-    build: Build
-    env: dict[Any, Any]
     rounds: dict[int, Round]
     later_round: Any
     """An i1: the innermost loop is not in its first round."""
@@ -96,11 +47,6 @@ class Host(Protocol):
     @property
     def copies(self) -> bool:
         """Whether this is the copying warp."""
-        ...
-
-    @property
-    def team(self) -> Team:
-        """The team."""
         ...
 
 
@@ -123,6 +69,8 @@ class Stages:
             return
         build = frame.build
         self.store_blocks = depth.blocks
+        # Otherwise the copy of the buffer that the next store begins with need not be the oldest one.
+        self.fills_buffers_in_turn = all(blocks % depth.blocks == 0 for blocks in plan.gathered)
         self.store_address = room.address(room.take(self.store_blocks * BLOCK_BYTES))
         counts = [depth.inner if ring.in_loop else depth.outer for ring in plan.rings]
         sizes = [self._lay_out(ring) for ring in plan.rings]
@@ -130,7 +78,7 @@ class Stages:
         barriers = room.take(2 * BARRIER_BYTES * sum(counts))
         address = room.address(barriers)
         for size, count, place, ring in zip(sizes, counts, places, plan.rings, strict=True):
-            copied = sum(self.panels(load).bytes for load in ring.loads)
+            copied = sum(panels_of(load).bytes for load in ring.loads)
             arrivals = team.warps * plan.cluster
             self._rings.append(Ring(build, room.address(place), address, count, size, copied, arrivals))
             address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
@@ -140,19 +88,13 @@ class Stages:
         offset = 0
         for load in ring.loads:
             self._offsets[load] = offset
-            offset += -(-self.panels(load).bytes // _ALIGNMENT) * _ALIGNMENT
+            offset += -(-panels_of(load).bytes // _ALIGNMENT) * _ALIGNMENT
         return offset
 
     @property
     def has_copied_stores(self) -> bool:
         """Whether the copy engine may store anything: into arrays that are aligned."""
         return any(self.array(number).aligned for number in self._plan.written)
-
-    def panels(self, load: Any) -> Panels:
-        """How a load lies in its stage."""
-        kind = load.results[0].type
-        rows, columns = (1, *kind.shape)[-2:]
-        return Panels(rows, columns, width(str(kind.element_type)) // 8)
 
     def initialise(self) -> None:
         """Make all barriers: one lane, before anybody else goes on."""
@@ -200,12 +142,12 @@ class Stages:
         if number is None:
             return
         ring, now = self._rings[number], self._now[number]
-        build, panels = host.build, self.panels(op)
+        build, panels = host.build, panels_of(op)
         memory, *starts = op.operands
-        dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+        dropped = dropped_axes(op)
         parameter = self.parameter(memory)
         if is_vector(op):
-            box = tuple(1 if axis in dropped else panels.columns for axis in range(len(starts)))
+            box = box_of((panels.columns,), dropped, len(starts))
             coordinates = [build.to_word(host.env[v]) for v in reversed(starts)]
             pointer = self.tensor_map(parameter, TensorMap(box))
             assembly.tensor_load(build, self._address(host, op, number), pointer, coordinates, ring.full(now))
@@ -213,8 +155,8 @@ class Stages:
         cluster = self._plan.cluster if op in self._plan.shared else 1
         # Of what a cluster shares, each block loads a part: of the panels, or of the only panel's rows.
         parts = cluster if panels.count == 1 else 1
-        rows = iter((panels.rows // parts, panels.width))
-        box = tuple(1 if axis in dropped else next(rows) for axis in range(len(starts)))
+        rows = panels.rows // parts, panels.width
+        box = box_of(rows, dropped, len(starts))
         plan = self._plan
         window = TensorMap(box, panels.swizzle, rounded=op in plan.rounded, realigned=op in plan.realigned)
         pointer = self.tensor_map(parameter, window)
@@ -242,7 +184,7 @@ class Stages:
         """A pointer to the tensor map of an array parameter: a parameter of the GPU function."""
         key = (parameter, box)
         if key not in self._maps:
-            self._maps[key] = self._frame.slot(Slot("tensor_map", parameter, tensor_map=box), POINTER)
+            self._maps[key] = self._frame.slot(Slot("tensor_map", parameter, tensor_map=box), LOCAL)
         return self._maps[key]
 
     def prefetch_maps(self) -> None:
@@ -269,7 +211,7 @@ class Stages:
         number = self._number(op)
         if number is None:
             return None
-        return SharedTile(self._address(host, op, number), self.panels(op), str(op.results[0].type.element_type))
+        return SharedTile(self._address(host, op, number), panels_of(op), str(op.results[0].type.element_type))
 
     def is_running(self, dot: Any) -> bool:
         """Whether a product need not be waited for in its own round."""
@@ -332,7 +274,7 @@ class Stages:
         build, ring = host.build, self._rings[self._index(load)]
         base, offset = ring.data(now), self._offsets[load]
         address = build.value("arith.addi", [base, build.word(offset)], "i32") if offset else base
-        return SharedTile(address, self.panels(load), str(load.results[0].type.element_type), transposed)
+        return SharedTile(address, panels_of(load), str(load.results[0].type.element_type), transposed)
 
     def _index(self, load: Any) -> int:
         return next(n for n, ring in enumerate(self._plan.rings) if load in ring.loads)

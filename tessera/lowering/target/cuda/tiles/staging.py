@@ -18,27 +18,25 @@ class CopyPlan:
 
     loop: the `scf.for` in whose rounds they are, copied some rounds ahead; None: copied where they stand
     scalars: operations of the loop's body, in order, that say where the loads begin
-    running: whether tensor cores may still read the buffers of the round before
     """
 
     loads: list[Any]
     block: Any
     loop: Any = None
     scalars: list[Any] = field(default_factory=list[Any])
-    running: bool = False
 
     def stages(self, stage_bytes: int, depth: int, shared_bytes: int) -> int:
         """How many buffers there are: enough for two blocks on a multiprocessor, where that leaves three of them.
 
         One means that nothing is copied ahead.
         """
-        if self.loop is None or depth < 2 + self.running:
+        if self.loop is None or depth == 1:
             return 1
         return min(depth, max(_FEWEST_STAGES, min(_MOST_STAGES, shared_bytes // 2 // stage_bytes)))
 
     def ahead(self, stages: int) -> int:
         """How many rounds before their own the copies are started."""
-        return stages - 1 - self.running
+        return stages - 1
 
 
 def find_copies(dots: list[Any], possible: Callable[[Any], bool]) -> list[CopyPlan]:

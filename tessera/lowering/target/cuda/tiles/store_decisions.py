@@ -25,7 +25,7 @@ class DivideStores(Decision):
     def decide(self, kernel: Kernel) -> bool:
         """By the layouts; one store that needs the whole team takes the memory of all."""
         plan = kernel.plan
-        stores = [op for op in kernel.operations if op.name == "tessera.store" and _is_matrix(op.operands[1].type)]
+        stores = filter(is_matrix_store, kernel.operations)
         plan.apart = plan.specialised and all(self._divides(kernel, op) for op in stores)
         return True
 
@@ -37,7 +37,7 @@ class DivideStores(Decision):
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
         """At the stores."""
         for op in walk(function.regions[0].blocks[0]):
-            if plan.apart and op.name == "tessera.store" and _is_matrix(op.operands[1].type):
+            if plan.apart and is_matrix_store(op):
                 yield op, "stored", "by each warp group"
 
 
@@ -65,5 +65,6 @@ class DelayStores(Decision):
             yield plan.later.store, "delayed", "until the next group's products run"
 
 
-def _is_matrix(kind: Any) -> bool:
-    return is_tile(kind) and len(kind.shape) == 2
+def is_matrix_store(op: Any) -> bool:
+    """Whether an operation stores a tile of rows and columns, which may be gathered for the copy engine."""
+    return op.name == "tessera.store" and is_tile(op.operands[1].type) and len(op.operands[1].type.shape) == 2

@@ -7,16 +7,17 @@ from typing import Any, Final, Protocol
 
 from tessera.core.artifact import TensorMap
 from tessera.core.layouts import Layout, axis_bits, coordinates
-from tessera.core.mlir import ir
 from tessera.core.program.types import Array
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles.host import RoomHost
 from tessera.lowering.target.cuda.tiles.panels import write_panels
-from tessera.lowering.target.cuda.tiles.room import Room
-from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES, Panels, Stages
+from tessera.lowering.target.cuda.tiles.shared_tile import Panels, box_of
+from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES, Stages
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 from tessera.lowering.target.cuda.tiles.wgmma import GROUP_LANES, group_number
+from tessera.lowering.tile.attributes import dropped_axes
 
 _LINE: Final = 128
 _GROUP_BITS: Final = 2
@@ -25,18 +26,10 @@ _FIRST_BARRIER: Final = 4
 _MOST_ROWS: Final = 128
 
 
-class Host(Protocol):
+class Host(RoomHost, Protocol):
     """What stores ask of the code around them."""
 
-    build: Build
-    env: dict[Any, Any]
     stages: Stages
-    room: Room
-
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
 
 
 def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
@@ -53,12 +46,15 @@ def copied_panels(op: Any, layout: Layout, array: Array) -> Panels | None:
     """How one column block of a stored tile is gathered for the copy engine; None where that may not store it.
 
     It takes aligned arrays and tiles of at most 128 rows whose lanes hold parts of every column block: the results of
-    products.
+    products.  It would store the padding of a tile too.
     """
-    dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
-    if len(layout.shape) != 2 or layout.shape[0] > _MOST_ROWS or not array.aligned or len(array.shape) - 1 in dropped:
+    dropped = dropped_axes(op)
+    kind = op.operands[1].type
+    if len(layout.shape) != 2 or layout.shape[0] > _MOST_ROWS or tuple(kind.shape) != layout.shape:
         return None
-    size = width(str(op.operands[1].type.element_type)) // 8
+    if not array.aligned or len(array.shape) - 1 in dropped:
+        return None
+    size = width(str(kind.element_type)) // 8
     panels = Panels(layout.shape[0], min(layout.shape[1], _LINE // size), size)
     outer = [bit for bit in axis_bits(layout.shape, 1) if bit >= panels.columns]
     return panels if panels.swizzle == _LINE and all(bit in layout.registers for bit in outer) else None
@@ -128,10 +124,11 @@ class Gathering:
         if panels is None:
             message = "the copy engine does not store such tiles"
             raise AssertionError(message)
-        dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+        dropped = dropped_axes(op)
         crew = _Crew.of(host, panels.rows)
         mine = replace(panels, rows=panels.rows // crew.groups)
-        pointer = stages.tensor_map(parameter, TensorMap(_box(mine, dropped, len(starts)), mine.swizzle))
+        box = box_of((mine.rows, mine.columns), dropped, len(starts))
+        pointer = stages.tensor_map(parameter, TensorMap(box, mine.swizzle))
         outer = next(axis for axis in range(len(starts)) if axis not in dropped)
         places = [build.add(start, crew.row) if axis == outer else start for axis, start in enumerate(starts)]
         base = build.value("arith.addi", [stages.store_address, crew.offset], "i32")
@@ -152,8 +149,9 @@ class Gathering:
         build, team, panels = self.host.build, self.crew.team, self.panels
         blocks, buffers = self.blocks, self.host.stages.store_blocks
         if not block or blocks > buffers:  # the buffer's last copy has been read
+            in_turn = blocks > buffers and (block > 0 or self.host.stages.fills_buffers_in_turn)
             with build.when(team.first()):
-                assembly.bulk_wait_read(build, buffers - 1 if blocks > buffers else 0)
+                assembly.bulk_wait_read(build, buffers - 1 if in_turn else 0)
             team.wait()
         target = build.value("arith.addi", [self.base, build.word(block % buffers * panels.panel_bytes)], "i32")
         write_panels(build, team, _part(self.tile, block, panels, self.crew.groups), panels, target)
@@ -164,11 +162,6 @@ class Gathering:
             indices = [build.to_word(v) for v in (inner, *reversed(self.places[:-1]))]
             assembly.tensor_store(build, self.pointer, indices, target)
             assembly.bulk_commit(build)
-
-
-def _box(panels: Panels, dropped: set[int], rank: int) -> tuple[int, ...]:
-    extents = iter((panels.rows, panels.columns))
-    return tuple(1 if axis in dropped else next(extents) for axis in range(rank))
 
 
 def _part(tile: RegisterTile, block: int, panels: Panels, groups: int) -> RegisterTile:

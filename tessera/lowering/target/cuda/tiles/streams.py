@@ -6,18 +6,17 @@ is one accumulator; the columns are then added by halving, and the blocks pairwi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
 from tessera.core.reductions import BLOCK, COLUMNS
-from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tile_reduce import Rule
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile
+from tessera.lowering.target.cuda.tiles.host import WindowHost
 from tessera.lowering.target.cuda.tiles.reductions import halved
-from tessera.lowering.target.cuda.tiles.room import Room
-from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
+from tessera.lowering.target.cuda.tiles.team import ROLLED
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 from tessera.lowering.target.cuda.uniformity import is_tile
 
@@ -37,23 +36,6 @@ class Stream:
         """Extents of what is in registers at a time."""
         extents = tuple(self.load.results[0].type.shape)
         return (*extents[: self.axis], COLUMNS, *extents[self.axis + 1 :])
-
-
-class Host(Protocol):
-    """What streams ask of the code around them."""
-
-    build: Build
-    room: Room
-    env: dict[Any, Any]
-
-    @property
-    def team(self) -> Team:
-        """The team."""
-        ...
-
-    def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
-        """The part of an array that `op` touches."""
-        ...
 
 
 def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dict[Any, Stream]:
@@ -87,7 +69,7 @@ def _stream(op: Any) -> Stream | None:
     return None
 
 
-def reduce_stream(host: Host, stream: Stream, rule: Rule, layout: Layout) -> RegisterTile:
+def reduce_stream(host: WindowHost, stream: Stream, rule: Rule, layout: Layout) -> RegisterTile:
     """The reduction, with extent 1 along the axis; `layout` is that of 128 rows."""
     memory, *starts = stream.load.operands
     window = host.window(stream.load, memory, starts, stream.shape())
@@ -103,13 +85,13 @@ def reduce_stream(host: Host, stream: Stream, rule: Rule, layout: Layout) -> Reg
     return RegisterTile(results[0].layout, rule.element, values)
 
 
-def _combined(host: Host, rule: Rule, a: RegisterTile, b: RegisterTile) -> RegisterTile:
+def _combined(host: WindowHost, rule: Rule, a: RegisterTile, b: RegisterTile) -> RegisterTile:
     values = tuple(rule.combine(host.build, x, y) for x, y in zip(a.values, b.values, strict=True))
     return RegisterTile(a.layout, a.element, values)
 
 
 def _block(
-    host: Host, stream: Stream, rule: Rule, layout: Layout, window: Window, first: int, end: int
+    host: WindowHost, stream: Stream, rule: Rule, layout: Layout, window: Window, first: int, end: int
 ) -> RegisterTile:  # fmt: skip
     """The 128 columns of the rows from `first` to `end`, at most 4096 of them."""
     build = host.build
@@ -130,7 +112,7 @@ def _block(
 
 
 def _rows(
-    host: Host, stream: Stream, rule: Rule, layout: Layout, window: Window, row: Any, end: int | None
+    host: WindowHost, stream: Stream, rule: Rule, layout: Layout, window: Window, row: Any, end: int | None
 ) -> list[Any]:  # fmt: skip
     """The elements of 128 rows from `row` on, as partial results; those from `end` on are the identity."""
     build, kind = host.build, stream.load.results[0].type

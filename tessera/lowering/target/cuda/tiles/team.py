@@ -104,7 +104,3 @@ class Places:
     def parts(self, register: int) -> tuple[list[Any], Sequence[int]]:
         """The same in two parts: what depends on the lane, and a number."""
         return self._bases, coordinates(self.layout.element(register), self.layout.shape)
-
-    def number(self, register: int) -> Any:
-        """The row-major number of the element in a register."""
-        return self._build.add(self.base, self.layout.element(register))

@@ -1,6 +1,7 @@
 """Tile operations one by one, on registers."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from tessera.core.layouts import Layout
@@ -10,37 +11,32 @@ from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.scalars import NOT_POSITIVE, scalar_operation
 from tessera.lowering.target.cuda.tile_reduce import Rule
 from tessera.lowering.target.cuda.tiles import products, products_fma, products_mma
-from tessera.lowering.target.cuda.tiles.access import Window, load_tile, store_tile
+from tessera.lowering.target.cuda.tiles.access import load_tile, store_tile
+from tessera.lowering.target.cuda.tiles.comparisons import compared, compares_places
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
+from tessera.lowering.target.cuda.tiles.host import WindowHost
 from tessera.lowering.target.cuda.tiles.pipeline import is_vector
 from tessera.lowering.target.cuda.tiles.ranges import not_positive
 from tessera.lowering.target.cuda.tiles.reductions import reduce_tile
 from tessera.lowering.target.cuda.tiles.rescaling import rescaled
 from tessera.lowering.target.cuda.tiles.row_stores import store_rows
 from tessera.lowering.target.cuda.tiles.shared_access import read_vector
-from tessera.lowering.target.cuda.tiles.stages import SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.stores import store_copied
 from tessera.lowering.target.cuda.tiles.streams import reduce_stream
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast
 from tessera.lowering.target.cuda.tiles.warp_stores import store_in_loop
 from tessera.lowering.target.cuda.uniformity import is_tile
+from tessera.lowering.tile.attributes import named_axis
 
 
-class Host(products.Host, products_mma.Host, Protocol):
+class Host(products.Host, products_mma.Host, WindowHost, Protocol):
     """What tile operations ask of the code around them."""
 
     copied: Copies
 
-    def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
-        """The part of an array that `op` touches."""
-        ...
-
-    def repeat(self, op: Any) -> None:
-        """Emit a scalar operation with the operands that are in `env` now."""
-        ...
-
-    def order(self, memory: Any) -> bool:
-        """Wait for the team where the kernel both reads and writes this array; gives whether it does."""
+    def order(self, op: Any) -> bool:
+        """Wait for the team where other lanes may touch what `op` does in an array; gives whether that is so."""
         ...
 
     def unsigned(self, op: Any) -> bool:
@@ -95,6 +91,8 @@ def _elementwise(host: Host, op: Any) -> None:
     ]
     if op in host.plan.rescalings:
         values = rescaled(host.build, *operands)
+    elif compares_places(op):
+        values = compared(host.build, operands[0], operands[1], attributes)
     else:
         values = _each(host.build, name, operands, element, attributes)
     host.define(result, RegisterTile(layout, element, values))
@@ -123,7 +121,9 @@ def _arange(host: Host, op: Any) -> None:
 
     def make(layout: Layout) -> Sequence[Any]:
         places = host.team.places(layout)
-        return [host.build.index(host.build.add(start, places.indices(r)[0])) for r in range(layout.count)]
+        parts = [places.parts(register) for register in range(layout.count)]
+        # Comparisons take a lane's part and a register's apart.
+        return [host.build.index(host.build.add(host.build.add(start, base), offset)) for (base,), (offset,) in parts]
 
     _again(host, op.results[0], make)
 
@@ -138,16 +138,17 @@ def _broadcast(host: Host, op: Any) -> None:
 
 def _transpose(host: Host, op: Any) -> None:
     source, result = op.operands[0], op.results[0]
-    found = host.env[source]
-    if isinstance(found, SharedTile):
-        host.env[result] = SharedTile(found.address, found.panels, found.element, not found.transposed)
+    staged = host.env[source]
+    if isinstance(staged, SharedTile):
+        host.env[result] = replace(staged, transposed=not staged.transposed)
         return
+    found = host.tile(source)
     layout = found.layout.transposed(list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
     host.define(result, RegisterTile(layout, found.element, found.values))
 
 
 def _reshape(host: Host, op: Any) -> None:
-    found, result = host.env[op.operands[0]], op.results[0]
+    found, result = host.tile(op.operands[0]), op.results[0]
     layout = found.layout.reshaped(host.layout(result).shape)
     host.define(result, RegisterTile(layout, found.element, found.values))
 
@@ -162,7 +163,7 @@ def _load(host: Host, op: Any) -> None:
         return
     memory, *starts = op.operands
     result = op.results[0]
-    changes = host.order(memory)
+    changes = host.order(op)
     window = host.window(op, memory, starts, result.type.shape)
     element, location = str(result.type.element_type), op.location
 
@@ -176,7 +177,7 @@ def _load(host: Host, op: Any) -> None:
 
 def _store(host: Host, op: Any) -> None:
     memory, value, *starts = op.operands
-    host.order(memory)
+    host.order(op)
     tile = host.tile(value)
     if store_in_loop(host, op, tile) or store_copied(host, op, tile):
         return
@@ -187,7 +188,7 @@ def _store(host: Host, op: Any) -> None:
 
 def _reduce(host: Host, op: Any) -> None:
     source, result = op.operands[0], op.results[0]
-    axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
+    axis = named_axis(op)
     element = str(source.type.element_type)
     rule = Rule(ir.StringAttr(op.attributes["kind"]).value, element, not host.unsigned(op))
     stream = host.plan.streams.get(op)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.core.layouts import Change, Layout, Swizzle, choose_swizzle
+from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import SHARED, Build, width
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.team import Team
@@ -175,10 +176,7 @@ def to_words(build: Build, values: Sequence[Any]) -> list[Any]:
     if width(element) > 8 * WORD:
         return [word for value in values for word in _cut(build, value)]
     count = 8 * WORD // width(element)
-    return [
-        build.value("llvm.bitcast", [build.vector([_bits(build, v) for v in values[first : first + count]])], "i32")
-        for first in range(0, len(values), count)
-    ]
+    return [_word(build, values[first : first + count]) for first in range(0, len(values), count)]
 
 
 def from_words(build: Build, words: Sequence[Any], element: str) -> list[Any]:
@@ -196,6 +194,34 @@ def from_words(build: Build, words: Sequence[Any], element: str) -> list[Any]:
     count = 8 * WORD // width(element)
     vectors = [build.value("llvm.bitcast", [word], f"vector<{count}x{element}>") for word in words]
     return [build.element(vector, number) for vector in vectors for number in range(count)]
+
+
+def _word(build: Build, values: Sequence[Any]) -> Any:
+    """An i32 of values that fill it: the one that they were taken out of, where there is one."""
+    whole = _whole(build, values)
+    return (
+        build.value("llvm.bitcast", [build.vector([_bits(build, v) for v in values])], "i32")
+        if whole is None
+        else whole
+    )
+
+
+def _whole(build: Build, values: Sequence[Any]) -> Any | None:
+    """The i32 that `from_words` took these values out of, all that it holds and in order; None if there is none."""
+    sources: list[Any] = []
+    for number, value in enumerate(values):
+        taken = value.owner
+        if isinstance(taken, ir.Block) or taken.name != "llvm.extractelement":
+            return None
+        vector, place = taken.operands
+        if build.known(place) != number:
+            return None
+        sources.append(vector)
+    cast = sources[0].owner
+    if any(vector != sources[0] for vector in sources) or isinstance(cast, ir.Block) or cast.name != "llvm.bitcast":
+        return None
+    (word,) = cast.operands
+    return word if str(word.type) == "i32" else None
 
 
 def _bits(build: Build, value: Any) -> Any:

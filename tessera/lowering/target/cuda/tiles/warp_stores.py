@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from tessera.core.artifact import TensorMap
 from tessera.core.layouts import coordinates, swizzled
-from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.tiles import assembly, products
 from tessera.lowering.target.cuda.tiles.shared_access import lane_offset
-from tessera.lowering.target.cuda.tiles.stages import Panels
+from tessera.lowering.target.cuda.tiles.shared_tile import Panels, box_of
 from tessera.lowering.target.cuda.tiles.team import WARP, Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack, shared_pointer
+from tessera.lowering.tile.attributes import dropped_axes
 
 _LINE: Final = 128
 _PAIR: Final = 2
@@ -25,12 +25,14 @@ _SWIZZLED_ROWS: Final = 8
 def store_in_loop(host: products.Host, op: Any, tile: RegisterTile) -> bool:
     """Store a tile, where it may be so; False, having done nothing, where not.
 
-    It takes aligned arrays and tiles of 16-bit elements of which each warp has eight rows or more, in loops of running
-    products: such loops have no registers and no time to spare.
+    It takes aligned arrays and tiles, without padding, of 16-bit elements of which each warp has eight rows or more, in
+    loops of running products: such loops have no registers and no time to spare.
     """
     array = host.stages.array(host.stages.parameter(op.operands[0]))
-    dropped = set(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
+    dropped = dropped_axes(op)
     if host.running is None or not host.running.holds(op) or not _fits(host.team, tile):
+        return False
+    if tuple(op.operands[1].type.shape) != tile.shape:
         return False
     if not array.aligned or len(array.shape) - 1 in dropped:
         return False
@@ -47,14 +49,13 @@ def _fits(team: Team, tile: RegisterTile) -> bool:
     return mine >= _SWIZZLED_ROWS and tile.layout.warps == tuple(mine * columns << bit for bit in range(team.bits))
 
 
-def _store(host: products.Host, op: Any, tile: RegisterTile, dropped: set[int]) -> None:
+def _store(host: products.Host, op: Any, tile: RegisterTile, dropped: frozenset[int]) -> None:
     build, team, stages = host.build, host.team, host.stages
     memory, _, *starts = op.operands
     rows, columns = tile.shape
     panels = Panels(rows, columns, _PAIR)
     mine = rows // team.warps
-    extents = iter((mine, panels.width))
-    box = tuple(1 if axis in dropped else next(extents) for axis in range(len(starts)))
+    box = box_of((mine, panels.width), dropped, len(starts))
     pointer = stages.tensor_map(stages.parameter(memory), TensorMap(box, panels.swizzle))
     address = host.room.address(host.room.take(panels.bytes))
     first = build.compare("eq", build.bits(team.thread, WARP - 1), 0)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles import assembly
-from tessera.lowering.target.cuda.tiles.stages import SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.team import Team
 
 GROUP_LANES: Final = 128

@@ -157,3 +157,18 @@ def test_on_a_gpu(dtype: DType, along: bool, aligned: bool, options: dict[str, i
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     bound = 2**-7 if options.get("promote") == 0 else 2**-10  # of the largest sum
     assert np.abs(out - exact).max() <= bound * np.abs(exact).max()
+
+
+def test_bytes_are_widened_where_shared_memory_has_no_room_for_them():
+    """Two products of 128 KiB of factors each: what is left has no code for bytes."""
+    b = Builder("products")
+    factors = [b.array(name, fp8_e4m3, "M", "K", aligned=True) for name in "ABCD"]
+    results = [b.array(name, f32, "M", "N", aligned=True, mutable=True) for name in "EF"]
+    zero = b.const(0)
+    with b.loop(zero, b.dim("M"), b.const(128), kind="tile", names=("m",)) as m:
+        a, b_, c, d = (b.load(factor, [m.index, zero], [128, 512]) for factor in factors)
+        for result, left, right in zip(results, (a, c), (b_, d), strict=True):
+            b.store(result, b.dot(left, b.transpose(right, 1, 0), dtype=f32), [m.index, zero], [128, 128])
+    text = ptx_of(compile_ptx(b.program()))
+    assert "cvt.f32.f16" in text
+    assert "wgmma" not in text

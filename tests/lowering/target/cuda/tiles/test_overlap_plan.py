@@ -1,9 +1,11 @@
 """Which loops hold two products in a row, and which of them may be done a round ahead."""
 
+import re
+
 import pytest
 
 from lowering.target.cuda.tiles.cases import plan_of
-from lowering.target.cuda.tiles.hopper import attention
+from lowering.target.cuda.tiles.hopper import attention, code
 from support.builder import Builder
 from tessera.core.dtypes import bf16, f32
 from tessera.core.program.program import Program
@@ -20,16 +22,34 @@ def test_products_of_attention(causal: bool):
         assert [str(op.name) for op in overlap.ahead] == ["tessera.load", "tessera.transpose", "tessera.dot"]
 
 
-@pytest.mark.parametrize(("width", "ahead"), [(32, True), (64, True), (128, False)])
-def test_a_round_ahead_where_registers_hold_two_rounds_scores(width: int, ahead: bool):
+@pytest.mark.parametrize(
+    ("width", "causal", "ahead", "weights"),
+    [(32, False, True, ""), (64, True, True, ""), (128, False, True, "math.exp2"), (128, True, False, "")],
+)
+def test_a_round_ahead_where_registers_suffice(width: int, causal: bool, ahead: bool, weights: str):
+    """With 128 columns they do behind the weights, where all groups have as many rounds."""
+    plan, _ = plan_of(attention(width=width, causal=causal))
+    assert plan is not None
+    (overlap,) = plan.overlaps.values()
+    assert bool(overlap.ahead) == ahead
+    assert ("" if overlap.weights is None else str(overlap.weights.name)) == weights
+
+
+@pytest.mark.parametrize(("width", "turns"), [(64, True), (128, False)])
+def test_turns_are_for_exponentials_beside_a_product_that_is_ahead(width: int, turns: bool):
     plan, _ = plan_of(attention(width=width))
     assert plan is not None
-    assert plan.overlaps
-    assert all(bool(overlap.ahead) == ahead for overlap in plan.overlaps.values())
+    assert plan.turns == turns
 
 
-def loop(*, sums_first: bool = False, same: bool = False) -> Program:
-    """O = sum (Q K_n) V_n, where the sums are halved before the scores are read, or V_n is K_n itself."""
+def test_scores_that_are_the_left_factor_have_no_weights():
+    plan, _ = plan_of(loop())
+    assert plan is not None
+    assert all(overlap.weights is None for overlap in plan.overlaps.values())
+
+
+def loop(*, sums_first: bool = False, same: bool = False, last: bool = False) -> Program:
+    """O = sum (Q K_n) V_n, where the sums are halved before the scores are read, V_n is K_n, or the last one is all."""
     b = Builder("loop")
     q = b.array("Q", bf16, "M", 64, aligned=True)
     k = b.array("K", bf16, "N", 64, aligned=True)
@@ -46,7 +66,7 @@ def loop(*, sums_first: bool = False, same: bool = False) -> Program:
                 acc = b.value("mul", acc, b.full(b.const(0.5, f32), 128, 64))
             scores = b.dot(left, keys, dtype=f32)
             values = keys if same else b.load(v, [n.index, zero], [64, 64])
-            n.yields = (b.dot(b.cast(scores, bf16), values, acc),)
+            n.yields = (b.dot(b.cast(scores, bf16), values, start if last else acc),)
         b.store(out, n.results[0], [m.index, zero], [128, 64])
     return b.program()
 
@@ -64,3 +84,34 @@ def test_keys_that_are_values_as_well_are_not_freed_early():
     plan, _ = plan_of(loop(same=True))
     assert plan is not None
     assert all(not overlap.ahead for overlap in plan.overlaps.values())
+
+
+def test_sums_that_no_round_reads_are_waited_for_at_once():
+    """Nobody would free the buffers of V_n."""
+    plan, _ = plan_of(loop(last=True))
+    assert plan is not None
+    assert not plan.overlaps
+
+
+def test_a_loop_in_which_the_team_copies_stays_as_it_is():
+    """A third product, exact and of arrays that begin anywhere, has its factors copied by the team."""
+    b = Builder("loop")
+    q, k, v = (b.array(name, bf16, "N", 64, aligned=True) for name in "QKV")
+    x, y = b.array("X", f32, 64, "N"), b.array("Y", f32, "N", 32)
+    out, other = b.array("O", f32, "N", 64, aligned=True, mutable=True), b.array("P", f32, "N", 32, mutable=True)
+    zero = b.const(0)
+    with b.loop(zero, b.dim("N"), b.const(128), kind="tile", names=("m",)) as m:
+        left = b.load(q, [m.index, zero], [128, 64])
+        start = [b.full(b.const(0.0, f32), *shape) for shape in ((128, 64), (64, 32))]
+        with b.loop(zero, b.dim("N"), b.const(64), start, names=("n", "a", "b")) as n:
+            scores = b.dot(left, b.load(k, [n.index, zero], [64, 64]), dtype=f32)
+            exact = b.dot(b.load(x, [zero, n.index], [64, 64]), b.load(y, [n.index, zero], [64, 32]), n.carried[1])
+            n.yields = (b.dot(b.cast(scores, bf16), b.load(v, [n.index, zero], [64, 64]), n.carried[0]), exact)
+        b.store(out, n.results[0], [m.index, zero], [128, 64])
+        b.store(other, n.results[1], [m.index, zero], [64, 32])
+    program = b.program(realign=0)
+    plan, _ = plan_of(program)
+    assert plan is not None
+    assert plan.copies
+    assert not plan.overlaps
+    assert {"wgmma.mma_async", "fma.rn.f32"} <= set(re.findall(r"wgmma\.mma_async|fma\.rn\.f32", code(program)))

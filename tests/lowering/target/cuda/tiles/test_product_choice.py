@@ -1,10 +1,13 @@
 """Who computes a product, and how its sums are shared among warps."""
 
+import re
+
 import pytest
 
 from lowering.target.cuda.tiles.cases import plan_of
 from support import programs
 from support.product_programs import matrix_product
+from support.simulate import compile_ptx, ptx_of
 from tessera.core.dtypes import DType, bf16, f16, f32, f64
 from tessera.core.layouts import coordinates
 from tessera.lowering.target.cuda.tiles.product_choice import FMA, MMA, WGMMA
@@ -78,3 +81,18 @@ def test_warps_have_square_blocks(
         return
     places = [coordinates(layout.element(r, lane), layout.shape) for r in range(layout.count) for lane in range(32)]
     assert tuple(len({place[axis] for place in places}) for axis in (0, 1)) == block
+
+
+@pytest.mark.parametrize(
+    ("tile", "warps", "kind"),
+    [
+        ((64, 64, 64), 2, MMA), ((64, 64, 64), 4, WGMMA), ((64, 64, 64), 8, MMA), ((128, 128, 64), 8, WGMMA),
+        ((128, 128, 64), 16, MMA), ((256, 128, 64), 16, WGMMA), ((512, 64, 64), 32, MMA),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_warps_that_somebody_asks_for_multiply(tile: tuple[int, int, int], warps: int, kind: str):
+    """Warp groups where each has 64 rows and there is room for one that copies, else single warps."""
+    text = ptx_of(compile_ptx(matrix_product(tile, bf16, warps=warps)))
+    assert f".reqntid {32 * warps + 128 * (kind == WGMMA)}, 1, 1" in text
+    assert {"wgmma.mma": WGMMA, "mma.sync": MMA}[min(re.findall(r"wgmma\.mma|mma\.sync", text))] == kind

@@ -157,3 +157,24 @@ def test_a_multiprocessor_has_room_for_two_blocks():
     artifact = compile_ptx(matrix_product((128, 128, 32)), "sm_80")
     assert artifact.resources.shared_bytes <= 163 * 1024 // 2
     assert artifact.launch.lanes_per_group == 128
+
+
+@pytest.mark.parametrize("dtype", [bf16, f32], ids=str)
+@pytest.mark.parametrize("step", [2, 3])
+def test_factors_whose_elements_do_not_follow_each_other(dtype: DType, step: int):
+    """Rows begin at multiples of 16 bytes, and still no two elements may be copied together."""
+    b = Builder("product")
+    a = b.array("A", dtype, "M", "K", contiguous=False)
+    w = b.array("B", dtype, "K", "N")
+    c = b.array("C", f32, "M", "N", mutable=True)
+    zero = b.const(0)
+    with b.loop(zero, b.dim("M"), b.const(32), kind="tile", names=("m",)) as m:
+        start = b.full(b.const(0.0, f32), 32, 32)
+        with b.loop(zero, b.dim("K"), b.const(32), [start], names=("k", "acc")) as k:
+            left, right = b.load(a, [m.index, k.index], [32, 32]), b.load(w, [k.index, zero], [32, 32])
+            k.yields = (b.dot(left, right, k.carried[0]),)
+        b.store(c, k.results[0], [m.index, zero], [32, 32])
+    left, right, result = operands((40, 32, 64), dtype, (False, False))
+    apart = np.repeat(left, step, axis=1)[:, : left.shape[1] * step]
+    apart[:, 1::step] = np.nan
+    close(b.program(), [apart[:, ::step], right, result], (False, False), "sm_80")

@@ -134,7 +134,7 @@ def test_one_barrier_an_exchange():
 def test_the_librarys_long_rows(block: int):
     """Whole blocks without masks, the last one with; then the blocks' results, all in one group."""
     x, y, total = numbers(f32, 1, 20000), poison(f32, 1, -(-20000 // block)), poison(f32, 1, 1)
-    blocks = reduce_row_blocks.variant(KIND=0, WIDEN=False, LOWEST=-0.0, BLOCK=block)
+    blocks = reduce_row_blocks.variant(KIND=0, WIDEN=0, LOWEST=-0.0, BLOCK=block)
     simulate(blocks.compile(x, y, target="cuda:sm_90a").program, [x, y])
     pairs = reduce_pairs.variant(KIND=0, BLOCK=1024, HALVES=tuple(1024 >> n for n in range(1, 11)), LOWEST=-0.0)
     simulate(pairs.compile(y, total, target="cuda:sm_90a").program, [y, total])

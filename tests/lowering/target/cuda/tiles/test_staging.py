@@ -52,4 +52,3 @@ def test_stages(stage: int, depth: int, stages: int):
 
 def test_a_buffer_that_is_still_read_is_filled_a_round_later():
     assert CopyPlan([], None, loop=object()).ahead(4) == 3
-    assert CopyPlan([], None, loop=object(), running=True).ahead(4) == 2

@@ -1,15 +1,19 @@
 """Which tiles the copy engine stores, and which of them warp groups store apart."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
-from tessera.core.dtypes import bf16
+from support.builder import Builder
+from support.simulate import compile_ptx, ptx_of
+from tessera.core.dtypes import bf16, f32
 from tessera.core.layouts import Layout, accumulator
 from tessera.core.mlir import ir
+from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.target.cuda.tiles.stages import Panels
+from tessera.lowering.target.cuda.tiles.shared_tile import Panels
 from tessera.lowering.target.cuda.tiles.stores import copied_panels, own_rows
 
 
@@ -28,11 +32,13 @@ def test_warp_groups_that_have_rows_of_their_own(shape: tuple[int, int], bits: i
     assert own_rows(accumulator(shape, bits), 1 << bits) == apart
 
 
-def panels(layout: Layout, rank: int = 2, dropped: str = "", *, aligned: bool = True) -> Panels | None:
-    """What becomes of a store of bf16 to an array of this rank."""
+def panels(
+    layout: Layout, rank: int = 2, dropped: str = "", *, aligned: bool = True, shape: tuple[int, ...] = ()
+) -> Panels | None:
+    """What becomes of a store of bf16, of that `shape` before padding, to an array of this rank."""
     with shared_context():
         attribute = ir.Attribute.parse(f"array<i64{': ' if dropped else ''}{dropped}>")
-        kind = ir.Type.parse(f"tensor<{layout.shape[0]}x{layout.shape[1]}xbf16>")
+        kind = ir.Type.parse(f"tensor<{'x'.join(map(str, shape or layout.shape))}xbf16>")
         op = SimpleNamespace(attributes={"dropped": attribute}, operands=[None, SimpleNamespace(type=kind)])
         return copied_panels(op, layout, Array(bf16, tuple("mnk"[:rank]), aligned=aligned))
 
@@ -48,3 +54,36 @@ def test_what_the_copy_engine_does_not_store():
     assert panels(sums, 3, "2") is None  # the columns are not contiguous
     assert panels(accumulator((256, 128), 3)) is None  # too many rows
     assert panels(accumulator((128, 32), 2)) is None  # too few columns
+    assert panels(sums, shape=(128, 200)) is None  # what lies behind them belongs to somebody else
+    assert panels(sums, shape=(100, 256)) is None
+
+
+def stores(*widths: int, **options: int) -> Program:
+    """Products of 128 rows and so many columns each, whose results of bf16 are stored one after the other."""
+    b = Builder("stores")
+    a, w = b.array("A", bf16, "M", "K", aligned=True), b.array("B", bf16, "K", "N", aligned=True)
+    results = [b.array(f"C{number}", bf16, "M", "N", aligned=True, mutable=True) for number in range(len(widths))]
+    zero = b.const(0)
+    with b.loop(zero, b.dim("M"), b.const(128), kind="tile", names=("m",)) as m:
+        left = b.load(a, [m.index, zero], [128, 64])
+        for columns, result in zip(widths, results, strict=True):
+            product = b.dot(left, b.load(w, [zero, zero], [64, columns]), dtype=f32)
+            b.store(result, b.cast(product, bf16), [m.index, zero], [128, columns])
+    return b.program(**options)
+
+
+@pytest.mark.parametrize(
+    ("widths", "buffers", "pending"),
+    [
+        ((256,), 4, [0, 0]),  # a buffer for each of the four blocks: free once all copies have been read
+        ((256,), 2, [1, 1, 1, 1, 0]),
+        ((256,), 3, [0, 2, 2, 2, 0]),  # the last block is in the first buffer
+        ((256, 256), 2, [1, 1, 1, 1, 1, 1, 1, 1, 0]),
+        ((64, 256), 2, [0, 0, 1, 1, 1, 0]),  # so is the narrow one
+    ],
+    ids=str,
+)
+def test_a_buffer_is_filled_when_its_last_copy_has_been_read(widths: tuple[int, ...], buffers: int, pending: list[int]):
+    """The last wait is the kernel's own, for all that it stored."""
+    text = ptx_of(compile_ptx(stores(*widths, store_blocks=buffers)))
+    assert [int(n) for n in re.findall(r"cp\.async\.bulk\.wait_group\.read (\d)", text)] == pending

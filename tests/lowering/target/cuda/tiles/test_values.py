@@ -8,8 +8,19 @@ from lowering.target.cuda.tiles.cases import DTYPES, Maker, in_registers, is_wid
 from support.simulate import compile_ptx, ptx_of
 from tessera.core.dtypes import DType, f32
 from tessera.core.layouts import Layout
+from tessera.core.mlir import ir
 from tessera.core.program.program import Program
-from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast, compressed, permuted, vector_bits
+from tessera.core.tile.dialect import context
+from tessera.lowering.target.cuda.build import Build
+from tessera.lowering.target.cuda.tiles.values import (
+    RegisterTile,
+    broadcast,
+    compressed,
+    from_words,
+    permuted,
+    to_words,
+    vector_bits,
+)
 
 
 def permutation(dtype: DType, shape: tuple[int, ...], order: tuple[int, ...], rounds: int = 1) -> Program:
@@ -107,3 +118,20 @@ def test_compressed():
     before, after = compressed(Layout((64,), (8,), (32, 0)), Layout((64,), (32,), (8, 0)))
     assert before == Layout((4,), (1,), (2, 0))
     assert after == Layout((4,), (2,), (1, 0))
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16", "i8"])
+def test_words_that_were_cut_up_are_words_again(element: str):
+    with context():
+        module = ir.Module.parse("llvm.func @f(%x: i32, %y: i32) { llvm.return }")
+        block = module.body.operations[0].regions[0].blocks[0]
+        build = Build(block, ir.Location.unknown())
+        build.point = ir.InsertionPoint.at_block_begin(block)
+        words = list(block.arguments)
+        values = from_words(build, words, element)
+        assert to_words(build, values) == words
+        turned = to_words(build, values[::-1])
+        assert not set(turned) & set(words)
+        parts = len(values) // 2
+        mixed = to_words(build, [values[0], *values[parts + 1 :]])
+        assert not set(mixed) & set(words)

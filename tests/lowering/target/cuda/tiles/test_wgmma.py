@@ -7,7 +7,7 @@ import pytest
 from lowering.target.cuda.tiles.hopper import code, product
 from support.product_programs import matrix_product
 from tessera.core.dtypes import f32
-from tessera.lowering.target.cuda.tiles.stages import Panels, SharedTile
+from tessera.lowering.target.cuda.tiles.shared_tile import Panels, SharedTile
 from tessera.lowering.target.cuda.tiles.wgmma import Factor
 
 

@@ -1,0 +1,114 @@
+"""The decisions about what products read: who copies it to shared memory, and how far ahead."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.tiles.copied_loads import copied_ahead, copied_by_team, fits_copy_engine
+from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
+from tessera.lowering.target.cuda.tiles.pipeline import find_rings, is_vector
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.product_choice import MMA, MOST_WARP_BITS, WGMMA, may_run_on
+from tessera.lowering.target.cuda.tiles.realignment import find_realigned, is_gapless
+from tessera.lowering.target.cuda.tiles.staging import find_copies
+from tessera.lowering.target.cuda.tiles.store_decisions import is_matrix_store
+from tessera.lowering.target.cuda.uniformity import is_tile
+
+_MOST_BLOCKS: Final = 4
+_BLOCK_BYTES: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Realign(Decision):
+    """Let the launcher copy factors to rows that the copy engine can read (option `realign`).
+
+    That reads and writes each element once; otherwise lanes fetch them 4 or 2 bytes at a time, again in every group
+    that reads them.  So it is done where several groups read the same elements.
+
+    before: `%a = tessera.load %A[...]` of an array whose rows begin anywhere
+    after:  `%a = tessera.load %A[...] realigned before the kernel`
+    keeps:  arrays that have gaps or that the kernel writes, and products of which every element is read by one group
+    """
+
+    name: ClassVar[str] = "cuda-realign"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """For all factors of a product, or none of them."""
+        plan = kernel.plan
+        if kernel.option("realign", 1) and kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
+            plan.realigned = find_realigned(
+                [dot for dot in kernel.dots if plan.products[dot] != MMA],
+                lambda load: copied_ahead(kernel, load),
+                lambda load: is_gapless(kernel.array(load.operands[0])) and fits_copy_engine(kernel, load),
+            )
+        return True
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At the loads."""
+        del function
+        for load in plan.realigned:
+            yield load, "realigned", "before the kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAhead(Decision):
+    """Give the loads of factors to a warp of its own, which keeps a ring of buffers full (option `stages`).
+
+    before: `for { %a = tessera.load %A[...]; %acc = tessera.dot %a, %b, %acc_1 }`
+    after:  `%a = tessera.load %A[...] ring 0`; where the sum goes straight to the next round's product, that one is
+            not waited for: `tessera.dot %a, %b, %acc_1 runs_on into the next round`
+    keeps:  loads of arrays that the kernel writes, that are neither aligned nor realigned, or that others read as well
+    """
+
+    name: ClassVar[str] = "cuda-copy-ahead"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """Rings for the copy engine where the chip has one; the rest is copied by the team itself.
+
+        With a ring, one block has a multiprocessor to itself: small teams rather share it and copy by themselves.
+        """
+        plan = kernel.plan
+        if kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
+            plan.rings = find_rings(
+                [dot for dot in kernel.dots if plan.products[dot] != MMA],
+                lambda load: copied_ahead(kernel, load),
+            )
+        for ring in plan.rings:
+            dot = ring.running
+            if dot is not None and (plan.promote or not may_run_on(plan.products, dot)):
+                ring.running = None
+        plan.copies = find_copies(kernel.dots, lambda load: copied_by_team(kernel, load))
+        plan.gathered = tuple(_blocks(op) for op in kernel.operations if is_matrix_store(op))
+        plan.stored = min(
+            kernel.option("store_blocks", _MOST_BLOCKS), max((_blocks(op) for op in kernel.operations), default=1)
+        )
+        return True
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At each load, and at products that run on."""
+        for number, ring in enumerate(plan.rings):
+            for load in ring.loads:
+                if not is_vector(load):
+                    yield load, "ring", str(number)
+            if ring.running is not None:
+                yield ring.running, "runs_on", "into the next round"
+        for copy in plan.copies:
+            for load in copy.loads:
+                yield load, "copied", "by the team"
+        if plan.rings:
+            yield function, "copying", "warp"
+
+
+def _fills_processor(plan: Plan) -> bool:
+    """Whether one block keeps a multiprocessor busy: of products by single warps, two do that better."""
+    kinds = set(plan.products.values())
+    return WGMMA in kinds or (MMA not in kinds and plan.bits == MOST_WARP_BITS)
+
+
+def _blocks(op: Any) -> int:
+    """Column blocks of 128 bytes of a stored tile."""
+    if op.name != "tessera.store" or not is_tile(op.operands[1].type):
+        return 1
+    kind = op.operands[1].type
+    return max(1, kind.shape[-1] * width(str(kind.element_type)) // 8 // _BLOCK_BYTES)

@@ -1,0 +1,147 @@
+"""The decisions about products: what computes them, and what runs beside them."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+from tessera.core.tile.dialect import COMPUTE
+from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.tiles.byte_products import promotion
+from tessera.lowering.target.cuda.tiles.copied_loads import copied_ahead, vector_copied_ahead
+from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
+from tessera.lowering.target.cuda.tiles.order import unevenness
+from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan, find_overlaps
+from tessera.lowering.target.cuda.tiles.pipeline import add_vectors, find_running, is_vector, source_load
+from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, may_run_on, product_kind
+from tessera.lowering.target.cuda.tiles.rescaling import find_rescalings
+from tessera.lowering.target.cuda.tiles.team import WARP
+
+_MOST_RUNNING: Final = 200
+"""Values of an overlapped loop, of 232 registers of a lane or more; the rest is for what is computed on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseProducts(Decision):
+    """Say how each product is computed: by warp groups, by warps, or by fused multiply-adds (option `warps`).
+
+    before: `%s = tessera.dot %a, %b`
+    after:  `%s = tessera.dot %a, %b product wgmma`; with factors of tf32, their loads are `rounded to tf32`
+    """
+
+    name: ClassVar[str] = "cuda-choose-products"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """By the element types, the extents and the chip, with as many warps as somebody asks for."""
+        warps = kernel.option("warps", 0)
+        found = {
+            op: product_kind(op, kernel.chip, lambda load: copied_ahead(kernel, load), warps) for op in kernel.dots
+        }
+        kernel.plan.products = {op: kind for op, kind in found.items() if kind is not None}
+        groups = [op for op, kind in found.items() if kind == WGMMA and COMPUTE in op.attributes]
+        kernel.plan.rounded = {source_load(factor) for op in groups for factor in list(op.operands)[:2]}
+        kernel.plan.promote = promotion(kernel.dots, kernel.program)
+        return None not in found.values()
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At each product."""
+        del function
+        for op, kind in plan.products.items():
+            yield op, "product", kind
+        for load in plan.rounded:
+            yield load, "rounded", "to tf32"
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapProducts(Decision):
+    """Issue the second of a loop's two products beside the next round's arithmetic (options `overlap`, `turns`).
+
+    before: `for i: %s = dot(q, k[i]); %p = f(%s); %acc = dot(%p, v[i], %acc_1)`
+    after:  the second product is marked `beside the next round's first`, see `overlap`; where registers hold two
+            rounds' scores, the first is issued `ahead of its round` (option `ahead`), see `ahead`; where they hold but
+            one round's weights beside those of the next, `behind the weights`; factors of sums that are mostly one are
+            `skipped where they are one`, see `rescaling`
+    """
+
+    name: ClassVar[str] = "cuda-overlap-products"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """Where a loop's rounds allow it."""
+        plan = kernel.plan
+        if kernel.option("overlap", 1):
+            found = find_overlaps([op for op in kernel.dots if may_run_on(plan.products, op)], plan.rings)
+            copying = {copy.loop for copy in plan.copies}
+            issued = [_issued(kernel, one) for one in found if one.loop not in copying]
+            plan.overlaps = {one.loop: one for one in issued if one is not None}
+            # Turns are for exponentials: where products are in the way as well, they cost more than they give.
+            turns = any(one.ahead and one.weights is None for one in plan.overlaps.values())
+            plan.turns = bool(kernel.option("turns", turns))
+        if WGMMA in plan.products.values():
+            plan.rescalings = find_rescalings(kernel.operations)
+        return True
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At the products, and at the multiplications that are left out."""
+        for overlap in plan.overlaps.values():
+            yield overlap.second, "beside", "the next round's first"
+            if overlap.ahead:
+                behind = "" if overlap.weights is None else ", behind the weights"
+                yield overlap.first, "ahead", f"of its round{behind}"
+        for op in plan.rescalings:
+            yield op, "skipped", "where they are one"
+        if plan.overlaps and plan.turns:
+            yield function, "turns", "taken by the warp groups"
+
+
+@dataclass(frozen=True, slots=True)
+class RunProducts(Decision):
+    """Let the products of a loop with four or more run until their sums are needed (option `overlap`).
+
+    before: `for i: %s = dot(k, q[i]); %dp = dot(v, do[i]); %base = load %B[i]; ...; %dk = dot(%ds, q[i], %dk_1)`
+    after:  the first product is marked `issued a round early`, and the vectors that the loop reads come with a ring's
+            buffers: `%base = tessera.load %B[...] ring 1`; see `running`
+    """
+
+    name: ClassVar[str] = "cuda-run-products"
+
+    def decide(self, kernel: Kernel) -> bool:
+        """Where all that the tensor cores read of shared memory is copied ahead."""
+        plan = kernel.plan
+        if (
+            kernel.option("overlap", 1)
+            and not plan.promote
+            and all(may_run_on(plan.products, op) for op in kernel.dots)
+        ):
+            plan.running = find_running(kernel.dots, plan.rings, WARP << plan.bits)
+        loops = {running.ahead.block for running in plan.running.values()}
+        for ring in plan.rings:
+            if ring.block in loops:
+                ring.running = None
+        vectors = [op for op in kernel.operations if op.name == "tessera.load" and op.block in loops]
+        add_vectors(plan.rings, [op for op in vectors if vector_copied_ahead(kernel, op)])
+        return True
+
+    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
+        """At the first products, and at the vectors."""
+        del function
+        for running in plan.running.values():
+            yield running.ahead, "issued", "a round early"
+        for number, ring in enumerate(plan.rings):
+            for load in filter(is_vector, ring.loads):
+                yield load, "ring", str(number)
+
+
+def _issued(kernel: Kernel, overlap: OverlapPlan) -> OverlapPlan | None:
+    """When the products of a loop are issued, by the registers that there are; None where they suffice for nothing."""
+    plan = kernel.plan
+    scores, sums = (math.prod(op.results[0].type.shape) for op in (overlap.first, overlap.second))
+    factor = scores * width(str(overlap.second.operands[0].type.element_type)) // 32
+    most = _MOST_RUNNING << (plan.bits + 5)
+    if kernel.option("ahead", 1) and not plan.promote:
+        if 2 * scores + factor + sums <= most:
+            return replace(overlap, weights=None)
+        # Where groups differ in length, both warp groups were seen to multiply, and then to compute, at the same time.
+        if overlap.weights is not None and not unevenness(plan.rings) and 2 * scores + sums <= most:
+            return overlap
+    return replace(overlap, ahead=(), weights=None) if scores + factor + sums <= most else None
