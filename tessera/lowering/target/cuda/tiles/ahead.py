@@ -103,21 +103,3 @@ class Ahead(Overlap):
         self.scores, self._flies = done[len(sums) :], False
         host.stages.release_ahead(host, self._loads, self._more)
         return done[: len(sums)]
-
-
-class Behind(Ahead):
-    """The same where registers hold a round's weights beside the next one's scores, but no left factor besides.
-
-    So the second product of the round before, whose left factor that is, is waited for behind this round's weights, in
-    front of the next round's first product, which runs beside what is left to do in this round.  ptxas moves that wait
-    up, and the exponentials in among the instructions of the product.
-    """
-
-    def after(self, op: Any) -> None:
-        """Behind the weights: the first product of the next round."""
-        if op != self._plan.weights:
-            return
-        self._around.tile(self._sums)
-        self._turn(mine=True)
-        self._begin_first(self._more)
-        self._looked = False  # the wait for that product needs a branch of its own in front of it

@@ -20,7 +20,7 @@ COPYING_LANES: Final = 128
 _REGISTERS: Final = (40, 232)
 """Of a copying lane, and of one of the team's: three warp groups begin with 168 each, and share what they have."""
 _MOST_REGISTERS: Final = (24, 240)
-"""The same where sums of several products, or weights and scores, are kept; the copying lane has little to know."""
+"""The same where the sums of several products are kept, and the copying lane has little to know."""
 _LEAST_REGISTERS: Final = (24, 112)
 """The same for a team of four warp groups: five begin with 96 each."""
 _FEW_BLOCKS: Final = 2
@@ -78,8 +78,7 @@ def _roles(
     """The copying warp's code, and the team's."""
     build = frame.build
     many = team.lanes > COPYING_LANES
-    behind = any(overlap.weights is not None for overlap in plan.overlaps.values())
-    few, most = _MOST_REGISTERS if stages.running or behind else _REGISTERS
+    few, most = _MOST_REGISTERS if stages.running else _REGISTERS
     if team.lanes == 4 * COPYING_LANES:
         few, most = _LEAST_REGISTERS
     copying = build.compare("uge", frame.tid, team.lanes)

@@ -16,8 +16,6 @@ class OverlapPlan:
     load: the right factor of `second`; number: which of the carried values its sum is
     readers: the first and the last operation of the loop's body that compute with the sums of `first`
     ahead: operations that give `first`, itself the last of them, where they are done a round ahead; or none
-    weights: the operation that gives the left factor of `second`, before it is rounded, where what is ahead is issued
-             behind this one; None where it is issued as soon as the sums of `first` are read, or where nothing is ahead
     """
 
     loop: Any
@@ -27,7 +25,6 @@ class OverlapPlan:
     number: int
     readers: tuple[Any, Any]
     ahead: tuple[Any, ...] = ()
-    weights: Any = None
 
 
 def find_overlaps(dots: list[Any], rings: list[RingPlan]) -> list[OverlapPlan]:
@@ -57,23 +54,7 @@ def _overlap(second: Any, dots: list[Any], rings: list[RingPlan]) -> OverlapPlan
     ahead = tuple(_sources(first))
     if any(ring.last != first for ring in rings if any(one in ahead for one in ring.loads)):
         ahead = ()  # somebody else reads these bytes later
-    weights = _weights(second, readers[-1])
-    return OverlapPlan(loop, first, second, load, number, (readers[0], readers[-1]), ahead, weights)
-
-
-def _weights(second: Any, last: Any) -> Any | None:
-    """What gives the left factor of `second` before it is rounded, if that is `last` or comes behind it."""
-    value = second.operands[0]
-    while _name(value) == "arith.truncf":
-        value = value.owner.operation.operands[0]
-    order = [view.operation for view in second.block.operations]
-    op = value.owner.operation if _name(value) else None
-    return op if op in order and order.index(op) >= order.index(last) else None
-
-
-def _name(value: Any) -> str:
-    """The name of the operation that gives a value; "" for arguments."""
-    return "" if isinstance(value.owner, ir.Block) else str(value.owner.operation.name)
+    return OverlapPlan(loop, first, second, load, number, (readers[0], readers[-1]), ahead)
 
 
 def _only_carried(value: Any) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tessera.lowering.target.cuda.tiles import ahead
-from tessera.lowering.target.cuda.tiles.ahead import Ahead, Behind
+from tessera.lowering.target.cuda.tiles.ahead import Ahead
 from tessera.lowering.target.cuda.tiles.overlap import Kept, Overlap
 from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
 from tessera.lowering.target.cuda.tiles.team import ROLLED
@@ -46,8 +46,7 @@ class OverlappedLoop:
         self._host = host
         self._op = op
         self._plan = plan
-        kind = Overlap if not plan.ahead else Ahead if plan.weights is None else Behind
-        self._overlap = kind(host, plan, turns=turns)
+        self._overlap = Ahead(host, plan, turns=turns) if plan.ahead else Overlap(host, plan, turns=turns)
         self._inner = op.regions[0].blocks[0]
         self._carried = list(self._inner.arguments)[1:]
         last = list(list(self._inner.operations)[-1].operation.operands)

@@ -59,9 +59,8 @@ class OverlapProducts(Decision):
 
     before: `for i: %s = dot(q, k[i]); %p = f(%s); %acc = dot(%p, v[i], %acc_1)`
     after:  the second product is marked `beside the next round's first`, see `overlap`; where registers hold two
-            rounds' scores, the first is issued `ahead of its round` (option `ahead`), see `ahead`; where they hold but
-            one round's weights beside those of the next, `behind the weights`; factors of sums that are mostly one are
-            `skipped where they are one`, see `rescaling`
+            rounds' scores, the first is issued `ahead of its round` (option `ahead`), see `ahead`; factors of sums that
+            are mostly one are `skipped where they are one`, see `rescaling`
     """
 
     name: ClassVar[str] = "cuda-overlap-products"
@@ -74,8 +73,8 @@ class OverlapProducts(Decision):
             copying = {copy.loop for copy in plan.copies}
             issued = [_issued(kernel, one) for one in found if one.loop not in copying]
             plan.overlaps = {one.loop: one for one in issued if one is not None}
-            # Turns are for exponentials: where products are in the way as well, they cost more than they give.
-            turns = any(one.ahead and one.weights is None for one in plan.overlaps.values())
+            # Groups that differ in length fall out of step by themselves; there the barriers cost more than they give.
+            turns = not unevenness(plan.rings) or any(one.ahead for one in plan.overlaps.values())
             plan.turns = bool(kernel.option("turns", turns))
         if WGMMA in plan.products.values():
             plan.rescalings = find_rescalings(kernel.operations)
@@ -86,8 +85,7 @@ class OverlapProducts(Decision):
         for overlap in plan.overlaps.values():
             yield overlap.second, "beside", "the next round's first"
             if overlap.ahead:
-                behind = "" if overlap.weights is None else ", behind the weights"
-                yield overlap.first, "ahead", f"of its round{behind}"
+                yield overlap.first, "ahead", "of its round"
         for op in plan.rescalings:
             yield op, "skipped", "where they are one"
         if plan.overlaps and plan.turns:
@@ -138,10 +136,6 @@ def _issued(kernel: Kernel, overlap: OverlapPlan) -> OverlapPlan | None:
     scores, sums = (math.prod(op.results[0].type.shape) for op in (overlap.first, overlap.second))
     factor = scores * width(str(overlap.second.operands[0].type.element_type)) // 32
     most = _MOST_RUNNING << (plan.bits + 5)
-    if kernel.option("ahead", 1) and not plan.promote:
-        if 2 * scores + factor + sums <= most:
-            return replace(overlap, weights=None)
-        # Where groups differ in length, both warp groups were seen to multiply, and then to compute, at the same time.
-        if overlap.weights is not None and not unevenness(plan.rings) and 2 * scores + sums <= most:
-            return overlap
-    return replace(overlap, ahead=(), weights=None) if scores + factor + sums <= most else None
+    if kernel.option("ahead", 1) and not plan.promote and 2 * scores + factor + sums <= most:
+        return overlap
+    return replace(overlap, ahead=()) if scores + factor + sums <= most else None
