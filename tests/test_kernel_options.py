@@ -63,7 +63,7 @@ def test_a_variant_has_names_of_the_kernel_of_what_it_calls_and_schedule_options
         ({"nonsense": 4}, "changed has no tuning parameter 'nonsense'", "the schedule options are lanes, elements"),
         ({"stages": 0}, "stages=0 is not one of 1, 2", "steps of K loaded ahead"),
         ({"warps": 3}, "warps=3 is not one of 1, 2, 4", "warps that share"),
-        ({"later": 1}, "later=1 is not one of True, False", "results are stored"),
+        ({"later": 2}, "later=2 is not one of True, False", "results are stored"),
     ],
 )
 def test_what_a_variant_cannot_have(constants: dict[str, object], words: str, remedy: str):

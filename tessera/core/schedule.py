@@ -63,7 +63,8 @@ def illegal(name: str, value: Attribute, target: str | None = None) -> str:
     option = SCHEDULE[name]
     if target is not None and target not in option.targets:
         return f"{name} means nothing for the target {target}"
-    if type(value) is not type(option.legal[0]) or value not in option.legal:
+    kinds = (bool, int) if isinstance(option.legal[0], bool) else (int,)  # 0 and 1 switch as well; True is no number
+    if type(value) not in kinds or value not in option.legal:
         return f"{name}={value} is not one of {_shortened(option.legal)}"
     return ""
 

@@ -19,13 +19,18 @@ def test_candidates_are_legal():
         ("lanes", 100, "cuda", "lanes=100 is not one of 32, 64, ..., 1024"),
         ("stages", 0, "cuda", "stages=0 is not one of 1, 2, 3, 4, 5, 6, 7, 8"),
         ("stages", True, "cuda", "stages=True is not one of"),
-        ("overlap", 1, "cuda", "overlap=1 is not one of True, False"),
+        ("overlap", 2, "cuda", "overlap=2 is not one of True, False"),
         ("rows", "8", "cpu", "rows=8 is not one of"),
         ("lanes", 128, "cpu", "lanes means nothing for the target cpu"),
     ],
 )
 def test_what_is_illegal_says_why(name: str, value: object, target: str, words: str):
     assert illegal(name, value, target).startswith(words)
+
+
+@pytest.mark.parametrize("value", [True, False, 1, 0])
+def test_switches_take_numbers_as_well(value: int):
+    assert illegal("overlap", value, "cuda") == ""
 
 
 def test_options_that_may_make_a_difference():
