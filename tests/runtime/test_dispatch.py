@@ -55,8 +55,14 @@ def test_operations_of_a_stream_run_in_order():
 
 def hold(dispatcher: Dispatcher, queue: Queue) -> threading.Event:
     """Keep the engine busy until the event is set, so that queues fill."""
-    gate = threading.Event()
-    dispatcher.submit(queue, Operation(gate.wait, "compute"))
+    held, gate = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        held.set()
+        gate.wait()
+
+    dispatcher.submit(queue, Operation(wait, "compute"))
+    assert held.wait(60)
     return gate
 
 

@@ -169,13 +169,20 @@ def test_events_of_cuda_streams(fake: FakeDriver, saxpy):
 def test_streams_of_different_weights_get_launches_in_proportion(fake: FakeDriver, saxpy):
     launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
     heavy, light, other = Stream(3.0), Stream(1.0), Stream(1.0)
-    gate = threading.Event()
-    other.submit(gate.wait, "gpu")  # holds the engine, so that both have work
+    held, gate = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        gate.wait()
+
+    other.submit(hold, "gpu")  # holds the engine, so that both have work
+    assert held.wait(60)
     for _ in range(40):
         launch_on(heavy, launcher, (x, y, 1.0), None)
         launch_on(light, launcher, (x, y, 2.0), None)
-    assert fake.streams == []
+    early = list(fake.streams)
     gate.set()
+    assert early == []
     heavy.synchronize()
     light.synchronize()
     assert len(fake.streams) == 80
