@@ -100,7 +100,7 @@ def test_windows_are_on_the_copy(fake: FakeDriver):
         fake.log.clear()
         launcher(x, out)
         reserved = next(what[2] for what in fake.log if what[0] == "reserve")
-        assert fake.encoded[-1].address == reserved
+        assert reserved in {each.address for each in fake.encoded}  # each place is described once
     assert {(each.extents, each.strides) for each in fake.encoded} == {((31, 33), (REALIGNED_BYTES,))}
 
 
