@@ -83,6 +83,12 @@ class Build(Emitter):
             return a if b == 1 else self._binary("arith.shrui", a, b.bit_length() - 1)
         return self._binary("arith.divui", a, b)
 
+    def divide_words(self, a: Any, b: Any) -> Any:
+        """a // b of indices that are not negative and below 2 ** 32, in a quarter of the instructions of `divide`."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a // b
+        return self.to_index(self.value("arith.divui", [self.to_word(v) for v in (a, b)], "i32"))
+
     def remainder(self, a: Any, b: Any) -> Any:
         """a % b of indices that are not negative; of a power of two, its low bits."""
         if isinstance(a, int) and isinstance(b, int):

@@ -129,7 +129,21 @@ def _run(frame: Frame, plan: Plan, engine: Engine, function: Any, number: Any) -
         where = place(frame, plan, number)
         engine.run(function, numbered(frame, where), where)
     else:
-        engine.run(function, ordered(frame, plan, number))
+        engine.run(function, _uneven(frame, plan, engine, number))
+
+
+def _uneven(frame: Frame, plan: Plan, engine: Engine, number: Any) -> Any:
+    """The same for groups without bands; where they are uneven, the copying warp works it out, and tells the team."""
+    dealing = engine.stages.dealing
+    if dealing is None:
+        return ordered(frame, plan, number)
+    now = engine.rounds[dealing.number]
+    engine.rounds[dealing.number] = dealing.ring.following(now)
+    if not engine.copies:
+        return dealing.hear(now, engine.team)
+    group = ordered(frame, plan, number)
+    dealing.tell(now, group)
+    return group
 
 
 Attempt = Callable[[Depth], Any]

@@ -9,6 +9,7 @@ from tessera.lowering.target.cuda.build import INDEX, Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.uneven import Uneven
 from tessera.lowering.target.launch import ranges_of
 
 _ROWS_AND_COLUMNS: Final = 2
@@ -107,26 +108,13 @@ def group_count(frame: Frame, plan: Plan) -> Any:
 
 
 def ordered(frame: Frame, plan: Plan, number: Any) -> Any:
-    """The group that is done as number `number`, where `places` has no rule for it.
-
-    Groups of unequal work: the large ones first, so that small ones fill the gaps at the end; and every other time that
-    all blocks take a group, in the opposite order, or the first block would have the larger one each time.
-    """
+    """The group that is done as number `number`, where `place` has no rule for it: of unequal work, see `Uneven`."""
     build, ranges = frame.build, frame.rule.ranges
-    if plan.uneven and ranges:
-        count = _count(build, frame, *ranges[-1])
-        turned = _back_and_forth(build, number, frame.groups(), frame.blocks())
-        return _large_first(build, turned, frame.groups(), count, last=plan.uneven > 0)
-    return number
-
-
-def _back_and_forth(build: Build, number: Any, groups: Any, blocks: Any) -> Any:
-    """`number`, or, every other time that all blocks take one, the number as far from the end of those."""
-    time = build.divide(number, blocks)
-    first = build.mul(time, blocks)
-    last = build.minimum(build.add(first, blocks), groups)
-    opposite = build.sub(build.sub(build.add(first, last), 1), number)
-    return build.add(number, build.mul(build.bits(time, 1), build.sub(opposite, number)))
+    if not plan.uneven or not ranges:
+        return number
+    count = _count(build, frame, *ranges[-1])
+    others = build.divide_words(frame.groups(), count)
+    return Uneven(build, frame.blocks(), others, count, grows=plan.uneven > 0).group(number)
 
 
 def is_banded(frame: Frame, plan: Plan) -> bool:
@@ -182,26 +170,16 @@ def _quotient(build: Build, a: Any, b: Any, usual: int = 0) -> Any:
     if isinstance(a, int) and isinstance(b, int):
         return a // b
 
-    def narrow() -> Any:
-        words = [build.to_word(build.index(x)) for x in (a, b)]
-        return build.to_index(build.value("arith.divui", words, "i32"))
-
     if not usual:
-        return narrow()
-    return build.choose(build.compare("eq", b, usual), lambda: build.index(build.divide(a, usual)), narrow, INDEX)
+        return build.divide_words(a, b)
+    return build.choose(
+        build.compare("eq", b, usual),
+        lambda: build.index(build.divide(a, usual)), lambda: build.divide_words(a, b), INDEX,
+    )  # fmt: skip
 
 
 def _whole(build: Build, rows: Any, cluster: int) -> Any:
     return build.mul(build.divide(build.add(rows, cluster - 1), cluster), cluster) if cluster > 1 else rows
-
-
-def _large_first(build: Build, number: Any, groups: Any, count: Any, *, last: bool) -> Any:
-    """The last range slowest, from its end where the last ones are large."""
-    others = build.divide(groups, count)
-    place = build.divide(number, others)
-    if last:
-        place = build.sub(build.sub(count, 1), place)
-    return build.add(build.mul(build.remainder(number, others), count), place)
 
 
 def _count(build: Build, frame: Frame, extent: int | str, step: int) -> Any:

@@ -47,16 +47,16 @@ class Room:
             self._team.wait()
             self.waited()
 
-    def take(self, size: int) -> Piece:
-        """Reserve `size` bytes.
+    def take(self, size: int, alignment: int = _ALIGNMENT) -> Piece:
+        """Reserve `size` bytes at a multiple of `alignment`.
 
         Raises:
             NeedsRoomError: there are not so many.
         """
-        piece = self._frame.shared.take(size, _ALIGNMENT)
+        piece = self._frame.shared.take(size, alignment)
         if piece is None and self._read:
             self.settle()
-            piece = self._frame.shared.take(size, _ALIGNMENT)
+            piece = self._frame.shared.take(size, alignment)
         if piece is None:
             raise NeedsRoomError
         return piece

@@ -11,6 +11,7 @@ from tessera.lowering.target.cuda.build import LOCAL
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.tiles import assembly, host
+from tessera.lowering.target.cuda.tiles.dealing import Dealing
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan, RunningPlan, is_vector
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA
@@ -61,6 +62,7 @@ class Stages:
         self._now: dict[int, Round] = {}
         self._offsets: dict[Any, int] = {}
         self._empty: dict[int, Any] = {}
+        self.dealing: Dealing | None = None
         self.copies_stores = plan.specialised
         self.apart = plan.apart
         # A round's first product is issued before the buffers of the round before are free.
@@ -82,6 +84,9 @@ class Stages:
             arrivals = team.warps * plan.cluster
             self._rings.append(Ring(build, room.address(place), address, count, size, copied, arrivals))
             address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
+        if plan.uneven:
+            self.dealing = Dealing(frame, room, team, len(self._rings))
+            self._rings.append(self.dealing.ring)
 
     def _lay_out(self, ring: RingPlan) -> int:
         """Bytes of a stage; every load begins at a multiple of what the swizzle repeats after."""
