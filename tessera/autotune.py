@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -21,13 +20,11 @@ import numpy as np
 
 from tessera.arguments import Described
 from tessera.compiled import Compiled
-from tessera.copies import Ring
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
     BadKernelOption,
     CompilerCrash,
     CompileTimeout,
-    ContextLost,
     ToolMissing,
     TuningFailed,
 )
@@ -40,7 +37,7 @@ from tessera.lowering.key import toolchain
 from tessera.machine import Machine, this_machine
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.grid import Grid
-from tessera.timing import Timer, timer_for
+from tessera.runtime.recording import forbid
 from tessera.tuning import (
     BEGIN,
     DUPLICATE,
@@ -62,6 +59,7 @@ from tessera.tuning import (
     show,
     store,
 )
+from tessera.tuning_rounds import Candidate, Rounds
 from tessera.tuning_space import (
     Proposal,
     beyond,
@@ -74,9 +72,6 @@ from tessera.tuning_space import (
 
 Listener = Callable[[Trial], object]
 
-_ROUNDS: Final = 9
-_FIRST_ROUNDS: Final = 3
-_HOPELESS: Final = 2.0
 _COMPILER: Final = (CompilerCrash, CompileTimeout, ToolMissing)
 """What is not the configuration's fault, and may be otherwise the next time."""
 BUDGET: Final = 60.0
@@ -115,7 +110,7 @@ def follow(
 
     The parameters are those of `search`.
     """
-    values = tuple(args) if args is not None else _synthesised(kernel)
+    values = kernel.ordered(tuple(args), {}) if args is not None else _synthesised(kernel)
     if params is None:
         params = suggested_space(kernel.source, kernel.program(values), kernel.target_name)
     return Search(kernel, with_space(kernel.options, params, {}).space or {}, values, grid, budget, again)
@@ -124,25 +119,6 @@ def follow(
 def tuned_constants(kernel: Kernel, values: Sequence[object], grid: Grid | None) -> Config:
     """Return the best configuration of a kernel that has a space, searching when none is recorded."""
     return Search(kernel, kernel.options.space or {}, tuple(values), grid, BUDGET, again=False).run().config
-
-
-@dataclass
-class _Candidate:
-    """A configuration that compiled."""
-
-    proposal: Proposal
-    code: str
-    mutable: tuple[bool, ...] | None
-    seconds: list[float] = field(default_factory=list[float])
-
-    @property
-    def config(self) -> Config:
-        """The configuration."""
-        return self.proposal.config
-
-    def trial(self) -> Trial:
-        """What is known of it so far."""
-        return Trial(self.config, MEASURED, tuple(self.seconds), self.code, predicted=self.proposal.predicted)
 
 
 class Search:
@@ -172,7 +148,11 @@ class Search:
         return this_machine(self._kernel.target_name) if self._kernel.compiles else None
 
     def __iter__(self) -> Generator[Trial]:
-        """Try what is not recorded yet; the outcome is saved however this ends."""
+        """Try what is not recorded yet; the outcome is saved however this ends.
+
+        Raises BadCapture while a graph is captured, which would note the launches of the search.
+        """
+        forbid("a search for a configuration")
         self._deadline = time.monotonic() + self._budget
         missing = self._recall()
         yield from self._trials.values()
@@ -231,7 +211,7 @@ class Search:
         kept, pruned = prune(proposals, expected)
         for trial in (*refused, *pruned):
             yield self._record(trial)
-        candidates: list[_Candidate] = []
+        candidates: list[Candidate] = []
         first: dict[str, Config] = {t.code: t.config for t in self._trials.values() if t.status == MEASURED}
         # What should be twice as fast goes first, so that an early end has something; the rest keeps its order.
         best = min((p.predicted for p in kept if p.predicted is not None), default=1.0)
@@ -242,18 +222,19 @@ class Search:
                 yield self._record(made)
             else:
                 candidates.append(made)
-        yield from self._measure(candidates)
+        rounds = Rounds(self._kernel.target_name, self._values, self._grid, self._machine, self._enough, self._record)
+        yield from rounds.measure(candidates)
 
     def _candidate(
         self, proposal: Proposal, outcome: Compiled | TesseraError | None, first: dict[str, Config]
-    ) -> _Candidate | Trial:
+    ) -> Candidate | Trial:
         """A compiled configuration, or why it is none; `first` has the configuration that had some code first."""
         config, predicted = proposal.config, proposal.predicted
         if isinstance(outcome, TesseraError):
             status = FAILED if isinstance(outcome, _COMPILER) else ILLEGAL
             return Trial(config, status, error=headline(outcome), predicted=predicted)
         if outcome is None:
-            return _Candidate(proposal, config_key(config), None)
+            return Candidate(proposal, config_key(config), None)
         reason = beyond(outcome.artifact, self._machine) if self._machine is not None else ""
         if reason:
             return Trial(config, ILLEGAL, error=reason, predicted=predicted)
@@ -261,7 +242,7 @@ class Search:
         if code in first:
             return Trial(config, DUPLICATE, code=code, same_as=first[code], predicted=predicted)
         first[code] = config
-        return _Candidate(proposal, code, tuple(binding.mutable for binding in outcome.artifact.bindings))
+        return Candidate(proposal, code, tuple(binding.mutable for binding in outcome.artifact.bindings))
 
     def _compiled(self, proposals: Sequence[Proposal]) -> Iterator[tuple[Proposal, Compiled | TesseraError | None]]:
         """Each configuration with its compilation, several compiled at once; None for interpreted kernels."""
@@ -287,74 +268,11 @@ class Search:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    # -- measuring ------------------------------------------------------------------------------------------------
-
-    def _measure(self, candidates: Sequence[_Candidate]) -> Iterator[Trial]:
-        """Time each candidate a little, then the hopeful ones in turns: a slow spell of the machine meets all."""
-        if not candidates:
-            return
-        machine = self._machine
-        timer = timer_for(self._kernel.target_name, self._values)
-        mutable = candidates[0].mutable or (True,) * len(self._values)
-        try:
-            with timer.inside():
-                cache = machine.cache_bytes if machine is not None else 0
-                on_device = machine is not None and machine.kind == "cuda"
-                ring = Ring(self._values, mutable, on_device=on_device, cache_bytes=cache)
-                try:
-                    yield from self._rounds(candidates, timer, ring)
-                finally:
-                    ring.close()
-        finally:
-            timer.close()
-
-    def _rounds(self, candidates: Sequence[_Candidate], timer: Timer, ring: Ring) -> Iterator[Trial]:
-        running: list[_Candidate] = []
-        for candidate in candidates:
-            if self._late() and self._measured():
-                break
-            trial = self._begin(candidate, timer, ring)
-            if trial.status == MEASURED:
-                running.append(candidate)
-            yield self._record(trial)
-        hopeful = _hopeful(running)
-        try:
-            for _ in range(_ROUNDS - _FIRST_ROUNDS):
-                for candidate in hopeful:
-                    if self._late():
-                        return
-                    self._launch(candidate, timer, ring)
-        finally:
-            for candidate in hopeful:
-                if len(candidate.seconds) > _FIRST_ROUNDS:
-                    self._record(candidate.trial())
-        for candidate in hopeful:
-            yield self._trials[config_key(candidate.config)]
-
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def _begin(self, candidate: _Candidate, timer: Timer, ring: Ring) -> Trial:
-        """Run once without counting it (pages, caches and threads get ready), then a few times."""
-        try:
-            self._launch(candidate, timer, ring)
-        except TesseraError as error:
-            predicted = candidate.proposal.predicted
-            trial = Trial(candidate.config, ILLEGAL, code=candidate.code, error=headline(error), predicted=predicted)
-            if isinstance(error, ContextLost):
-                self._record(trial)  # after a restart, the search goes on without this one
-                raise
-            return trial
-        candidate.seconds.clear()
-        for _ in range(_FIRST_ROUNDS):
-            self._launch(candidate, timer, ring)
-        return candidate.trial()
-
-    def _launch(self, candidate: _Candidate, timer: Timer, ring: Ring) -> None:
-        arguments = ring.take()
-        kernel = candidate.proposal.kernel
-        candidate.seconds.append(timer.time(lambda: kernel.launch(arguments.values, grid=self._grid)))
-        arguments.restore()
+    def _enough(self) -> bool:
+        return self._late() and self._measured()
 
     # -- records --------------------------------------------------------------------------------------------------
 
@@ -400,11 +318,6 @@ def _exact_target(kernel: Kernel) -> str | None:
     from tessera.runtime.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
 
     return f"cuda:{device_architecture()}"
-
-
-def _hopeful(candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    bar = _HOPELESS * min((min(candidate.seconds) for candidate in candidates), default=0.0)
-    return [candidate for candidate in candidates if min(candidate.seconds) <= bar]
 
 
 def _kind(argument: Argument) -> tuple[object, ...]:

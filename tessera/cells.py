@@ -10,7 +10,8 @@ from typing import Any
 from tessera.core.errors import TesseraError
 from tessera.frontend.namespace import LANGUAGE
 from tessera.frontend.read import read_cell
-from tessera.kernel_class import Kernel, kernel
+from tessera.kernel_class import Kernel
+from tessera.kernel_decorator import kernel
 
 
 @dataclass(frozen=True, slots=True)

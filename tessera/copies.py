@@ -6,6 +6,7 @@ is gone when its turn comes again.
 """
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -72,6 +73,8 @@ class DeviceCopy:
         low, first, self.size = _window(view)
         self._low = low
         self._memory = api.allocate(self.size + _ALIGNMENT, 0)
+        self._release = weakref.finalize(self, api.give_back, api.device(), api.free, self._memory, 0)
+        self._release.atexit = False
         self._start = self._memory if on_host else self._memory + low % _ALIGNMENT
         self.value: Any = self
         self.__cuda_array_interface__ = {
@@ -95,9 +98,7 @@ class DeviceCopy:
 
     def close(self) -> None:
         """Give the memory back once the default stream is done with it."""
-        if self._memory and self._api.lost is None:
-            self._api.free(self._memory, 0)
-        self._memory = 0
+        self._release()
 
 
 def _window(array: AnyArray) -> tuple[int, int, int]:

@@ -15,9 +15,12 @@ from tessera.frontend.surface import KernelSource
 _FIRST_EXTENT = 1021  # a prime: no extent divides another by accident
 
 
-def example_arguments(kernel: KernelSource, names: Mapping[str, object]) -> tuple[Argument, ...]:
+def example_arguments(
+    kernel: KernelSource, names: Mapping[str, object], *, aligned: bool = False
+) -> tuple[Argument, ...]:
     """Return arguments that fit `kernel`'s annotations, with extents made up for its shape names.
 
+    With `aligned`, every row begins and ends at a multiple of 16 bytes (see `Array`), where its length is made up too.
     Raises UnknownLevel where an annotation leaves the dtype or the rank open.
     """
     args = kernel.function.args
@@ -30,10 +33,16 @@ def example_arguments(kernel: KernelSource, names: Mapping[str, object]) -> tupl
             raise _not_enough(kernel, node)
         if declared.array:
             extents = tuple(_extent(kernel, node, extent, symbols, fresh) for extent in declared.extents)
-            found.append(ArrayArgument(declared.dtype, extents))
+            rows = aligned and bool(extents) and _ends_well(extents[-1], declared.dtype.bytes)
+            found.append(ArrayArgument(declared.dtype, extents, aligned=rows))
         else:
             found.append(ScalarArgument(declared.dtype))
     return tuple(found)
+
+
+def _ends_well(extent: int, size: int) -> bool:
+    """Whether a row of `extent` elements of `size` bytes may end at a multiple of 16 bytes."""
+    return extent >= _FIRST_EXTENT or extent * size % 16 == 0
 
 
 def require_symbolic(kernel: KernelSource, program: Program) -> Program:

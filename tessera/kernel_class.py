@@ -1,4 +1,4 @@
-"""`@kernel`: a Python function as a kernel that can be called, launched, compiled, inspected and tuned."""
+"""A Python function as a kernel that can be called, launched, compiled, inspected and tuned."""
 
 import dataclasses
 import functools
@@ -8,7 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast, overload
+from typing import Any, Final, cast
 
 from tessera.arguments import Described, describe_arguments, plain
 from tessera.compiled import Compiled, IrText
@@ -16,7 +16,6 @@ from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
     ArgumentCount,
     BadGrid,
-    UnknownLevel,
 )
 from tessera.core.program.program import Attribute, Program
 from tessera.core.settings import current
@@ -26,8 +25,8 @@ from tessera.examples import example_arguments, require_symbolic, span_of
 from tessera.free_names import FreeNames
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
-from tessera.kernel_options import Options, Space, check_constants, read_options, with_space
-from tessera.lowering.target.cuda.report import spill_note
+from tessera.kernel_options import Options, Space, check_constants, with_space
+from tessera.lowering.target.cuda.report import warnings_of
 from tessera.plans import ON_GPU, AnyLauncher, Family, Plan
 from tessera.runtime.device_arrays import is_on_device
 from tessera.runtime.dispatch import Shared, drain
@@ -116,7 +115,7 @@ class Kernel:
         In a stream the launch happens when what the stream holds is done; while a graph is captured it is noted.
         """
         Latest.kernel = self
-        values = self._ordered(arguments, keywords or {})
+        values = self.ordered(arguments, keywords or {})
         plan = self._plan(values, grid)
         self._latest = plan
         if plan.gpu is not None and plan not in self._earlier:
@@ -145,11 +144,11 @@ class Kernel:
     def compile(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
         """Compile for arguments like these without running; without arguments, for those of the last call.
 
-        Warns where code for the target `cuda` lacks registers.
+        Warns where code for the target `cuda` lacks registers, or has products that miss the tensor cores.
         Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
         """
         compiled = self.compile_quietly(*arguments, target=target, **keywords)
-        _warn_of_spills(compiled)
+        _warn(compiled)
         return compiled
 
     def compile_quietly(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
@@ -159,9 +158,9 @@ class Kernel:
         if wanted.name == "interpret":
             wanted = resolve_target("cpu")
         if not arguments and not keywords:
-            program = self._known_program()
+            program = self._known_program(wanted)
         else:
-            described = self.described(self._ordered(arguments, keywords), wanted)
+            described = self.described(self.ordered(arguments, keywords), wanted)
             program, _ = self._specialise(described)
         return self._session.compile(program, wanted)
 
@@ -206,7 +205,9 @@ class Kernel:
 
         Raises NotAnArray and the like.
         """
-        aligned = (target or self._target(values)).name in ON_GPU
+        return self._described(values, aligned=(target or self._target(values)).name in ON_GPU)
+
+    def _described(self, values: tuple[Any, ...], *, aligned: bool) -> Described:
         try:
             return describe_arguments(values, self._names, self._spans(), aligned=aligned)
         except TesseraError as error:
@@ -249,8 +250,8 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.source.name}({', '.join(self._names)})>"
 
-    def _ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Every parameter's argument, in order, defaults filled in."""
+    def ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Every parameter's argument, in order, defaults filled in.  Raises ArgumentCount."""
         try:
             bound = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -284,7 +285,8 @@ class Kernel:
         compiled, launcher = self._launcher(program, described, target, values)
         quick = None if isinstance(launcher, Interpreter) else launcher.run
         gpu = None if isinstance(launcher, Interpreter | Launcher) else launcher
-        return Plan(program, compiled, launcher, settings, names.captured, described, bool(tuned), quick, gpu)
+        on_gpu = self._described(values, aligned=True).arguments
+        return Plan(program, compiled, launcher, settings, names.captured, described, on_gpu, bool(tuned), quick, gpu)
 
     def _launcher(
         self, program: Program, described: Described, target: Target, values: tuple[Any, ...]
@@ -298,7 +300,7 @@ class Kernel:
             if ":" not in (self.options.target or current().target):
                 target = Target(target.name, device_architecture(device_of_arrays(values), target.name))
             compiled = self._session.compile(program, target)
-            _warn_of_spills(compiled)
+            _warn(compiled)
             return compiled, CudaLauncher(compiled.artifact, described.types)
         compiled = self._session.compile(program, target)
         return compiled, Launcher(compiled.artifact, described.types)
@@ -325,13 +327,16 @@ class Kernel:
             name = "cuda"
         return resolve_target(name)
 
-    def _known_program(self) -> Program:
-        """The program of the last call, or the one that the annotations alone determine."""
-        if self._latest is not None:
-            return self._latest.program
-        arguments = example_arguments(self.source, FreeNames(self.function))
-        program, _ = self._specialise(Described(arguments, (), ()))
-        return require_symbolic(self.source, program)
+    def _known_program(self, target: Target) -> Program:
+        """The program of the last call, or the one that the annotations alone determine, as it is for `target`."""
+        latest, on_gpu = self._latest, target.name in ON_GPU
+        if latest is None:
+            arguments = example_arguments(self.source, FreeNames(self.function), aligned=on_gpu)
+            return require_symbolic(self.source, self._specialise(Described(arguments, (), ()))[0])
+        if not on_gpu or latest.on_gpu == latest.arguments.arguments:
+            return latest.program
+        constants = {name: value for name, value in latest.program.options.items() if name != "fast"}
+        return self._specialise(dataclasses.replace(latest.arguments, arguments=latest.on_gpu), constants)[0]
 
     def _head(self) -> Span:
         node = self.source.function
@@ -360,11 +365,10 @@ class Configured:
         return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
 
 
-def _warn_of_spills(compiled: Compiled) -> None:
-    """Tell the user, once, of code for GPUs that keeps registers in memory; those of CUDA Tile are its own affair."""
-    note = spill_note(compiled.artifact) if compiled.target.name == "cuda" else ""
-    if note:
-        warnings.warn(note, RuntimeWarning, stacklevel=3)
+def _warn(compiled: Compiled) -> None:
+    """Tell the user, once, of code for GPUs that is slower than it need be; see `warnings_of`."""
+    for text in warnings_of(compiled.artifact):
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _interactive() -> bool:
@@ -376,48 +380,3 @@ class Latest:
     """The kernel that was defined, called or inspected last."""
 
     kernel: Kernel | None = None
-
-
-class KernelDecorator:
-    """`@kernel`, `@kernel(tile=(128,), shared=8 * KiB)`, `@kernel.autotune(space=dict(BM=[64, 128]))`."""
-
-    @overload
-    def __call__(self, function: Function, /) -> Kernel: ...
-    @overload
-    def __call__(self, function: None = None, /, **options: Any) -> Callable[[Function], Kernel]: ...
-    def __call__(self, function: Function | None = None, /, **options: Any) -> Kernel | Callable[[Function], Kernel]:
-        """Make a kernel of `function`; with options (see `Options`), return the decorator that does."""
-        if function is not None and not options:
-            return decorate(function, Options())
-        chosen = read_options(options)
-        return (lambda f: decorate(f, chosen)) if function is None else decorate(function, chosen)
-
-    def autotune(self, space: Space | None = None, **more: Iterable[Attribute]) -> Callable[[Function], Kernel]:
-        """Return a decorator: the kernel searches `space` for its fastest parameters when it is first called."""
-        return lambda function: decorate(function, with_space(Options(), space, more))
-
-    def inspect_ir(self, level: str = "tile", *arguments: Any, **options: Any) -> IrText:
-        """Return a level of the kernel that was defined, called or inspected last."""
-        if Latest.kernel is None:
-            raise UnknownLevel("no kernel was defined yet", hint="define one with @kernel")
-        return Latest.kernel.inspect_ir(level, *arguments, **options)
-
-    def __repr__(self) -> str:
-        return "<kernel: makes a kernel of a function>"
-
-
-def decorate(function: Function | Kernel, options: Options) -> Kernel:
-    """Make a kernel of `function`, or add options to one."""
-    if isinstance(function, Kernel):
-        old = function.options
-        merged = {
-            field.name: getattr(options, field.name)
-            for field in dataclasses.fields(Options)
-            if getattr(options, field.name)
-        }
-        return Kernel(function.function, dataclasses.replace(old, **merged))
-    return Kernel(function, options)
-
-
-kernel: Final = KernelDecorator()
-"""The decorator."""

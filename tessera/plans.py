@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tessera.arguments import Described, shape_class
 from tessera.compiled import Compiled
-from tessera.core.program.arguments import ArrayArgument
+from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.core.settings import Settings, current
@@ -28,6 +28,7 @@ ON_GPU: Final = ("cuda", "cuda_tile")
 class Plan:
     """A kernel made ready for one kind of arguments.
 
+    arguments, on_gpu: what it was made for, as its target tells them apart, and as GPUs do
     settings: those in force when it was made; captured: what its free names stood for
     quick: launches on arguments like earlier ones, or answers False; None: there is no quick way
     gpu: the launcher, where it is one for GPUs
@@ -39,6 +40,7 @@ class Plan:
     settings: Settings
     captured: tuple[Capture, ...]
     arguments: Described
+    on_gpu: tuple[Argument, ...]
     tuned: bool
     quick: Callable[..., bool] | None
     gpu: "CudaLauncher | None"

@@ -32,6 +32,7 @@ from tessera.profile_result import Profile, read_records
 from tessera.runtime import driver as door
 from tessera.runtime.grid import Grid, read_grid
 from tessera.runtime.launch import Launcher
+from tessera.runtime.recording import forbid
 from tessera.session import session
 from tessera.timing import Timer, timer_for
 from tessera.work import count_work
@@ -58,8 +59,10 @@ class Profiler:
     def __call__(self, *arguments: Any, **keywords: Any) -> Profile:
         """Call the kernel and return where its time went.
 
-        Raises NotAvailableYet for targets whose kernels write no records (interpret, cuda_tile), and what a call does.
+        Raises NotAvailableYet for targets whose kernels write no records (interpret, cuda_tile), BadCapture while a
+        graph is captured, and what a call does.
         """
+        forbid("profiling a kernel")
         kernel, kind = self.kernel, self.kernel.target_name
         if kind not in _TARGETS:
             hint = f"choose a target of {', '.join(_TARGETS)}"
@@ -242,7 +245,7 @@ class DeviceRecords:
 
     def close(self) -> None:
         """Give the memory back."""
-        if self._api.lost is None:
+        if not self._api.gone:
             self._api.free(self.address, 0)
 
 

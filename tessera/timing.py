@@ -94,7 +94,7 @@ class DeviceTimer:
 
     def close(self) -> None:
         """Give memory and events back, unless a fault has taken them."""
-        if self._api.lost is not None:
+        if self._api.gone:
             return
         with self.inside():
             self._api.free(self._memory, 0)

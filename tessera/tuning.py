@@ -8,6 +8,7 @@ the search runs, and a search that died is continued from it.
 import dataclasses
 import hashlib
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -183,9 +184,14 @@ def store(path: Path, trials: Iterable[Trial]) -> None:
 def append(path: Path, event: str, **facts: object) -> None:
     """Add one event to a log, with the time (seconds since 1970)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({"event": event, "format": _FORMAT, "time": time.time(), **facts}, default=list)
-    with path.open("a") as file:
-        file.write(line + "\n")
+    line = json.dumps({"event": event, "format": _FORMAT, "time": time.time(), **facts}, default=list) + "\n"
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(end - 1)
+            if file.read(1) != b"\n":  # a process that died has left half a line, which must not swallow this one
+                line = "\n" + line
+        file.write(line.encode())
 
 
 def read_log(path: str | Path) -> list[dict[str, Any]]:
@@ -194,7 +200,7 @@ def read_log(path: str | Path) -> list[dict[str, Any]]:
     "begin": kernel, device, configurations, again; "trial": trial, see `Trial.to_dict`; "end": best, complete.
     """
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = Path(path).read_text(errors="replace").splitlines()
     except OSError:
         return []
     return [event for event in map(_event, lines) if event is not None]

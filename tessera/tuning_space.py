@@ -9,7 +9,7 @@ from typing import Final
 from tessera.core.artifact import Artifact
 from tessera.core.errors import TesseraError
 from tessera.core.program.program import Attribute, Program
-from tessera.core.schedule import SCHEDULE, applicable, illegal
+from tessera.core.schedule import SCHEDULE, applicable, clash, illegal
 from tessera.core.targets import Target
 from tessera.cost_model import hopeless, impossible, predict
 from tessera.frontend.surface import KernelSource
@@ -84,7 +84,8 @@ def propose(
     for config in configs:
         if late() and proposals:
             break
-        reasons = [illegal(n, v, target) for n, v in config.items() if n in SCHEDULE and n not in own]
+        options = {n: v for n, v in config.items() if n in SCHEDULE and n not in own}
+        reasons = [*(illegal(n, v, target) for n, v in options.items()), clash(options)]
         reason = next(filter(None, reasons), "") if machine is not None else ""
         if reason:
             refused.append(Trial(config, ILLEGAL, error=reason))

@@ -9,15 +9,16 @@ data, the length of a `while`) is assumed, and `Work.notes` says how.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.program.spec import BINARY, UNARY
 from tessera.core.program.types import Array, Scalar, Tile
-from tessera.core.work import Dot, Shape, Work
-from tessera.index_values import MOST, NUMERIC, Numbers, Table, combine, evaluate, inside
+from tessera.core.work import Dot, Numbers, Shape, Work
+from tessera.index_values import NUMERIC, Table, combine, evaluate, inside
+from tessera.launch_space import LaunchSpace
 
 _SPECIAL: Final = frozenset(("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "pow"))
 _ARITHMETIC: Final = (frozenset(BINARY) | frozenset(UNARY) | {"fma"}) - _SPECIAL - {"and", "or", "xor", "not"}
@@ -80,7 +81,6 @@ class _Counter:
         self.program, self.shape = program, shape
         self.numbers: dict[Value, Table] = {}
         self.varying: set[Value] = set()
-        self.sizes: list[int] = []
         self.notes: dict[str, None] = {}
         self.dots: dict[Dot, None] = {}
         self.parameters = {p.value: number for number, p in enumerate(program.parameters)}
@@ -88,17 +88,10 @@ class _Counter:
         self.has_lanes = shape.lanes > 1 and any(
             op.opcode == "id" and op.attributes["of"] in _LANE_IDS for op in program.body.walk()
         )
-        self.grid: list[int] = []
-        self.lane: int | None = None
-        if not shape.ranges:
-            axes = (shape.groups, 1, 1) if shape.whole is not None else shape.axes
-            self.grid = [self._dimension(size) for size in axes]
-            if self.has_lanes:
-                self.lane = self._dimension(shape.lanes)
-        else:
-            self.grid = [self._dimension(self._trips(loop)) for loop in self.spread]
-        extents = [self.sizes[dim] for dim in self.grid]
-        self.tally = _Tally(np.zeros(extents), np.zeros(extents), np.zeros(extents))
+        one_axis = program.group is None or len(program.group) == 1
+        trips = [self._trips(loop) for loop in self.spread]
+        self.space = LaunchSpace(shape, trips, lanes=self.has_lanes, one_axis=one_axis)
+        self.tally = _Tally(self.space.zeros(), self.space.zeros(), self.space.zeros())
 
     def run(self) -> Work:
         """Count everything."""
@@ -114,8 +107,8 @@ class _Counter:
         return Work(read, written, flops, tally.by_kind, least[0], least[1], tally.steps, dots, notes)
 
     def _per_group(self, values: Numbers) -> Numbers:
-        """One number a group: axis 0 of the grid is the fastest, of spread loops the innermost."""
-        flat = values.ravel(order="C" if self.shape.ranges else "F")
+        """One number a group, in order."""
+        flat = self.space.per_group(values)
         if flat.size == self.shape.groups:
             return flat
         self.notes[EVEN] = None
@@ -128,16 +121,6 @@ class _Counter:
 
     def _extent(self, extent: int | str) -> int:
         return extent if isinstance(extent, int) else self.shape.extents[extent]
-
-    # -- dimensions ------------------------------------------------------------------------------------------------
-
-    def _dimension(self, size: int) -> int:
-        self.sizes.append(max(0, size))
-        return len(self.sizes) - 1
-
-    def _along(self, dim: int, scale: int = 1, offset: int = 0) -> Table | None:
-        size = self.sizes[dim]
-        return Table((dim,), offset + scale * np.arange(size)) if size <= MOST else None
 
     def _trips(self, loop: Op) -> int:
         """Turns of a loop whose bounds are numbers or extents."""
@@ -259,10 +242,10 @@ class _Counter:
             self.varying.update(carried)
             self.varying.update(op.results)
         if op in self.spread:
-            dim = self.grid[self.spread.index(op)]
+            dim = self.space.grid[self.spread.index(op)]
             lower, step = (self.numbers.get(op.operands[place]) for place in (0, 2))
             if lower is not None and step is not None and not (lower.dims or step.dims):
-                table = self._along(dim, int(step.values), int(lower.values))
+                table = self.space.along(dim, int(step.values), int(lower.values))
                 if table is not None:
                     self.numbers[index] = table
             self._block(block, context)
@@ -284,8 +267,8 @@ class _Counter:
             self.notes[LENGTHS] = None
             return None, ()
         longest = int(turns.values.max(initial=0))
-        dim = self._dimension(longest)
-        along = self._along(dim)
+        dim = self.space.dimension(longest)
+        along = self.space.along(dim)
         moved = None if along is None else combine(np.multiply, along, step)
         found = None if moved is None else combine(np.add, lower, moved)
         if found is not None:
@@ -341,40 +324,9 @@ class _Counter:
         of, axis = op.attributes["of"], op.attributes.get("axis")
         if of in _LANE_IDS and self.has_lanes:
             self.varying.add(op.result)
-        table = self._identify(str(of), axis if isinstance(axis, int) else None)
+        table = self.space.identify(str(of), axis if isinstance(axis, int) else None)
         if table is not None:
             self.numbers[op.result] = table
-
-    def _identify(self, of: str, axis: int | None) -> Table | None:
-        shape = self.shape
-        group = Table((), np.asarray(0)) if shape.whole is not None or shape.ranges else self._group(axis)
-        if of == "group":
-            return group
-        if of == "group_lanes" and axis in (None, 0):
-            return Table((), np.asarray(shape.lanes if shape.whole is None else shape.whole))
-        if of == "grid_groups":
-            return Table((), np.asarray(shape.groups if axis is None else shape.axes[axis]))
-        one_axis = self.program.group is None or len(self.program.group) == 1
-        if of not in ("lane", "thread") or not one_axis or axis not in (None, 0) or self.lane is None:
-            return None
-        lane = self._along(self.lane)
-        base = self._along(self.grid[0], shape.lanes) if shape.whole is not None else None
-        if of == "thread" and shape.whole is None:
-            base = None if group is None else Table(group.dims, group.values * shape.lanes)
-        elif shape.whole is None:
-            return lane
-        return None if lane is None or base is None else combine(np.add, base, lane)
-
-    def _group(self, axis: int | None) -> Table | None:
-        if axis is not None:
-            return self._along(self.grid[axis])
-        total: Table | None = Table((), np.asarray(0))
-        below = 1
-        for dim in self.grid:
-            along = self._along(dim, below)
-            total = None if total is None or along is None else combine(np.add, total, along)
-            below *= self.sizes[dim]
-        return total
 
     def _const(self, op: Op, _: _Context) -> None:
         value = op.attributes["value"]
@@ -391,30 +343,7 @@ class _Counter:
 
     def _counts(self, context: _Context, factors: Sequence[Table], *, lanes: bool) -> Numbers:
         """How often something happens in each group, each time `factors` times."""
-        masks = [*context.factors, *factors]
-        dims = list(context.dims)
-        if self.lane is not None and (lanes or any(self.lane in mask.dims for mask in masks)):
-            dims.append(self.lane)
-        # What the group does once, under a condition that lanes differ in, counts as the share of lanes that do it.
-        scale = 1.0 if lanes or self.lane is None or self.lane not in dims else 1.0 / max(1, self.sizes[self.lane])
-        covered = {dim for mask in masks for dim in mask.dims}
-        scale *= math.prod(self.sizes[dim] for dim in dims if dim not in covered)
-        kept = [dim for dim in self.grid if dim in covered]
-        operands: list[Any] = []
-        for mask in masks:
-            operands += [mask.values.astype(np.float64), list(mask.dims)]
-        total: Any = np.einsum(*operands, kept, optimize=True) if operands else 1.0
-        shape = [self.sizes[dim] if dim in covered else 1 for dim in self.grid]
-        per_group = np.broadcast_to(np.asarray(total * scale).reshape(shape), [self.sizes[d] for d in self.grid])
-        return self._clipped(per_group, lanes=lanes and self.lane not in covered)
-
-    def _clipped(self, per_group: Numbers, *, lanes: bool) -> Numbers:
-        """Where the whole launch is cut into pieces, the last piece has fewer lanes."""
-        whole = self.shape.whole
-        if whole is None or not lanes:
-            return per_group
-        first = np.arange(self.shape.groups).reshape(-1, 1, 1) * self.shape.lanes
-        return per_group * (np.clip(whole - first, 0, self.shape.lanes) / self.shape.lanes)
+        return self.space.counts(context.dims, (*context.factors, *factors), lanes=lanes)
 
 
 def _is_array(value: Value) -> bool:

@@ -11,7 +11,8 @@ from IPython.core.error import UsageError
 from tessera.cells import language_names
 from tessera.compiled import Compiled
 from tessera.frontend.read import Cell, is_kernel
-from tessera.kernel_class import Kernel, decorate
+from tessera.kernel_class import Kernel
+from tessera.kernel_decorator import decorate
 from tessera.kernel_options import Options
 from tessera.session import session
 from tessera_magics import execute, options

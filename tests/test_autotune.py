@@ -12,9 +12,11 @@ import pytest
 
 import tessera
 from support.fake_cuda import FakeDriver
-from tessera import autotune, machine, tuning_space
+from tessera import autotune, graph, machine, tuning_space
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
+    ArgumentCount,
+    BadCapture,
     BadKernelOption,
     CompilerCrash,
     CompileTimeout,
@@ -112,6 +114,19 @@ def test_duplicates_and_illegal_configurations_are_reported(module):
     assert by_config[0, 1].status == by_config[0, 2].status == "illegal"
     assert by_config[0, 1].error.startswith("TSR-E")
     assert found.config == {"STEP": 64, "unused": 1}
+
+
+def test_arguments_with_defaults_may_be_left_out():
+    kernel = tessera.compile_source("""
+@kernel
+def scaled(x: f32[n], y: mut f32[n], factor: f32 = 3.0):
+    for t in tile.range(n, step=STEP):
+        y[t:t+STEP] = factor * x[t:t+STEP]
+""").scaled
+    x, y = np.ones(100, np.float32), np.zeros(100, np.float32)
+    assert autotune.search(kernel=kernel, params={"STEP": [32]}, args=(x, y)).trials[0].status == "measured"
+    with pytest.raises(ArgumentCount, match="missing a required argument: 'y'"):
+        autotune.search(kernel=kernel, params={"STEP": [32]}, args=(x,))
 
 
 @pytest.mark.parametrize(
@@ -311,6 +326,16 @@ def test_a_search_that_died_goes_on(module, tmp_path: Path):
     found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
     assert done in found.trials
     assert found.complete
+
+
+def test_a_capture_does_not_note_the_launches_of_a_search(module):
+    x, y = arrays()
+    with pytest.raises(BadCapture, match="a search for a configuration cannot be captured"), graph.capture():
+        autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
+    with graph.capture() as captured:
+        module.tuned(x, y)  # which searches at its first call
+    assert captured.kernels == ("tuned",)
+    assert not y.any()
 
 
 def test_without_the_cache_nothing_is_kept(module, tmp_path: Path):

@@ -1,5 +1,7 @@
 """Copies of arguments, in this process and on the fake device."""
 
+import gc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -93,6 +95,26 @@ def test_a_ring_gives_its_memory_back(fake: FakeDriver):
     ring = Ring([np.zeros(100, np.float32), 1.0], [False, False], on_device=True, cache_bytes=1000)
     assert len(fake.memory) == len(ring) == 6
     ring.close()
+    assert not fake.memory
+
+
+@pytest.mark.parametrize("step", ["allocate", "upload"])
+def test_a_ring_that_is_interrupted_while_it_is_made_leaves_nothing(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, step: str
+):
+    todo, original = [7], getattr(fake, step)
+
+    def interrupted(*given: object) -> object:
+        todo[0] -= 1
+        if not todo[0]:
+            raise KeyboardInterrupt
+        return original(*given)
+
+    monkeypatch.setattr(fake, step, interrupted)
+    arrays = [np.zeros(100, np.float32), np.zeros(100, np.float32)]
+    with pytest.raises(KeyboardInterrupt):
+        Ring(arrays, [True, False], on_device=True, cache_bytes=10_000)
+    gc.collect()
     assert not fake.memory
 
 

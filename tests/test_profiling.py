@@ -10,8 +10,8 @@ import pytest
 
 import tessera
 from support.fake_cuda import FakeDriver
-from tessera import kernels, machine
-from tessera.core.mistakes import ArgumentCount, BadKernelOption, ExtentMismatch, NotAvailableYet
+from tessera import graph, kernels, machine
+from tessera.core.mistakes import ArgumentCount, BadCapture, BadKernelOption, ExtentMismatch, NotAvailableYet
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
@@ -142,6 +142,13 @@ def test_mistakes_write_nothing(module):
     with overridden(target="interpret"), pytest.raises(NotAvailableYet, match="interpret has no profile"):
         tessera.profile(module.added)(x, y, 2.0)
     np.testing.assert_array_equal(y, np.ones(100))
+
+
+def test_a_capture_does_not_note_the_launches_of_a_profile(module):
+    x, y = arrays(1000)
+    with pytest.raises(BadCapture, match="profiling a kernel cannot be captured"), graph.capture():
+        tessera.profile(module.added)(x, y, a=3.0)
+    np.testing.assert_array_equal(y, np.ones(1000))
 
 
 def test_a_function_that_launches_kernels_has_no_profile():

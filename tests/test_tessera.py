@@ -37,6 +37,6 @@ def test_unknown_names():
 
 def test_modules_do_not_shadow_names():
     import tessera.autotune  # noqa: PLC0415
-    import tessera.kernel_class  # noqa: PLC0415
+    import tessera.kernel_decorator  # noqa: PLC0415
 
-    assert tessera.kernel is tessera.kernel_class.kernel
+    assert tessera.kernel is tessera.kernel_decorator.kernel

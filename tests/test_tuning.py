@@ -111,6 +111,26 @@ def test_a_log_is_read_while_it_is_written(tmp_path: Path):
     assert events[0]["time"] > 0
 
 
+def test_half_a_line_of_a_process_that_died_swallows_nothing(tmp_path: Path):
+    log = tmp_path / "k.jsonl"
+    append(log, TRIAL, trial=FAST.to_dict())
+    with log.open("a") as file:
+        file.write('{"event": "trial", "form')
+    append(log, BEGIN, kernel="k", device="cpu", configurations=2, again=True)
+    append(log, TRIAL, trial=SLOW.to_dict())
+    assert [event["event"] for event in read_log(log)] == [TRIAL, BEGIN, TRIAL]
+    assert list(load(tmp_path / "k.json").values()) == [SLOW]
+
+
+def test_a_damaged_log_costs_what_was_damaged(tmp_path: Path):
+    log = tmp_path / "k.jsonl"
+    append(log, TRIAL, trial=FAST.to_dict())
+    with log.open("ab") as file:
+        file.write(b"\xff\xfe\x00\n")
+    append(log, TRIAL, trial=SLOW.to_dict())
+    assert list(load(tmp_path / "k.json").values()) == [FAST, SLOW]
+
+
 def test_a_search_that_died_is_continued_from_its_log(tmp_path: Path):
     record = tmp_path / "k.json"
     store(record, [SLOW])

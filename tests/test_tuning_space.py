@@ -9,6 +9,7 @@ from ml_dtypes import bfloat16
 import tessera
 from support.artifacts import scale_artifact
 from tessera.core.artifact import LaunchRule, Resources
+from tessera.core.mistakes import BadKernelOption
 from tessera.machine import Machine
 from tessera.tuning_space import Proposal, beyond, configurations, propose, prune, suggested_space
 
@@ -50,6 +51,21 @@ def test_every_combination(module):
     assert configurations(module.product, {"stages": (2, 3), "rows": (1,)}) == [
         {"stages": 2, "rows": 1}, {"stages": 3, "rows": 1},
     ]  # fmt: skip
+
+
+def test_options_of_layouts_and_stores_are_searched_and_what_clashes_is_left_out(module):
+    values = tuple(np.zeros((128, 128), kind) for kind in (bfloat16, bfloat16, np.float32))
+    space = {"warps": (4, 8), "warp_columns": (2, 8, 3), "vector": (4,), "apart": (True, False)}
+    proposals, refused = propose(module.product, configurations(module.product, space), values, None, GPU)
+    tried = {(p.config["warps"], p.config["warp_columns"]) for p in proposals}
+    assert tried == {(4, 2), (8, 2), (8, 8)}
+    assert {p.config["apart"] for p in proposals} == {True, False}
+    assert {trial.error for trial in refused} == {
+        "warp_columns=8 is more than warps=4", "warp_columns=3 is not one of 1, 2, 4, 8, 16, 32",
+    }  # fmt: skip
+    unfit = module.product.with_constants({"warps": 4, "warp_columns": 2})
+    with pytest.raises(BadKernelOption):  # a trial that is illegal, not one that failed
+        unfit.compile_quietly(*values, target="cuda:sm_90a")
 
 
 def test_suggestions_are_near_what_the_kernel_says(module):

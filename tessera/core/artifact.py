@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tessera.core.program.types import Type
+from tessera.core.resources import Buffers
 from tessera.core.source import Source, Span
 from tessera.core.targets import Target
 
@@ -33,12 +34,14 @@ class TensorMap:
     rounded: whether f32 are rounded to tf32 on the way
     realigned: whether the window is on a copy of the array whose rows begin at multiples of REALIGNED_BYTES; the
                launcher makes it before the kernel, of an array without gaps whose rows may begin anywhere
+    stored: whether the kernel stores through it; else it loads
     """
 
     box: tuple[int, ...]
     swizzle: int = 0
     rounded: bool = False
     realigned: bool = False
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +118,21 @@ class LaunchRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """What a person should know of how a kernel was compiled: `text`, about what stands at `span`."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Resources:
     """What one group (CPU: one thread) needs; GPU fields are None elsewhere.  Bytes, and registers a lane.
 
     spill_bytes: stored and loaded where a lane's registers do not suffice; stack_bytes: of a lane
     barriers: hardware barriers of a group; notes: what the assembler has to say, such as a request it ignored
     lanes: of a hardware block, where the driver knows them and a launch does not say (CUDA Tile)
+    buffers: of what is copied to shared memory, and gathered there, as many as there turned out to be room for
     """
 
     scratch_bytes: int = 0
@@ -131,6 +143,7 @@ class Resources:
     barriers: int | None = None
     notes: tuple[str, ...] = ()
     lanes: int | None = None
+    buffers: tuple[Buffers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +154,7 @@ class Artifact:
     code: an ELF object (CPU) or a cubin (CUDA), empty for "interpret"
     entry: the symbol to call or launch
     bounded: no loop whose trip count depends on the arguments, so a small launch may run in the caller's thread
+    remarks: what the user is warned of
     """
 
     key: str
@@ -157,3 +171,4 @@ class Artifact:
     source: Source
     span: Span
     toolchain: Mapping[str, str] = field(default_factory=dict[str, str])
+    remarks: tuple[Remark, ...] = ()

@@ -169,9 +169,9 @@ class SharedOverflow(TesseraError):
 
 
 class SharedNeedsTile(TesseraError):
-    """Shared memory or a barrier together with lane ids in a kernel without `tile[...]`.
+    """Shared memory, a barrier or a second axis of lanes in a kernel without `tile[...]`.
 
-    Example: `@kernel` alone over a `tbarrier()`.
+    Example: `@kernel` alone over a `tbarrier()`, or over `tile.linear_id(1)`.
     """
 
     code = "TSR-E208"
@@ -281,7 +281,7 @@ class DeadBreak(TesseraError):
 class MissingSchedule(TesseraError):
     """A launch domain that cannot be derived from the kernel.
 
-    Example: lanes that are compared with `rows * columns` only.
+    Example: lanes that are compared with `rows * columns` only, or a kernel that uses `tile.group_id(1)`.
     """
 
     code = "TSR-E401"

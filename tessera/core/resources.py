@@ -50,6 +50,26 @@ class Instructions:
 
 
 @dataclass(frozen=True, slots=True)
+class Buffers:
+    """Shared memory of a group that is used in turns: `count` buffers (stages) of `size` bytes each.
+
+    role: whose they are, as the levels call it ("ring 0", "copied by the team", "stores")
+    """
+
+    role: str
+    count: int
+    size: int
+
+    @property
+    def amount(self) -> str:
+        """How many there are, and of how many bytes."""
+        return f"{self.count} buffer{'' if self.count == 1 else 's'} of {self.size:,} bytes"
+
+    def __str__(self) -> str:
+        return f"{self.role}: {self.amount}"
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceReport:
     """What one compiled kernel uses; None is what this target, or this machine without its tools, cannot say.
 
@@ -57,6 +77,7 @@ class ResourceReport:
     threads: of a block; elements: lanes of the launch that each of them runs
     instructions: kinds in the order of their meaning, `total` of all, in the machine code once (not as executed)
     notes: what the assembler or this report has to say besides
+    buffers: of the shared memory, what is used in turns
     """
 
     kernel: str
@@ -74,6 +95,7 @@ class ResourceReport:
     instructions: tuple[Instructions, ...] = ()
     total: int = 0
     notes: tuple[str, ...] = ()
+    buffers: tuple[Buffers, ...] = ()
 
     def count(self, *names: str) -> int:
         """Instructions of these kinds together: `report.count("HGMMA", "QGMMA")`; a name means all widths of it."""
@@ -93,6 +115,7 @@ class ResourceReport:
         if self.barriers is not None:
             rows.append(("hardware barriers", str(self.barriers)))
         rows.append(("shared memory of a block", f"{self.shared_bytes:,} bytes"))
+        rows += [(f"  {one.role}", one.amount) for one in self.buffers]
         if self.scratch_bytes:
             rows.append(("private memory of a block", f"{self.scratch_bytes:,} bytes"))
         if self.occupancy is not None:

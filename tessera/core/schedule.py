@@ -38,6 +38,10 @@ SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
         ),
         ScheduleOption("elements", "elements a thread takes", ("cuda",), _POWERS[:6], (1, 2, 4, 8), "lanes"),
         ScheduleOption("warps", "warps that share the work of a group", _GPUS, _POWERS[:6], (4, 8), "tiles"),
+        ScheduleOption("vector", "neighbouring elements of a tile that a lane takes, at most", ("cuda",), _POWERS[:5],
+                       (4,), "tiles"),
+        ScheduleOption("warp_columns", "warps side by side along the columns of a product", ("cuda",), _POWERS[:6],
+                       (2,), "products"),
         ScheduleOption("stages", "steps of K loaded ahead", ("cuda",), tuple(range(1, 9)), (2, 3, 4), "products"),
         ScheduleOption("cluster", "groups that share what they load", _GPUS, (1, 2), (1, 2), "products"),
         ScheduleOption("band", "rows of groups done side by side", ("cuda",), tuple(range(1, 65)), (8, 16), "products"),
@@ -46,6 +50,7 @@ SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
         ScheduleOption("turns", "warp groups take turns at products", ("cuda",), (True, False), (True,), "products"),
         ScheduleOption("realign", "copies of factors whose rows are not aligned", ("cuda",), (True, False), (True,),
                        "products"),
+        ScheduleOption("apart", "each warp group stores its own rows", ("cuda",), (True, False), (True,), "products"),
         ScheduleOption("later", "results are stored in the next group", ("cuda",), (True, False), (True,), "products"),
         ScheduleOption("store_blocks", "buffers for what is stored", ("cuda",), tuple(range(1, 5)), (2,), "products"),
         ScheduleOption("promote", "products of 8-bit floats that tensor cores sum by themselves, 0: all of them",
@@ -66,6 +71,14 @@ def illegal(name: str, value: Attribute, target: str | None = None) -> str:
     kinds = (bool, int) if isinstance(option.legal[0], bool) else (int,)  # 0 and 1 switch as well; True is no number
     if type(value) not in kinds or value not in option.legal:
         return f"{name}={value} is not one of {_shortened(option.legal)}"
+    return ""
+
+
+def clash(options: Mapping[str, Attribute]) -> str:
+    """Why legal values of several schedule options do not go together, whatever the kernel is; "" when they do."""
+    warps, columns = options.get("warps"), options.get("warp_columns")
+    if isinstance(warps, int) and isinstance(columns, int) and columns > warps:
+        return f"warp_columns={columns} is more than warps={warps}"
     return ""
 
 

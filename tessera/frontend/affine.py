@@ -7,17 +7,20 @@ how many lanes does a call need), and which axes does a bare lane or group index
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tessera.core import dtypes
 from tessera.core.program.program import Attribute, Value
 from tessera.core.program.types import Array, Scalar
 
 Terms = dict[Value, int]
 _LANES = ("thread", "lane")
+_GRID = ("thread", "group", "grid_groups")
 
 
 @dataclass
 class Affine:
-    """Linear forms of i64 scalars, and the uses of lane and group ids that tell a launch domain."""
+    """Linear forms of integer scalars, and the uses of lane and group ids that tell a launch domain.
+
+    Forms do not wrap: `c + 32` is 32 more than an i32 `c` even where i32 has no such number, as a slice `c:c+32` means.
+    """
 
     forms: dict[Value, tuple[Terms, int]] = field(default_factory=dict[Value, tuple[Terms, int]])
     symbols: dict[Value, str] = field(default_factory=dict[Value, str])
@@ -27,13 +30,25 @@ class Affine:
     group_indexed: list[int | str] = field(default_factory=list[int | str])
     group_lanes: int | None = None
 
+    @property
+    def has_axes(self) -> bool:
+        """Whether an index along the second or third axis of the grid is used."""
+        names = (name.split(":") for name in self.ids.values())
+        return any(of in _GRID and axis not in ("None", "0") for of, axis in names)
+
+    @property
+    def counts_groups(self) -> bool:
+        """Whether groups do different things, and do not share work by how many of them there are."""
+        used = {name.split(":")[0] for name in self.ids.values()}
+        return bool(used & {"group", "thread"}) and "grid_groups" not in used
+
     def form(self, value: Value) -> tuple[Terms, int]:
         """The linear form of `value`; a value nothing is known of is one term."""
         return self.forms.get(value, ({value: 1}, 0))
 
     def learn(self, opcode: str, operands: Sequence[Value], result: Value, attributes: Mapping[str, Attribute]) -> None:
         """Note the form of a new integer scalar."""
-        if not isinstance(result.type, Scalar) or result.type.dtype != dtypes.i64:
+        if not isinstance(result.type, Scalar) or not result.type.dtype.is_integer:
             return
         if opcode == "const":
             self.forms[result] = ({}, int(attributes["value"]))  # type: ignore[arg-type]
@@ -46,8 +61,16 @@ class Affine:
             first = next((v for v, s in self.ids.items() if s == name), result)
             self.ids[result] = name
             self.forms[result] = ({first: 1}, 0)
+        elif opcode == "cast" and self._is_wider(result, operands[0]):
+            self.forms[result] = self.form(operands[0])
         elif opcode in ("add", "sub", "mul"):
             self._learn_arithmetic(opcode, operands, result)
+
+    @staticmethod
+    def _is_wider(result: Value, operand: Value) -> bool:
+        """Whether an integer of `operand`'s type is the same number in the type of `result`, an integer too."""
+        narrow, wide = operand.type.dtype, result.type.dtype
+        return narrow.is_integer and narrow.bits < wide.bits and wide.kind in ("int", narrow.kind)
 
     def _learn_arithmetic(self, opcode: str, operands: Sequence[Value], result: Value) -> None:
         (a, k), (b, m) = self.form(operands[0]), self.form(operands[1])

@@ -224,14 +224,18 @@ class _Build:
     def _domain(self) -> Domain:
         """How many lanes or groups a call without a grid needs."""
         affine = self.builder.affine
+        if self.context.group is not None and "grid_groups" in self.symbols:
+            return Domain("groups", ("grid_groups",))
+        if affine.has_axes:  # what indices are compared with does not say along which axis
+            return Domain("groups" if self.context.group is None else "lanes")
         if self.context.group is not None:
-            if "grid_groups" in self.symbols:
-                return Domain("groups", ("grid_groups",))
             if affine.compared:
                 return Domain("lanes", _unique(affine.compared))
             if affine.group_indexed:
                 return Domain("groups", _unique(affine.group_indexed))
-            return Domain("lanes", _unique(affine.indexed)) if affine.indexed else Domain("groups", (1,))
+            if affine.indexed:
+                return Domain("lanes", _unique(affine.indexed))
+            return Domain("lanes") if affine.counts_groups else Domain("groups", (1,))
         if not self.context.lane_ids:
             if not self.context.group_ids:
                 return Domain("single")

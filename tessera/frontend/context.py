@@ -12,6 +12,7 @@ from tessera.core.program.types import Extent
 from tessera.core.source import Source, Span
 from tessera.frontend.bindings import Undefined
 from tessera.frontend.builder import Builder, binding_error
+from tessera.frontend.elsewhere import remedy_for
 from tessera.frontend.namespace import LANGUAGE
 
 
@@ -85,8 +86,8 @@ class Context:
             return getattr(builtins, name)
         # The kernel's own names are the likelier meaning, however near a name of the language lies.
         others = [*self.constants, *LANGUAGE, *(n for n in self.namespace if not n.startswith("_"))]
-        hint = suggestion(name, list(self.scope)) or suggestion(name, others) or "define it before the kernel"
-        raise UndefinedName(f"nothing is named {name!r}", span, hint)
+        near = remedy_for(name) or suggestion(name, list(self.scope)) or suggestion(name, others)
+        raise UndefinedName(f"nothing is named {name!r}", span, near or "define it before the kernel")
 
 
 def suggestion(name: str, known: list[str]) -> str:

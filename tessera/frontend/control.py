@@ -337,7 +337,7 @@ class Control:
     def _leave_unset(self, name: str, before: dict[str, object], after: dict[str, object], span: Span) -> None:
         if name not in after:
             return
-        if name not in before:
+        if name not in before or isinstance(before[name], Undefined):
             self.context.scope[name] = Undefined(f"{name} has a value only inside the loop, which may not run", span)
         elif after[name] is not before[name] and not isinstance(before[name], SharedHole):
             raise UnstableLoopType(

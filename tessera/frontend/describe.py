@@ -32,7 +32,8 @@ def describe(binding: object) -> str:
         return f"the method {binding.name}"
     if isinstance(binding, bool | int | float | str):
         return f"the constant {binding!r}"
-    return f"a Python {type(binding).__name__}"
+    name = getattr(binding, "__name__", "") if callable(binding) else ""
+    return f"Python's {name}" if name else f"a Python {type(binding).__name__}"
 
 
 def _describe_type(value: Value) -> str:

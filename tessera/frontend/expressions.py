@@ -21,6 +21,7 @@ from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, Shar
 from tessera.frontend.builder import binding_error, dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context, suggestion
 from tessera.frontend.describe import describe
+from tessera.frontend.elsewhere import remedy_for
 from tessera.frontend.host import HOST_FUNCTIONS, host_attribute
 from tessera.frontend.inline import inline
 from tessera.frontend.memory import extent_value, index_nodes, index_tile, region_of
@@ -171,7 +172,8 @@ class Evaluator:
             try:
                 return getattr(owner, node.attr)
             except AttributeError as error:
-                raise UnknownAttribute(str(error), span, suggestion(node.attr, dir(owner))) from None
+                near = remedy_for(node.attr) or suggestion(node.attr, dir(owner))
+                raise UnknownAttribute(str(error), span, near or "docs/language.md lists the operations") from None
         if isinstance(owner, Intrinsic):
             raise UnknownAttribute(f"{owner.spelling} has no {node.attr!r}", span, f"call it: {owner.spelling}(...)")
         if isinstance(owner, Value):
@@ -198,7 +200,8 @@ class Evaluator:
         if name in _TILE_METHODS or name in ("to", "astype"):
             return Method(owner, name)
         known = ["shape", "ndim", "dtype", "T", "to", *_TILE_METHODS]
-        raise UnknownAttribute(f"{describe(owner)} has no {name!r}", span, suggestion(name, known))
+        near = remedy_for(name) or suggestion(name, known)
+        raise UnknownAttribute(f"{describe(owner)} has no {name!r}", span, near or f"it has {', '.join(known)}")
 
     def _block_attribute(self, block: BlockIndex, name: str, span: Span) -> object:
         if name == "start":

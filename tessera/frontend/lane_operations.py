@@ -11,6 +11,7 @@ from tessera.core import dtypes
 from tessera.core.mistakes import (
     BadAxis,
     BadWidth,
+    SharedNeedsTile,
     TypeMismatch,
 )
 from tessera.core.program.program import Value
@@ -29,6 +30,11 @@ def _id(context: Context, span: Span, of: str, axis: object = None) -> Value:
     number = None if axis is None else context.builder.fixed(axis, "the axis", span)
     if number is not None and not 0 <= number <= 2:
         raise BadAxis(f"a grid has axes 0, 1 and 2, not {number}", span)
+    if number and of in ("lane", "thread") and context.group is None:
+        raise SharedNeedsTile(
+            "the lanes of a kernel without groups have one axis", span,
+            "write @kernel tile[(16, 16)], or @kernel(tile=(16, 16)), and launch it with a grid",
+        )  # fmt: skip
     if of in ("lane", "thread", "lane_in_warp", "warp"):
         context.lane_ids = True
     if of in ("group", "grid_groups", "thread", "group_lanes"):

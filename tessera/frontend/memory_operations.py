@@ -116,6 +116,11 @@ def copy_shared(context: Context, span: Span, dst: object, src: object) -> None:
         raise BadCopy("the source must be an array in global memory", span, "copy a slice of a parameter")
     if isinstance(dst, SharedHole):
         context.builder.knowledge.resolve(dst, Shared(region.memory.type.dtype, region.shape))
+    if isinstance(dst, Region):
+        raise BadCopy(
+            f"a copy fills a whole buffer, and this is {describe(dst)}", span,
+            "allocate a buffer for each stage, or write s[0, :] = x[a:b], which does not run ahead",
+        )  # fmt: skip
     target = memory_of(dst, span)
     if not isinstance(target.type, Shared):
         raise BadCopy(f"{describe(dst)} is not shared memory", span, "allocate it with tshared.alloc")
@@ -134,7 +139,8 @@ def copy_shared(context: Context, span: Span, dst: object, src: object) -> None:
 
 def copy(context: Context, span: Span, target: object, source: object) -> object:
     """`tile.cp_async(Q, block)` gives the block as a tile; `tile.cp_async(buf, A[...])` fills shared memory."""
-    if isinstance(target, SharedHole) or (isinstance(target, Value) and isinstance(target.type, Shared)):
+    memory = target.memory if isinstance(target, Region) else target
+    if isinstance(memory, SharedHole) or (isinstance(memory, Value) and isinstance(memory.type, Shared)):
         return copy_shared(context, span, target, source)
     return context.builder.load(_indexed(context, target, source, span), span)
 

@@ -158,7 +158,7 @@ def _gradients(given: _Attention, arrays: Sequence[Operand], how: How) -> Iterat
     )
     scale = (given.scale, given.share)
     if not together:
-        schedule = schedules.backward_queries_schedule(machine, q.shape[2], keys, q.dtype)
+        schedule = schedules.backward_queries_schedule(machine, q.shape[2], keys, width, q.dtype)
         over_queries = variant(attention_backward_queries, machine, schedule, space, how, CAUSAL=causal)
         unused = empty(q, (1,) * 5, q.dtype)
         *inputs, dq, dk, dv = (array.value for array in arrays)

@@ -47,6 +47,7 @@ def gemm(
     once at the end; GPUs sum 128 products of floats of 8 bits at a time in less (`schedule={"promote": 0}`: all).
     compute: "tf32" (or `tessera.tf32`): the elements of f32 operands are rounded to 10 bits of mantissa, for which GPUs
     have tensor cores; None: f32 are multiplied as they are
+    Where K is 0, sums are 0; a result without elements needs no launch.
     Raises OperandMismatch for operands that do not fit, OverlappingArrays where `out` lies in one of theirs.
     """
     prepared = prepare_gemm(
@@ -69,7 +70,6 @@ def prepare_gemm(
     require_same_dtype(left, right)
     (m, k), (k2, n) = _sizes(left, transpose_a), _sizes(right, transpose_b)
     require(k == k2, f"{m} x {k} times {k2} x {n}", "a's columns must be b's rows")
-    require(min(m, k, n) > 0, f"{m} x {k} times {k2} x {n} is empty", "give them elements")
     if added is not None:
         require(added.shape == (n,), f"bias is {extents(added.shape)}, and the result has {n} columns")
     if activation not in ACTIVATIONS:
@@ -77,6 +77,8 @@ def prepare_gemm(
     rounded = _compute(how.get("compute"), left.dtype)
     result = output(out, left, (m, n), result_dtype(dtype, bf16 if left.dtype.is_storage else left.dtype))
     require_apart(result, left, right, added)
+    if not result.view.size:
+        return Prepared((), lambda: as_result(result, left))
     machine = machine_of(left)
     first, flipped_a = _as_it_lies(left, transpose_a)
     second, flipped_b = _as_it_lies(right, transpose_b)

@@ -15,6 +15,7 @@ from tessera.kernels.launches import How, Machine
 # Multiprocessors of the largest part of each architecture (NVIDIA's data sheets): A100, RTX 4090, H100 and H200, B200.
 _PROCESSORS: Final = {"sm_80": 108, "sm_86": 84, "sm_89": 128, "sm_90": 132, "sm_100": 148, "sm_120": 170}
 _WGMMA: Final = ("sm_90",)  # warpgroups multiply there: 64 rows at a time, four warps each
+_LITTLE_SHARED: Final = ("sm_86", "sm_89", "sm_120")  # a block has 99 KiB of shared memory at most
 
 # What a multiprocessor gets done with blocks of so many rows and columns, relative to the first: estimates, from the
 # time tensor cores take for a step beside the time shared memory takes to feed them; the second measured on an H200.
@@ -163,11 +164,14 @@ def forward_schedule(
 
     What a round costs beside its products and exponentials is then paid half as often; where attention is causal, more
     of what is masked would be computed.  Of f32, 32 keys at a time leave registers for the sums, and 64 of
-    heads wider than usual.
+    heads wider than usual; of those, where there is little shared memory, 64 queries and 32 keys leave room to copy
+    ahead.
     """
     whole = attention_schedule(machine, queries, keys, dtype)
     if machine.name in _WGMMA and dtype.bits <= 16 and width <= 64 and not causal:
         return {**whole, "BN": clamp(keys, 16, 256)}
+    if machine.name in _LITTLE_SHARED and width > _WIDEST:
+        return {"BM": clamp(queries, 16, 64), "BN": clamp(keys, 16, 32)}
     if machine.is_gpu and (dtype.bits > 16 or width > _WIDEST):
         return {**whole, "BN": clamp(keys, 16, 32 if dtype.bits > 16 else 64)}
     return whole
@@ -225,17 +229,22 @@ def backward_product_schedule(queries: int, keys: int, how: How) -> dict[str, in
     return {"BM": clamp(queries, 16, 128), "BN": min(64, block)}
 
 
-def backward_queries_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:
-    """BM queries at a time, and BN keys in each step, for the kernel with one accumulator and three products."""
+def backward_queries_schedule(machine: Machine, queries: int, keys: int, width: int, dtype: DType) -> dict[str, int]:
+    """BM queries at a time, and BN keys in each step, for the kernel with one accumulator and three products.
+
+    Of heads wider than usual, more than 32 keys and these queries do not fit the shared memory of some GPUs.
+    """
     whole = attention_schedule(machine, queries, keys, dtype)
-    if not machine.is_gpu or machine.name in _WGMMA:
+    if not machine.is_gpu:
         return whole
-    return {"BM": min(64, whole["BM"]), "BN": min(64, whole["BN"])}
+    chosen = whole if machine.name in _WGMMA else {"BM": min(64, whole["BM"]), "BN": min(64, whole["BN"])}
+    crowded = width > _WIDEST and machine.name in (*_WGMMA, *_LITTLE_SHARED)
+    return {**chosen, "BN": min(32, chosen["BN"])} if crowded else chosen
 
 
 ROWS_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "cpu": {"ROWS": (1, 2, 4, 8, 16, 32)},
-    "gpu": {"ROWS": (1, 2, 4, 8, 16, 32)},
+    "gpu": {"ROWS": (1, 2, 4, 8, 16, 32), "vector": (2, 4)},
 }
 
 

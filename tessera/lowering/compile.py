@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from tessera.core.artifact import Artifact, Binding
 from tessera.core.compilation import Compilation, PassRecord
@@ -20,7 +21,11 @@ from tessera.lowering.key import artifact_key, toolchain
 from tessera.lowering.passes import Pass, run_passes
 from tessera.lowering.pipelines import PIPELINES
 from tessera.lowering.target.result import TargetCode
+from tessera.lowering.target.toolchain import SerialisedProducts
 from tessera.lowering.tile.to_tile import to_tile
+
+ONE_BY_ONE: Final = "products are waited for one by one: the assembler cannot follow them where they overlap"
+"""The note of a kernel whose products were not left to run beside other work, as they would have been otherwise."""
 
 
 def compile_program(program: Program, target: Target, observe: bool) -> Compilation:
@@ -38,9 +43,21 @@ def compile_program(program: Program, target: Target, observe: bool) -> Compilat
 
 
 def _compile(program: Program, target: Target, observe: bool) -> Compilation:
+    """One attempt, or a second one whose products are waited for one by one, where the assembler cannot follow them."""
     if target.name not in PIPELINES:
         msg = f"no compiler for the target '{target}'"
         raise CompilerCrash(msg, program.span)
+    key = artifact_key(program, target)
+    try:
+        return _attempt(program, target, observe, key)
+    except SerialisedProducts:
+        found = _attempt(replace(program, options={**program.options, "overlap": False}), target, observe, key)
+        resources = found.artifact.resources
+        noted = replace(resources, notes=(*resources.notes, ONE_BY_ONE))
+        return replace(found, artifact=replace(found.artifact, resources=noted))
+
+
+def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compilation:
     start = time.perf_counter()
     module = to_tile(program)
     built = time.perf_counter() - start
@@ -59,7 +76,7 @@ def _compile(program: Program, target: Target, observe: bool) -> Compilation:
     start = time.perf_counter()
     code = _generate(module, program, target, observe)
     generated = time.perf_counter() - start
-    artifact = _artifact(program, target, code)
+    artifact = _artifact(program, target, code, key)
     if not observe:
         return Compilation(artifact)
     records = (
@@ -92,9 +109,9 @@ def _generate(module: Any, program: Program, target: Target, observe: bool) -> T
     return generate(module, program, target, observe)
 
 
-def _artifact(program: Program, target: Target, code: TargetCode) -> Artifact:
+def _artifact(program: Program, target: Target, code: TargetCode, key: str) -> Artifact:
     return Artifact(
-        key=artifact_key(program, target),
+        key=key,
         name=program.name,
         target=target,
         code=code.code,
@@ -108,6 +125,7 @@ def _artifact(program: Program, target: Target, code: TargetCode) -> Artifact:
         source=program.source,
         span=program.span,
         toolchain=dict(toolchain(target.name)),
+        remarks=code.remarks,
     )
 
 

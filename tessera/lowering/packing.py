@@ -11,18 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
-from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot, TensorMap
+from tessera.core.artifact import Artifact, Binding, LaunchRule, Remark, Resources, Slot, TensorMap
 from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.dtypes import BY_NAME, DType
 from tessera.core.listing import Line, Listing
 from tessera.core.program.types import Array, Scalar
+from tessera.core.resources import Buffers
 from tessera.core.source import Source, Span
 from tessera.core.targets import Target
 
 _CLASSES: Final[dict[str, type]] = {
     kind.__name__: kind
-    for kind in (Artifact, Binding, LaunchRule, Resources, Slot, TensorMap, Array, Scalar, Target, PassRecord)
-}
+    for kind in (
+        Artifact, Binding, Buffers, LaunchRule, Remark, Resources, Slot, TensorMap, Array, Scalar, Target, PassRecord,
+    )
+}  # fmt: skip
 
 
 class Malformed(ValueError):

@@ -148,8 +148,13 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def rows_aligned(array: AnyArray) -> bool:
-    """Whether every row begins and ends at a multiple of 16 bytes, see `tessera.core.program.types.Array`."""
+    """Whether every row begins and ends at a multiple of 16 bytes, see `tessera.core.program.types.Array`.
+
+    An array without elements has no place in memory: only the length of its rows counts.
+    """
     size, strides, shape = array.itemsize, array.strides, array.shape
+    if not array.size:
+        return bool(shape) and shape[-1] * size % 16 == 0 and max(shape) <= _LONGEST
     if not shape or strides[-1] != size or address(array) % 16 or shape[-1] * size % 16 or max(shape) > _LONGEST:
         return False
     return all(stride % 16 == 0 for stride in strides[:-1])

@@ -119,7 +119,7 @@ class Binder:
             raise self._error(ArgumentCount(_count_message(self.artifact, len(arguments)), self.artifact.span))
         converted = [self._convert(value, b, s) for value, b, s in zip(arguments, bindings, self._specs, strict=True)]
         self._check_symbols(converted)
-        self._check_overlap(converted)
+        self.check_overlap(converted)
         return tuple(converted)
 
     def symbol(self, name: str) -> tuple[int, int]:
@@ -223,7 +223,8 @@ class Binder:
         notes = [Note(f"{name} is bound to {first[0]} here", one.span)]
         raise self._error(ExtentMismatch(message, two.span, "pass arrays whose shapes fit together", notes))
 
-    def _check_overlap(self, values: Sequence[Any]) -> None:
+    def check_overlap(self, values: Sequence[Any]) -> None:
+        """Raise OverlappingArrays where an array that is written shares bytes with another, other than as one array."""
         for pair in self._pairs:
             if _conflict(values[pair.written], values[pair.other], both_written=pair.both_written):
                 one, two = self.artifact.bindings[pair.written], self.artifact.bindings[pair.other]

@@ -7,30 +7,27 @@ the kernel may write are copied back after it, so such a launch waits for its en
 The first call of a kind binds its arguments in full and leaves a `PreparedLaunch`, which serves the calls after it.
 """
 
-import ctypes
 import struct
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, Final, Protocol, cast
 
-import numpy as np
-
 from tessera.core.artifact import Artifact
-from tessera.core.mistakes import CudaFailure, NotAnArray, ReadOnlyArray, ScalarRange, WrongDevice
+from tessera.core.mistakes import CudaFailure, ScalarRange, WrongDevice
 from tessera.core.program.types import Array
-from tessera.core.source import NOWHERE, Span
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.bind import Binder
-from tessera.runtime.device_arrays import device_view, is_on_device, standing_for
-from tessera.runtime.driver import Driver, driver
-from tessera.runtime.driver_data import Encoding, LaunchConfig, Launched, launch_config
+from tessera.runtime.device_arrays import device_view, is_on_device
+from tessera.runtime.device_code import DeviceCode
+from tessera.runtime.driver import driver
+from tessera.runtime.driver_data import LaunchConfig, Launched, launch_config
 from tessera.runtime.grid import Grid, GridRule, Shape
+from tessera.runtime.host_arguments import HostArguments, host_array
 from tessera.runtime.parameters import ParameterBlock, ParameterLayout
 from tessera.runtime.pointers import address
 from tessera.runtime.prepared import PreparedLaunch
-from tessera.runtime.realign import AlignedCopies, Realignment, Rows
+from tessera.runtime.realign import AlignedCopies, MapOf, Realignment, Rows
 from tessera.runtime.slots import SlotPlan
 from tessera.runtime.tensor_maps import TensorMaps, Window
 
@@ -95,21 +92,6 @@ def synchronize(stream: int = 0) -> None:
     api.wait(stream)
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """The code in one context.
-
-    shared: bytes of dynamic shared memory to ask for; resident: blocks that run at a time
-    """
-
-    context: int
-    device: int
-    module: Any
-    function: int
-    shared: int
-    resident: int
-
-
 class CudaLauncher:
     """One CUDA artifact, loaded in each context it is launched in.  May be used from several threads.
 
@@ -131,11 +113,12 @@ class CudaLauncher:
             slot.parameter for _, slot in self._layout.maps if slot.tensor_map and slot.tensor_map.realigned
         }
         if self._realigned:
-            weakref.finalize(self, _trim, self._driver).atexit = False
+            # Let others have the memory that the copies of its arrays were in.
+            weakref.finalize(self, self._driver.give_back, None, self._driver.trim).atexit = False
         self._rule = artifact.launch
         self._threads = self._rule.threads
         self._kernel = Launched(artifact.name, artifact.span, artifact.source)
-        self._loaded: dict[int, _Loaded] = {}
+        self._loaded: dict[int, DeviceCode] = {}
         self._prepared: dict[int, list[PreparedLaunch]] = {}
         self.quick: Callable[[Sequence[Any]], bool] = _never
         self._load()
@@ -185,7 +168,7 @@ class CudaLauncher:
                 message = f"{binding.name} is not in the memory of a GPU, and this launch cannot wait for its copy"
                 raise WrongDevice(message, binding.span, f"pass cupy.asarray({binding.name})")
         with self._driver.inside(self._device(arguments)):
-            return self._prepare(self._place(arguments, {}, 0), grid, 0, 0)
+            return self._prepare(self._place(arguments, HostArguments(self._driver, 0)), grid, 0, 0)
 
     def groups(self, arguments: Sequence[Any], grid: Grid | None = None) -> int:
         """How many groups a launch on `arguments` has.  Raises the TesseraError they make."""
@@ -205,23 +188,18 @@ class CudaLauncher:
         return self._device(arguments)
 
     def _launch_in_full(self, arguments: Sequence[object], grid: Grid | None, stream: int, profile: int) -> None:
-        staged: dict[int, _Staged] = {}
+        copies = HostArguments(self._driver, stream)
         try:
-            views = self._place(arguments, staged, stream)
+            views = self._place(arguments, copies)
             made = self._prepare(views, grid, stream, profile)
             if made is not None:
                 made.begin()
-                if not staged and not profile and made.remember(arguments, views, self.artifact):
+                if not copies and not profile and made.remember(arguments, views, self.artifact):
                     self._keep(made)
-            if staged:
-                for copy in staged.values():
-                    if copy.written:
-                        self._driver.download(copy.host, copy.address, stream)
-                self._driver.wait(stream)
+            if copies:
+                copies.copy_back()
         finally:
-            if self._driver.lost is None:
-                for copy in staged.values():
-                    self._driver.free(copy.address, stream)
+            copies.close()
 
     def _keep(self, made: PreparedLaunch) -> None:
         if len(self._prepared) > _THREADS:  # of threads that have ended, most of them
@@ -246,40 +224,36 @@ class CudaLauncher:
             raise WrongDevice(message, self.artifact.span, hint).with_source(self.artifact.source)
         return next(iter(found), self._driver.device())
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> DeviceCode:
         """The code in the current context."""
         context = self._driver.context()
         found = self._loaded.get(context)
         if found is None:
-            module, function = self._driver.load(self.artifact.code, self.artifact.entry)
-            shared = self._driver.allow_shared(function, self.artifact.resources.shared_bytes)
-            bounded = self._rule.persistent or self._layout.of_kind("scratch")
-            cluster = self._rule.cluster
-            resident = self._driver.resident(function, self._threads, shared, cluster) if bounded else 0
-            device = self._driver.device()
-            self._driver.used.add(device)
-            found = self._loaded[context] = _Loaded(context, device, module, function, shared, resident)
+            bounded = self._rule.persistent or bool(self._layout.of_kind("scratch"))
+            made = DeviceCode(self._driver, self.artifact, bounded=bounded)
+            found = self._loaded.setdefault(context, made)  # another thread may have been first
         return found
 
-    def _place(self, arguments: Sequence[object], staged: dict[int, "_Staged"], stream: int) -> list[object]:
-        """Every array as a view of device memory; NumPy arrays are copied there and noted in `staged`."""
+    def _place(self, arguments: Sequence[object], copies: HostArguments) -> list[object]:
+        """Every array as a view of device memory; NumPy arrays are copied there, and noted in `copies`.
+
+        Raises OverlappingArrays, as every launch does: copies would not share what the arrays share.
+        """
         bindings = self.artifact.bindings
         if len(arguments) != len(bindings):
             self._binder.check(arguments)  # raises: it says how many there should be
-        values: list[object] = []
-        for value, binding in zip(arguments, bindings, strict=True):
-            if not isinstance(binding.type, Array):
-                values.append(value)
-            elif is_on_device(value):
-                values.append(device_view(value, binding.name, binding.span))
-            else:
-                host = _host_array(value, binding.name, binding.mutable, binding.span)
-                if id(value) not in staged:
-                    staged[id(value)] = _Staged(host, self._driver.allocate(max(1, host.nbytes), stream))
-                    self._driver.upload(staged[id(value)].address, host, stream)
-                copy = staged[id(value)]
-                copy.written = copy.written or binding.mutable
-                values.append(standing_for(copy.address, host.shape, host.dtype, None))
+        values = list(arguments)
+        host: dict[int, AnyArray] = {}
+        for number, (value, binding) in enumerate(zip(arguments, bindings, strict=True)):
+            if isinstance(binding.type, Array):
+                if is_on_device(value):
+                    values[number] = device_view(value, binding.name, binding.span)
+                else:
+                    values[number] = host[number] = host_array(value, binding)
+        if len(host) > 1:
+            self._binder.check_overlap(values)
+        for number, array in host.items():
+            values[number] = copies.on_device(array, written=bindings[number].mutable)
         return values
 
     def _prepare(self, values: Sequence[object], grid: Grid | None, stream: int, profile: int) -> PreparedLaunch | None:
@@ -304,28 +278,28 @@ class CudaLauncher:
         block = ParameterBlock(self._layout)
         block.fill(packed)
         maps = [
-            (index, slot.parameter, self._maps.describe(slot, cast("AnyArray", values[slot.parameter])))
+            (index, slot.parameter, *self._maps.window(slot, cast("AnyArray", values[slot.parameter])))
             for index, slot in self._layout.maps
         ]
-        windows: list[Window] = []
-        for index, place, encoding in maps:
-            if place not in self._realigned:
-                block.write(index, self._maps.get(encoding))
-                windows.append(Window(index, place, encoding, self._maps.get))
+        copied = self._copied(values)
+        windows: list[MapOf] = []
+        for index, place, window, start in maps:
+            if place not in copied:
+                block.write(index, window.at(start))
+                if cast("AnyArray", values[place]).size:
+                    windows.append((index, place, window.at))
         for index, _ in self._layout.of_kind("profile"):
             block.word(index).value = profile
         return PreparedLaunch(
-            self._driver, loaded.context, loaded.device, self._kernel, ctypes.c_void_p(loaded.function),
-            self._config(blocks, loaded, stream), block, grid,
-            self._maps.get, windows=tuple(windows), scratch=self._scratch(blocks),
-            copies=self._copies(values, maps), stream=stream,
+            self._driver, loaded, self._kernel, self._config(blocks, loaded, stream), block, grid,
+            windows=tuple(windows), scratch=self._scratch(blocks), copies=self._copies(copied, maps), stream=stream,
         )  # fmt: skip
 
-    def _config(self, blocks: int, loaded: _Loaded, stream: int) -> LaunchConfig:
+    def _config(self, blocks: int, loaded: DeviceCode, stream: int) -> LaunchConfig:
         rule = self._rule
         return launch_config(blocks, self._threads, loaded.shared, rule.cluster, stream, early=rule.early)
 
-    def _blocks(self, shape: Shape, loaded: _Loaded) -> int:
+    def _blocks(self, shape: Shape, loaded: DeviceCode) -> int:
         """Blocks to launch: the groups, in whole clusters, or as many as run at a time."""
         cluster = self._rule.cluster
         blocks = -(-shape.units // cluster) * cluster
@@ -336,14 +310,20 @@ class CudaLauncher:
             raise CudaFailure(message, self.artifact.span, hint="give each group more work")
         return blocks
 
-    def _copies(self, values: Sequence[object], maps: Sequence[tuple[int, int, Encoding]]) -> AlignedCopies | None:
-        """The copies that a launch needs of arrays whose rows are not aligned."""
-        if not self._realigned:
-            return None
+    def _copied(self, values: Sequence[object]) -> dict[int, AnyArray]:
+        """The arrays that a launch copies to aligned rows, by their parameters' numbers."""
         arrays = {number: cast("AnyArray", values[number]) for number in self._realigned}
+        return {number: array for number, array in arrays.items() if array.size}
+
+    def _copies(
+        self, arrays: dict[int, AnyArray], maps: Sequence[tuple[int, int, Window, int]]
+    ) -> AlignedCopies | None:
+        """The copies of `arrays` that a launch needs."""
+        if not arrays:
+            return None
         pointers = [index for index, slot in self._layout.of_kind("pointer") if slot.parameter in arrays]
         order = [self.artifact.slots[index].parameter for index in pointers]
-        windows = [(index, order.index(number), encoding) for index, number, encoding in maps if number in arrays]
+        windows = [(index, order.index(number), window.at) for index, number, window, _ in maps if number in arrays]
         launch = Realignment(self._driver, [Rows.of(arrays[number]) for number in order])
         return AlignedCopies(launch, tuple(pointers), tuple(windows))
 
@@ -356,36 +336,6 @@ class CudaLauncher:
         )
 
 
-def _trim(api: Driver) -> None:
-    """Let others have the memory that the copies of a launcher's arrays were in."""
-    if api.lost is None:
-        api.trim()
-
-
 def _never(_: Sequence[Any]) -> bool:
     """The quick way before the first launch."""
     return False
-
-
-@dataclass(slots=True)
-class _Staged:
-    """A NumPy array's copy on the device; `written`: it has to be copied back."""
-
-    host: AnyArray
-    address: int
-    written: bool = False
-
-
-def _host_array(value: object, name: str, mutable: bool, span: Span = NOWHERE) -> AnyArray:
-    """A NumPy array whose bytes can be copied as they lie."""
-    if not isinstance(value, np.ndarray):
-        message = f"{name} needs an array on the GPU or a NumPy array, got a {type(value).__name__}"
-        raise NotAnArray(message, span, hint=f"pass cupy.asarray({name})")
-    array = cast("AnyArray", value)
-    if not array.flags.c_contiguous:
-        message = f"{name} has gaps or another order, and only whole arrays are copied to the GPU"
-        raise NotAnArray(message, span, hint=f"pass np.ascontiguousarray({name}), or a device array")
-    if mutable and not array.flags.writeable:
-        message = f"{name} is written by the kernel, but the array given is read only"
-        raise ReadOnlyArray(message, span, hint="pass a writeable array, e.g. a copy")
-    return array

@@ -45,23 +45,31 @@ class Operation:
 
     run: does it, on a thread of `engine`; engine "" stands for nothing but a place in the queue
     ready: whether it may begin, which other operations bring about; cancel: asks it, while it runs, to end early
+    awaited: others wait for it: it is done even where an interrupt drops what is before it
     """
 
     run: Callable[[], None]
     engine: str = ""
     ready: Callable[[], bool] | None = None
     cancel: Callable[[], None] | None = None
+    awaited: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """One stream's operations, in order; `used` is the virtual time its turns have cost."""
+    """One stream's operations, in order; `used` is the virtual time its turns have cost.
+
+    submitted, done: operations so far, but for those that were dropped
+    failure: the first that an operation raised, which nobody has been told yet
+    """
 
     weight: float
     number: int
     operations: deque[Operation] = field(default_factory=deque[Operation])
     running: Operation | None = None
     used: float = 0.0
+    submitted: int = 0
+    done: int = 0
     failure: BaseException | None = None
 
     @property
@@ -79,34 +87,47 @@ class Dispatcher:
         self._order = FairOrder()
         self._changed = threading.Condition()
         self._queues: dict[int, Queue] = {}
+        self._failed: dict[int, Queue] = {}
         self._engines: dict[str, threading.Thread] = {}
 
     def submit(self, queue: Queue, operation: Operation) -> None:
         """Put `operation` behind what `queue` holds."""
         with self._changed:
+            if operation.engine and operation.engine not in self._engines:
+                self._start(operation.engine)
             if queue.idle:
                 self._order.wake(queue)
                 self._queues[id(queue)] = queue
             queue.operations.append(operation)
+            queue.submitted += 1
             self.busy += 1
-            if operation.engine and operation.engine not in self._engines:
-                self._start(operation.engine)
             self._pass_places(queue)
             self._changed.notify_all()
 
     def wait(self, queues: Iterable[Queue] | None = None) -> None:
-        """Wait until `queues` (None: all there are) are idle.
+        """Wait for what `queues` (None: all there are) hold now; other threads may go on submitting.
 
         An interrupt drops what has not begun, asks what runs to end, and is raised again at once.
         """
         with self._changed:
-            watched = list(self._queues.values() if queues is None else queues)
+            watched = [(q, q.submitted) for q in (self._queues.values() if queues is None else queues)]
             try:
-                while not all(queue.idle for queue in watched):
+                while any(queue.done < goal and not queue.idle for queue, goal in watched):
                     self._changed.wait(_LOOK)
             except BaseException:
-                self._drop(watched)
+                self._drop(queue for queue, _ in watched)
                 raise
+
+    def take_failure(self, queue: Queue | None = None) -> BaseException | None:
+        """What an operation of `queue` (None: of the first one that has a failure) has raised; it is told once."""
+        with self._changed:
+            if queue is None:
+                queue = min(self._failed.values(), key=lambda queue: queue.number, default=None)
+            if queue is None:
+                return None
+            self._failed.pop(id(queue), None)
+            failure, queue.failure = queue.failure, None
+            return failure
 
     def until(self, done: Callable[[], bool]) -> None:
         """Wait until `done`, which the operations of some queue bring about."""
@@ -116,11 +137,15 @@ class Dispatcher:
 
     def _drop(self, queues: Iterable[Queue]) -> None:
         for queue in queues:
-            self.busy -= len(queue.operations)
-            queue.operations.clear()
+            kept = [operation for operation in queue.operations if operation.awaited]
+            dropped = len(queue.operations) - len(kept)
+            self.busy -= dropped
+            queue.submitted -= dropped
+            queue.operations = deque(kept)
             if queue.running is not None and queue.running.cancel is not None:
                 queue.running.cancel()
-            self._forget(queue)
+            self._pass_places(queue)
+        self._changed.notify_all()
 
     def _forget(self, queue: Queue) -> None:
         if queue.idle:
@@ -128,8 +153,8 @@ class Dispatcher:
 
     def _start(self, engine: str) -> None:
         thread = threading.Thread(target=self._serve, args=(engine,), name=_ENGINE + engine, daemon=True)
-        self._engines[engine] = thread
         thread.start()
+        self._engines[engine] = thread
 
     def _serve(self, engine: str) -> None:
         while True:
@@ -143,6 +168,7 @@ class Dispatcher:
                 self._run(queue, operation)
             with self._changed:
                 queue.running = None
+                queue.done += 1
                 self.busy -= 1
                 self._pass_places(queue)
                 self._forget(queue)
@@ -153,8 +179,10 @@ class Dispatcher:
         try:
             operation.run()
         except BaseException as error:  # noqa: BLE001 - it is raised again where the stream is waited for
-            if queue.failure is None:
-                queue.failure = error
+            with self._changed:
+                if queue.failure is None:
+                    queue.failure = error
+                    self._failed[id(queue)] = queue  # its stream may be gone before anybody waits
 
     def _take(self, engine: str) -> Queue | None:
         """The queue whose first operation runs next on `engine`; the operation then counts as running."""
@@ -173,6 +201,7 @@ class Dispatcher:
             if first.ready is not None and not first.ready():
                 return
             queue.operations.popleft()
+            queue.done += 1
             self.busy -= 1
             self._run(queue, first)
             self._changed.notify_all()

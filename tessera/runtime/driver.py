@@ -1,4 +1,4 @@
-"""The one door to the CUDA driver: contexts, modules, launches, memory, streams, events and graphs.
+"""The one door to the CUDA driver: devices, modules, launches, memory, streams, events and graphs.
 
 Everything goes through cuda-bindings, but for the calls that have to be fast, launches of kernels and of graphs: those
 are the driver's own functions by way of ctypes, with arguments prepared beforehand.  cuda-bindings is loaded by the
@@ -6,16 +6,13 @@ first call of `driver`.
 """
 
 import ctypes
-import functools
-from collections import deque
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
 from typing import Any, Final
 
-from tessera.core.errors import TesseraError
-from tessera.core.mistakes import CudaFailure
 from tessera.runtime.arrays import AnyArray
-from tessera.runtime.driver_data import Encoding, Launched, after_fault, fault
+from tessera.runtime.driver_calls import Calls
+from tessera.runtime.driver_data import Encoding
 from tessera.runtime.polling import poll
 
 Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
@@ -24,40 +21,22 @@ Start = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_vo
 SetParameters = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], int]
 """set_parameters(executable graph, node, address of a KernelNode): the driver's status."""
 
-# CUresult, cuda.h.  After a FAULT every call in the context fails; WRONG_CONTEXT: not the one that is current.
-FAULTS: Final = frozenset({214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
-WRONG_CONTEXT: Final = frozenset({201, 400})
-_NOT_READY: Final = 600
-_REMEMBERED: Final = 64
 _TENSOR_MAP_BYTES: Final = 128
 _EVERYTHING: Final = (1 << 64) - 1
 
 
-class Driver:
-    """The calls of the CUDA driver that the runtime is made of; every failure is a CudaFailure.
-
-    Works in the context that is current in the calling thread, or else in the primary context of device 0, which is
-    the one that cupy and torch use.
+class Driver(Calls):
+    """The calls of the CUDA driver that the runtime is made of, see `Calls`.
 
     start, replay, set_parameters: a launch, a graph's launch, a change of a graph's parameters, without any check:
         statuses other than 0 go to `failed`
     used: devices that something was launched on
-    launched: kernels launched, each with its stream, the latest last; those a wait has seen the end of are dropped
     """
 
     def __init__(self) -> None:
-        try:
-            from cuda.bindings import driver  # noqa: PLC0415  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
-        except ImportError as error:
-            message = "cuda-bindings is not installed"
-            raise CudaFailure(message, hint="pip install 'tessera[cuda13]', or [cuda12] for CUDA 12") from error
-        self._api: Any = driver
-        self.lost: TesseraError | None = None
+        super().__init__()
         self.used: set[int] = set()
-        self.launched: deque[tuple[Launched, int]] = deque(maxlen=_REMEMBERED)
-        self._primary: dict[int, Any] = {}
         self._pools: dict[int, int] = {}
-        self._call("cuInit", 0)
         library = ctypes.CDLL("libcuda.so.1")
         self.start: Start = library.cuLaunchKernelEx
         self.replay: Callable[[ctypes.c_void_p, ctypes.c_void_p], int] = library.cuGraphLaunch
@@ -65,47 +44,7 @@ class Driver:
         self._reserve: Any = library.cuMemAllocFromPoolAsync
         self._reserve.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 
-    def _call(self, name: str, *arguments: Any) -> Any:
-        """Call a driver function: its only result, a tuple of several, or None."""
-        status, *results = getattr(self._api, name)(*arguments)
-        if status != self._api.CUresult.CUDA_SUCCESS:
-            self.failed(int(status), name)
-        return results[0] if len(results) == 1 else tuple(results) or None
-
-    def failed(self, status: int, what: str) -> None:
-        """Raise what the driver's `status` means; `what` names the function that gave it.
-
-        Raises:
-            ContextLost: a kernel faulted, now or earlier.
-            CudaFailure: anything else.
-        """
-        if self.lost is not None:
-            raise after_fault(self.lost)
-        code = self._api.CUresult(status)
-        _, text = self._api.cuGetErrorString(code)
-        words = text.decode() if isinstance(text, bytes) else str(text)
-        if status in FAULTS:
-            self.lost = fault(words, tuple(dict.fromkeys(kernel for kernel, _ in self.launched)))
-            raise self.lost
-        message = f"{what}: {getattr(code, 'name', code)}: {words}"
-        raise CudaFailure(message)
-
-    # -- contexts and devices -------------------------------------------------------------------------------------
-
-    def enter(self) -> None:
-        """Make sure that a context is current in this thread."""
-        if self.lost is not None:
-            raise after_fault(self.lost)
-        if not int(self._call("cuCtxGetCurrent")):
-            self._call("cuCtxSetCurrent", self._primary_context(0))
-
-    def context(self) -> int:
-        """The handle of the current context, of which there must be one."""
-        return int(self._call("cuCtxGetCurrent"))
-
-    def device(self) -> int:
-        """The number of the current device."""
-        return int(self._call("cuCtxGetDevice"))
+    # -- devices --------------------------------------------------------------------------------------------------
 
     def device_of(self, address: int) -> int:
         """The device in whose memory `address` lies.  Raises CudaFailure for an address the driver does not know."""
@@ -118,42 +57,6 @@ class Driver:
 
     def _pointer(self, name: str) -> Any:
         return getattr(self._api.CUpointer_attribute, f"CU_POINTER_ATTRIBUTE_{name}")
-
-    @contextmanager
-    def inside(self, device: int) -> Generator[None]:
-        """Make a context of `device` current, unless one is, and restore what was current afterwards."""
-        self.enter()
-        if self.device() == device:
-            yield
-            return
-        self._call("cuCtxPushCurrent", self._primary_context(device))
-        try:
-            yield
-        finally:
-            self._call("cuCtxPopCurrent")
-
-    @contextmanager
-    def within(self, context: int) -> Generator[None]:
-        """Make one context current and restore what was current; a thread that has none gets it for good."""
-        current = int(self._call("cuCtxGetCurrent"))
-        if current == context:
-            yield
-            return
-        if not current:
-            self._call("cuCtxSetCurrent", self._api.CUcontext(context))
-            yield
-            return
-        self._call("cuCtxPushCurrent", self._api.CUcontext(context))
-        try:
-            yield
-        finally:
-            self._call("cuCtxPopCurrent")
-
-    def _primary_context(self, device: int) -> Any:
-        found = self._primary.get(device)
-        if found is None:
-            found = self._primary[device] = self._call("cuDevicePrimaryCtxRetain", self._call("cuDeviceGet", device))
-        return found
 
     def count(self) -> int:
         """How many GPUs there are."""
@@ -179,10 +82,10 @@ class Driver:
 
     # -- modules and launches -------------------------------------------------------------------------------------
 
-    def load(self, code: bytes, entry: str) -> tuple[Any, int]:
-        """Load a cubin or PTX into the current context: (module, function)."""
+    def load(self, code: bytes, entry: str) -> int:
+        """Load a cubin or PTX into the current context, for good: the function `entry`."""
         module = self._call("cuModuleLoadData", code)
-        return module, int(self._call("cuModuleGetFunction", module, entry.encode()))
+        return int(self._call("cuModuleGetFunction", module, entry.encode()))
 
     def allow_shared(self, function: int, size: int) -> int:
         """Let `function` use `size` bytes of shared memory; give the part to be asked for at launch."""
@@ -301,9 +204,10 @@ class Driver:
 
     # -- streams and events ---------------------------------------------------------------------------------------
 
-    def new_stream(self) -> int:
-        """A stream of the current context, in order with the default stream."""
-        return int(self._call("cuStreamCreate", 0))
+    def new_stream(self, *, capturing: bool = False) -> int:
+        """A stream of the current context, in order with the default stream; one to capture with is in no order."""
+        # While a stream that is in order with the default one is captured, nobody may use that (cuda.h, error 906).
+        return int(self._call("cuStreamCreate", 1 if capturing else 0))  # CU_STREAM_NON_BLOCKING
 
     def close_stream(self, stream: int) -> None:
         """Destroy a stream once it is empty."""
@@ -337,20 +241,11 @@ class Driver:
         """Whether the stream has nothing left to do.  Raises ContextLost for a fault in it."""
         return self._ready("cuStreamQuery", self._api.CUstream(stream))
 
-    def _ready(self, name: str, handle: Any) -> bool:
-        (status,) = getattr(self._api, name)(handle)
-        if int(status) == _NOT_READY:
-            return False
-        if status != self._api.CUresult.CUDA_SUCCESS:
-            self.failed(int(status), name)
-        return True
-
     def wait(self, stream: int) -> None:
         """Wait until the stream is empty; a fault of a kernel before it is reported here.  Ctrl-C ends the wait."""
+        before = tuple(self.launched)
         poll(lambda: self.empty(stream))
-        left = [entry for entry in tuple(self.launched) if entry[1] != stream]
-        self.launched.clear()
-        self.launched.extend(left)
+        self.ended(before, stream)
 
     def wait_event(self, event: int) -> None:
         """Wait until `event` is reached.  Ctrl-C ends the wait."""
@@ -394,16 +289,27 @@ def _swizzle(width: int) -> str:
     return f"{width}B" if width else "NONE"
 
 
-@functools.cache
+class _Only:
+    """The process's driver."""
+
+    lock: threading.Lock = threading.Lock()
+    driver: Driver | None = None
+
+
 def driver() -> Driver:
     """The driver, loaded once.
 
     Raises:
         CudaFailure: cuda-bindings is missing, or there is no GPU or no driver.
     """
-    return Driver()
+    if _Only.driver is None:
+        with _Only.lock:
+            if _Only.driver is None:
+                _Only.driver = Driver()
+    return _Only.driver
 
 
 def loaded() -> Driver | None:
     """The driver where something has used it in this process, else None."""
-    return driver() if driver.cache_info().currsize else None
+    made = _Only.driver
+    return None if made is None or made.forked else made

@@ -1,16 +1,19 @@
 """Captured graphs: a CUDA graph where everything runs on one GPU, a list of bound launches on the CPU."""
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.core.mistakes import BadCapture, CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.dispatch import drain
-from tessera.runtime.driver import WRONG_CONTEXT
+from tessera.runtime.driver_calls import WRONG_CONTEXT
 from tessera.runtime.driver_data import Launched
+from tessera.runtime.outstanding import outstanding
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.recording import Await, DeviceCopy, HostWork, Mark, Recording, Step
 from tessera.runtime.streams import Event, Stream
@@ -89,21 +92,36 @@ class HostGraph:
 
     def __init__(self, steps: Steps) -> None:
         self._works = [step.work for _, step in steps if isinstance(step, HostWork)]
+        self._lock = threading.Lock()  # launches of two threads would share each other's workspaces
 
     def launch(self, stream: Stream | None) -> None:
         """Run them; in a stream, when their turn has come."""
+        replay = _Replay(self._works, self._lock)
         if stream is None:
             drain()
-            self._run()
+            replay.run()
         else:
-            stream.submit(self._run, "compute", self._cancel)
+            stream.submit(replay.run, "compute", replay.cancel)
 
-    def _run(self) -> None:
-        for work in self._works:
-            work.run()
 
-    def _cancel(self) -> None:
-        for work in self._works:
+@dataclass(slots=True, eq=False)
+class _Replay:
+    """One launch of a graph on the CPU; one that is cancelled ends with the work that runs."""
+
+    works: Sequence[Any]
+    lock: threading.Lock
+    cancelled: bool = False
+
+    def run(self) -> None:
+        with self.lock:
+            for work in self.works:
+                if self.cancelled:
+                    return
+                work.run()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        for work in self.works:
             work.cancel()
 
 
@@ -116,6 +134,7 @@ class CudaGraph:
         with self._api.inside(device):
             self._api.used.add(device)
             self._context = self._api.context()
+            self._several = self._api.count() > 1
             graph = _Capture(self._api, steps).graph()
             try:
                 self._hold(self._api.instantiate(graph))
@@ -123,17 +142,17 @@ class CudaGraph:
                 self._api.close_graph(graph)
                 raise
         self._graph = graph
-        weakref.finalize(self, _close, self._api, device, graph, "close_graph").atexit = False
+        weakref.finalize(self, self._api.give_back, device, self._api.close_graph, graph).atexit = False
         kernels = dict.fromkeys(step.kernel for _, step in steps if isinstance(step, PreparedLaunch))
         self._kernels: tuple[Launched, ...] = tuple(kernels)[:_NAMED]
 
     def _hold(self, executable: Any) -> None:
         self._executable = executable
-        self._release = weakref.finalize(self, _close, self._api, self.device, executable, "close_executable")
+        api = self._api
+        self._release = weakref.finalize(self, api.give_back, self.device, api.close_executable, executable)
         self._release.atexit = False
         self._address = ctypes.c_void_p(int(executable))
-        self._stream = 0
-        self._call = (self._address, ctypes.c_void_p(0))
+        self._last = (0, (self._address, ctypes.c_void_p(0)))
 
     def adopt(self, older: "CudaGraph") -> bool:
         """Use the executable of `older`, which is not launched again, in place of a new one."""
@@ -150,32 +169,41 @@ class CudaGraph:
             drain()
             self._start(0)
         elif stream.queued:
-            stream.submit(lambda: self._start(stream.handle(self.device)), "gpu")
+            stream.submit(lambda: self._take_turn(stream), "gpu")
         else:
             self._start(stream.handle(self.device))
 
-    def _start(self, stream: int) -> None:
-        if stream != self._stream:
-            self._stream = stream
-            self._call = (self._address, ctypes.c_void_p(stream))
-        status = self._api.replay(*self._call)
-        if status:
-            self._again(status)
-        self._api.launched.extend([(kernel, stream) for kernel in self._kernels])
+    def _take_turn(self, stream: Stream) -> None:
+        handle = stream.handle(self.device)
+        self._start(handle)
+        with self._api.within(self._context):
+            outstanding.add(self._api, handle)
 
-    def _again(self, status: int) -> None:
+    def _start(self, stream: int) -> None:
+        """Launch it: the default stream, 0, is another one on each GPU."""
+        if self._several and self._api.context() != self._context:
+            with self._api.within(self._context):
+                self._replay(stream)
+        else:
+            self._replay(stream)
+
+    def _replay(self, stream: int) -> None:
+        last, call = self._last  # in one piece: another thread may launch it on another stream
+        if stream != last:
+            call = (self._address, ctypes.c_void_p(stream))
+            self._last = (stream, call)
+        status = self._api.replay(*call)
+        if status:
+            self._again(status, call)
+        self._api.launched.extend([(kernel, self._context, stream) for kernel in self._kernels])
+
+    def _again(self, status: int, call: tuple[ctypes.c_void_p, ctypes.c_void_p]) -> None:
         if status not in WRONG_CONTEXT:
             self._api.failed(status, "cuGraphLaunch")
         with self._api.within(self._context):
-            status = self._api.replay(*self._call)
+            status = self._api.replay(*call)
         if status:
             self._api.failed(status, "cuGraphLaunch")
-
-
-def _close(api: door.Driver, device: int, what: Any, how: str) -> None:
-    if api.lost is None:
-        with api.inside(device):
-            getattr(api, how)(what)
 
 
 class _Capture:
@@ -184,7 +212,7 @@ class _Capture:
     def __init__(self, api: door.Driver, steps: Steps) -> None:
         self._api = api
         self._steps = steps
-        self._origin = api.new_stream()
+        self._origin = api.new_stream(capturing=True)
         self._branches: dict[Stream, int] = {}
         self._events: list[int] = []
         self._marks: dict[Event, int] = {}
@@ -234,7 +262,7 @@ class _Capture:
     def _branch(self, stream: Stream) -> int:
         handle = self._branches.get(stream)
         if handle is None:
-            handle = self._branches[stream] = self._api.new_stream()
+            handle = self._branches[stream] = self._api.new_stream(capturing=True)
             self._behind.add(stream)
         if stream in self._behind:
             self._behind.discard(stream)

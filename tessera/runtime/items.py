@@ -25,6 +25,8 @@ WINDOW_ALIGNMENT: Final = 16
 
 
 _NOTHING: Final = object()
+NOWHERE: Final = -1
+"""The address of no array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,13 @@ class NumberItem:
         pack = self._pack
         if type(value) is not self._type or pack is None:
             return False
+        # Whatever ends this early, even Ctrl-C, the next number has to be written again: `struct` may leave zeros.
+        self._value = _NOTHING
         block = self._block
         try:
             for place in self._places:
                 pack(block.memory, place, value)
         except (struct.error, OverflowError):
-            self._value = _NOTHING  # `struct` has written zeros: the same number has to be written again
             return False
         block.version += 1
         self._value = value
@@ -79,7 +82,7 @@ class ArrayItem:
     """An array on a device.
 
     start, end: the bytes that it covers; alignment: of its address, in bytes
-    moved: the address has changed and nobody has looked at what follows from that
+    mapped: the address that the tensor maps on it are made for
     """
 
     def __init__(self, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
@@ -94,7 +97,7 @@ class ArrayItem:
         self._low = sum(min(0, span) for span in spans)
         self._high = sum(max(0, span) for span in spans) + view.itemsize
         self.start, self.end = self.pointer + self._low, self.pointer + self._high
-        self.moved = False
+        self.mapped = self.pointer
         self._block = place.block
         self._words = tuple(place.block.word(slot) for slot in place.slots)
 
@@ -102,13 +105,14 @@ class ArrayItem:
         """Take the address of another array on this one's device; False where it is not aligned as this was."""
         if pointer % self.alignment:
             return False
-        self.pointer = pointer
+        self.pointer = NOWHERE  # until everything else agrees with it: Ctrl-C may come between any two of these lines
         self.start, self.end = pointer + self._low, pointer + self._high
         for word in self._words:
             word.value = pointer
         block = self._block
         block.version += 1
-        self.moved = block.moved = True
+        block.moved = True
+        self.pointer = pointer
         return True
 
     def meets(self, other: "ArrayItem") -> bool:

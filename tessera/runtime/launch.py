@@ -9,12 +9,13 @@ from typing import Any, Final
 from tessera.core.artifact import Artifact
 from tessera.core.mistakes import ScalarRange
 from tessera.core.program.types import Array
+from tessera.runtime import threads
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.bind import Binder
 from tessera.runtime.cpu import Loaded, load
 from tessera.runtime.grid import Grid, GridRule
 from tessera.runtime.slots import SlotPlan
-from tessera.runtime.threads import Job, chunk_size, pool, scratch
+from tessera.runtime.threads import Job, chunk_size, scratch
 
 # A launch below both limits takes less time than waking a thread.
 _INLINE_LANES: Final = 1 << 16
@@ -50,7 +51,7 @@ class BoundLaunch:
         chunk = chunk_size(self.units)
         self.job = Job(self.loaded.entry, self.slots, self.units, chunk, self.scratch_bytes, self)
         try:
-            pool().run(self.job)
+            threads.run(self.job)
         finally:
             self.job = None
 
@@ -115,7 +116,7 @@ class Launcher:
             self._quick(slots, 0, shape.units, scratch.address(self._scratch_bytes), _NEVER_ADDRESS)
         else:
             keep = (self._loaded, arguments, buffers)
-            pool().run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))
+            threads.run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))
         return True
 
     def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> BoundLaunch | None:

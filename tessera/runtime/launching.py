@@ -1,19 +1,15 @@
 """Launches on streams: straight to the driver, behind what a stream's queue holds, or into a recording."""
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from tessera.core.errors import TesseraError
 from tessera.runtime.cuda import CudaLauncher
-from tessera.runtime.driver import Driver
 from tessera.runtime.grid import Grid
+from tessera.runtime.outstanding import outstanding
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.recording import HostWork, Recording
 from tessera.runtime.streams import Stream
-
-_AT_MOST: Final = 4
-"""Launches that had to wait for their turn are on the GPU at a time: it stays at work, and the order stays fair."""
 
 
 class Work(Protocol):
@@ -88,26 +84,6 @@ def submit_prepared(stream: Stream, prepared: PreparedLaunch, keep: object) -> N
             outstanding.add(prepared.driver, prepared.stream)
 
     stream.submit(run, "gpu")
-
-
-class Outstanding:
-    """The launches that had to wait for their turn and are on the GPU: a few at a time."""
-
-    def __init__(self) -> None:
-        self._marks: deque[tuple[Driver, int]] = deque()
-
-    def add(self, driver: Driver, stream: int) -> None:
-        """Note a launch, and wait until there are few enough.  Only the "gpu" engine's thread calls this."""
-        mark = driver.new_event(timing=False)
-        driver.record(mark, stream)
-        self._marks.append((driver, mark))
-        while len(self._marks) >= _AT_MOST:
-            owner, oldest = self._marks.popleft()
-            owner.wait_event(oldest)
-            owner.close_event(oldest)
-
-
-outstanding: Final = Outstanding()
 
 
 def _named(run: Callable[[], None], name: str, line: int) -> Callable[[], None]:

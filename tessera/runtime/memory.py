@@ -14,6 +14,7 @@ import numpy as np
 from tessera.core.mistakes import CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray
+from tessera.runtime.recording import forbid
 
 _LEGACY: Final = 1  # CU_STREAM_LEGACY: a number of its own for the default stream
 
@@ -34,7 +35,7 @@ class DeviceArray:
         self.device = device
         with api.inside(device):
             self.address = api.allocate(max(1, self.nbytes), 0)
-        weakref.finalize(self, _free, api, device, self.address).atexit = False
+        weakref.finalize(self, api.give_back, device, api.free, self.address, 0).atexit = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,7 +60,11 @@ class DeviceArray:
         }  # fmt: skip
 
     def get(self) -> AnyArray:
-        """The elements as a NumPy array; waits for everything on the default stream."""
+        """The elements as a NumPy array; waits for everything on the default stream.
+
+        Raises BadCapture while a graph is captured, whose launches have not run.
+        """
+        forbid("reading an array's elements")
         api = door.driver()
         out = np.empty(self.shape, self.dtype)
         if out.nbytes:
@@ -84,12 +89,6 @@ class DeviceArray:
         return f"<{self.dtype}{list(self.shape)} on cuda:{self.device}>"
 
 
-def _free(api: door.Driver, device: int, address: int) -> None:
-    if api.lost is None:
-        with api.inside(device):
-            api.free(address, 0)
-
-
 def to_device(array: AnyArray, device: int = 0) -> DeviceArray:
     """A copy of a NumPy array in the memory of a GPU."""
     made = DeviceArray(array.shape, array.dtype, device)
@@ -106,11 +105,5 @@ def pinned(shape: int | tuple[int, ...], dtype: Any = np.float32) -> AnyArray:
     api.enter()
     start = api.pinned(max(1, size))
     memory = (ctypes.c_char * max(1, size)).from_address(start)
-    weakref.finalize(memory, _unpin, api, start).atexit = False
+    weakref.finalize(memory, api.give_back, None, api.unpin, start).atexit = False
     return np.ndarray(extents, kind, memory)  # pyright: ignore[reportArgumentType] - it has the buffer protocol
-
-
-def _unpin(api: door.Driver, address: int) -> None:
-    if api.lost is None:
-        api.enter()
-        api.unpin(address)

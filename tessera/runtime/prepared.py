@@ -14,16 +14,18 @@ from typing import Any, Final
 from tessera.core.artifact import Artifact
 from tessera.core.mistakes import ContextLost, CudaFailure
 from tessera.core.program.types import Scalar
-from tessera.runtime.driver import WRONG_CONTEXT, Driver
-from tessera.runtime.driver_data import Encoding, LaunchConfig, Launched, in_turn
+from tessera.runtime.device_code import DeviceCode
+from tessera.runtime.driver import Driver
+from tessera.runtime.driver_calls import WRONG_CONTEXT, Launch
+from tessera.runtime.driver_data import LaunchConfig, Launched, in_turn
 from tessera.runtime.grid import Grid
-from tessera.runtime.items import WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Place, array_item
+from tessera.runtime.items import NOWHERE, WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Place, array_item
 from tessera.runtime.parameters import ParameterBlock
-from tessera.runtime.realign import AlignedCopies
+from tessera.runtime.realign import AlignedCopies, MapOf
 from tessera.runtime.single import SingleLaunch
-from tessera.runtime.tensor_maps import Window
 
 _NULL: Final = ctypes.c_void_p(0)
+_NO_STREAM: Final = -1
 _SINGLE_AFTER: Final = 3
 """Launches after which a graph of one node is made: that takes as long as ten launches."""
 _LASTING_BYTES: Final = 16 << 20
@@ -35,24 +37,20 @@ _SINGLES: Final = 8  # streams of one kind of launch that have such a graph
 class PreparedLaunch:
     """One launch with everything it needs; `CudaLauncher` makes it.
 
-    context, device: where its code is loaded
+    code: what it launches, and where
     config, block: the launch's size and its parameters, as the driver takes them
-    encode: makes a tensor map's bytes
-    windows: tensor maps on arrays as they lie
+    windows: tensor maps on arrays as they lie, each with its argument's number
     scratch: memory that lives for one launch, as (parameter, bytes, whether it begins as zeros)
     copies: of arrays whose rows are not aligned, which are made before each launch, in memory that lives as long
     """
 
     driver: Driver
-    context: int
-    device: int
+    code: DeviceCode
     kernel: Launched
-    function: ctypes.c_void_p
     config: LaunchConfig
     block: ParameterBlock
     grid: Grid | None
-    encode: Callable[[Encoding], bytes]
-    windows: tuple[Window, ...] = ()
+    windows: tuple[MapOf, ...] = ()
     scratch: tuple[tuple[int, int, bool], ...] = ()
     copies: AlignedCopies | None = None
     stream: int = 0
@@ -63,21 +61,26 @@ class PreparedLaunch:
     _several: bool = False
     _lasting: bool = False
     _takes: tuple[Callable[[Any], bool], ...] = ()
-    _arrays: dict[int, ArrayItem] = field(default_factory=dict[int, ArrayItem])
+    _mapped: tuple[tuple[ArrayItem, tuple[tuple[int, Callable[[int], bytes]], ...]], ...] = ()
     _pairs: tuple[tuple[ArrayItem, ArrayItem], ...] = ()
     _count: int = -1
     _call: tuple[Any, ...] = ()
+    context: int = field(init=False)
+    device: int = field(init=False)
+    function: ctypes.c_void_p = field(init=False)
     _start: Callable[..., int] = field(init=False)
-    _note: Callable[[tuple[Launched, int]], None] = field(init=False)
-    _record: tuple[Launched, int] = field(init=False)
+    _note: Callable[[Launch], None] = field(init=False)
+    _record: Launch = field(init=False)
 
     def __post_init__(self) -> None:
+        self.context, self.device = self.code.context, self.code.device
+        self.function = ctypes.c_void_p(self.code.function)
         self._call = (ctypes.c_void_p(ctypes.addressof(self.config)), self.function, self.block.addresses, _NULL)
         self._start = self.driver.start
         self._note = self.driver.launched.append
         self._several = self.driver.count() > 1
         self._thread = get_ident()
-        self._record = (self.kernel, self.stream)
+        self._record = (self.kernel, self.context, self.stream)
 
     def launch(self, values: Sequence[Any], grid: Grid | None = None, stream: int = 0, own: bool = True) -> bool:
         """Launch on `values` when they are like the last ones; False, having started nothing, when they may not be.
@@ -138,10 +141,11 @@ class PreparedLaunch:
 
     def set_stream(self, stream: int) -> None:
         """Launch on `stream` from now on."""
-        self.stream = stream
+        self.stream = _NO_STREAM  # until the rest agrees with it: Ctrl-C may come between any two of these lines
         self.config.stream = stream or None
         self._single = self._singles.get(stream)
-        self._record = (self.kernel, stream)
+        self._record = (self.kernel, self.context, stream)
+        self.stream = stream
 
     def copy(self) -> "PreparedLaunch":
         """Another launch with the same parameters, that nobody patches."""
@@ -152,7 +156,7 @@ class PreparedLaunch:
             block=self.block.copy(),
             copies=None if self.copies is None else self.copies.copy(),
             _takes=(),
-            _arrays={},
+            _mapped=(),
             _pairs=(),
             _count=-1,
             _singles={},
@@ -177,12 +181,15 @@ class PreparedLaunch:
                 return False
             arrays[place] = item
             items.append(item)  # pyright: ignore[reportArgumentType] - every kind of array has `take`
-        for window in self.windows:
-            arrays[window.place].alignment = WINDOW_ALIGNMENT
+        mapped: dict[int, list[tuple[int, Callable[[int], bytes]]]] = {}
+        for slot, place, map_at in self.windows:
+            arrays[place].alignment = WINDOW_ALIGNMENT
+            mapped.setdefault(place, []).append((slot, map_at))
+        self._mapped = tuple((arrays[place], tuple(windows)) for place, windows in mapped.items())
         pairs = [(a, b) for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j]
         self._pairs = tuple(pairs)
         self._lasting = sum(views[place].nbytes for place in arrays) >= _LASTING_BYTES
-        self._arrays, self._count = arrays, len(items)
+        self._count = len(items)
         self._takes = tuple(item.take for item in items)
         return True
 
@@ -195,18 +202,19 @@ class PreparedLaunch:
         for mine, theirs in self._pairs:
             if mine.start < theirs.end and theirs.start < mine.end and mine.meets(theirs):
                 return False
-        if self.windows:
+        if self._mapped:
             self._move_windows()
         self.block.moved = False
         return True
 
     def _move_windows(self) -> None:
-        for window in self.windows:
-            array = self._arrays[window.place]
-            if array.moved:
-                self.block.write(window.slot, window.at(array.pointer))
-        for window in self.windows:
-            self._arrays[window.place].moved = False
+        for array, windows in self._mapped:
+            pointer = array.pointer
+            if array.mapped != pointer:
+                array.mapped = NOWHERE  # until all its maps are written
+                for slot, map_at in windows:
+                    self.block.write(slot, map_at(pointer))
+                array.mapped = pointer
 
     def _with_memory(self) -> None:
         """Launch with memory that is there for this launch alone."""
@@ -234,8 +242,8 @@ class PreparedLaunch:
 
     def _realign(self, copies: AlignedCopies, memory: int) -> int:
         """Copy what has to be aligned, and let the tensor maps say where to: the driver's status."""
-        for slot, encoding in copies.windows(memory):
-            self.block.write(slot, self.encode(encoding))
+        for slot, made in copies.maps(memory):
+            self.block.write(slot, made)
         sources = [self.block.word(slot).value for slot in copies.pointers]
         return copies.launch.start(self.context, self.stream, sources, memory)
 

@@ -8,14 +8,14 @@ the array that hold them, and shifts them into place.  Nothing beside an array i
 import ctypes
 import math
 import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from tessera.core.artifact import REALIGNED_BYTES
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.driver import Driver
-from tessera.runtime.driver_data import Encoding, LaunchConfig, launch_config
+from tessera.runtime.driver_data import LaunchConfig, launch_config
 
 _UNIT: Final = 16
 _LANES: Final = 256
@@ -25,6 +25,11 @@ _ENTRY: Final = "realign"
 _WORDS: Final = 6
 """Parameters of the kernel for each array."""
 _NULL: Final = ctypes.c_void_p(0)
+
+MapOf = tuple[int, int, Callable[[int], bytes]]
+"""A tensor map: its parameter, the number of its array, and what gives the map of one at an address."""
+Written = tuple[int, bytes]
+"""A parameter, and what is to be written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +108,12 @@ class AlignedCopies:
     """The copies that one launch needs, and who reads them.
 
     pointers: the kernel's parameters that hold the arrays' addresses, in the order of `launch`
-    described: tensor maps, as (parameter, number of the array among them, description without the address)
+    windows: tensor maps on the copies, each with the number of its array among `pointers`
     """
 
     launch: Realignment
     pointers: tuple[int, ...]
-    described: tuple[tuple[int, int, Encoding], ...]
+    windows: tuple[MapOf, ...]
     _memory: int = 0
 
     @property
@@ -118,17 +123,18 @@ class AlignedCopies:
 
     def copy(self) -> "AlignedCopies":
         """The same for another launch, which may be begun in another thread."""
-        return AlignedCopies(self.launch.copy(), self.pointers, self.described, self._memory)
+        return AlignedCopies(self.launch.copy(), self.pointers, self.windows, self._memory)
 
-    def windows(self, memory: int) -> Iterator[tuple[int, Encoding]]:
-        """The tensor maps that change when the copies lie in `memory`, as (parameter, description)."""
+    def maps(self, memory: int) -> Iterator[Written]:
+        """The tensor maps that change when the copies lie in `memory`, all of which are to be written."""
         if memory != self._memory:
+            self._memory = 0  # whoever is interrupted, or refused a map, has to write all of them the next time
+            for slot, number, map_at in self.windows:
+                yield slot, map_at(memory + self.launch.offsets[number])
             self._memory = memory
-            for slot, number, encoding in self.described:
-                yield slot, replace(encoding, address=memory + self.launch.offsets[number])
 
 
-_loaded: "weakref.WeakKeyDictionary[Driver, dict[tuple[int, int], tuple[Any, int]]]" = weakref.WeakKeyDictionary()
+_loaded: "weakref.WeakKeyDictionary[Driver, dict[tuple[int, int], int]]" = weakref.WeakKeyDictionary()
 
 
 def _function(driver: Driver, context: int, arrays: int) -> int:
@@ -136,7 +142,7 @@ def _function(driver: Driver, context: int, arrays: int) -> int:
     known = _loaded.setdefault(driver, {})
     if (context, arrays) not in known:
         known[context, arrays] = driver.load(kernel_text(arrays).encode() + b"\0", _ENTRY)
-    return known[context, arrays][1]
+    return known[context, arrays]
 
 
 # -- the kernel ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ A graph runs once at a time, so each stream has its own, and streams of other li
 import ctypes
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -31,7 +32,9 @@ class SingleLaunch:
         self, driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBlock, stream: int
     ) -> None:
         graph, executable, node = _make(driver, function, config, block)
-        weakref.finalize(self, _close, driver, driver.device(), graph, executable).atexit = False
+        device = driver.device()
+        weakref.finalize(self, driver.give_back, device, driver.close_graph, graph).atexit = False
+        weakref.finalize(self, driver.give_back, device, driver.close_executable, executable).atexit = False
         self._block = block
         self.version = block.version
         self._node = KernelNode.of(function, config, block.addresses)
@@ -50,24 +53,23 @@ class SingleLaunch:
 def _make(
     driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBlock
 ) -> tuple[Any, Any, int]:
-    """The graph, the same ready to be launched, and its only node."""
-    stream = driver.new_stream()
-    try:
-        noting = LaunchConfig.from_buffer_copy(config)
-        noting.stream = stream
-        address = ctypes.c_void_p(ctypes.addressof(noting))
-        driver.begin_capture(stream)
-        status = driver.start(address, function, block.addresses, _NULL)
-        graph = driver.end_capture(stream)
-    finally:
-        driver.close_stream(stream)
-    if status:
-        driver.failed(status, "cuLaunchKernelEx")
-    return graph, driver.instantiate(graph), driver.only_node(graph)
-
-
-def _close(driver: Driver, device: int, graph: Any, executable: Any) -> None:
-    if driver.lost is None:
-        with driver.inside(device):
-            driver.close_executable(executable)
-            driver.close_graph(graph)
+    """The graph, the same ready to be launched, and its only node; where one of them fails, nothing is left behind."""
+    with ExitStack() as undo:
+        stream = driver.new_stream(capturing=True)
+        try:
+            noting = LaunchConfig.from_buffer_copy(config)
+            noting.stream = stream
+            address = ctypes.c_void_p(ctypes.addressof(noting))
+            driver.begin_capture(stream)
+            status = driver.start(address, function, block.addresses, _NULL)
+            graph = driver.end_capture(stream)
+        finally:
+            driver.close_stream(stream)
+        undo.callback(driver.close_graph, graph)
+        if status:
+            driver.failed(status, "cuLaunchKernelEx")
+        executable = driver.instantiate(graph)
+        undo.callback(driver.close_executable, executable)
+        node = driver.only_node(graph)
+        undo.pop_all()
+        return graph, executable, node

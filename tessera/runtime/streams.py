@@ -9,13 +9,14 @@ as on CUDA's default stream.
 """
 
 import itertools
+import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
-from tessera.core.mistakes import BadStream
+from tessera.core.mistakes import BadCapture, BadStream
 from tessera.runtime import driver as door
 from tessera.runtime.dispatch import Operation, Queue, dispatcher
 from tessera.runtime.recording import Await, Mark, forbid, recording
@@ -25,27 +26,36 @@ _numbers: Final = itertools.count()
 
 
 class Event:
-    """A place in a stream: reached when everything submitted before it is done.  Made by `Stream.record`."""
+    """A place in a stream: reached when everything submitted before it is done.  Made by `Stream.record`.
 
-    def __init__(self) -> None:
+    captured: it is a place in a graph, and nowhere else; failure: what the driver said against it
+    """
+
+    def __init__(self, *, captured: bool = False) -> None:
         self.submitted = False
+        self.captured = captured
+        self.failure: BaseException | None = None
         self.time = 0.0
         self.marks: dict[int, int] = {}  # CUDA events by device
 
     def query(self) -> bool:
-        """Whether the event is reached."""
+        """Whether the event is reached.  Raises BadCapture for one that was recorded in a graph's capture."""
+        self.require_place()
         return self.submitted and all(_on(device, lambda api, e=e: api.reached(e)) for device, e in self.marks.items())
 
     def wait(self, stream: "Stream | None" = None) -> None:
         """Let `stream` wait for this event; without a stream, wait for it here.
 
-        Ctrl-C ends a wait.  Raises ContextLost for a fault before the event.
+        Ctrl-C ends a wait.  Raises ContextLost for a fault before the event, BadCapture for one that was recorded in
+        a graph's capture.
         """
         if stream is not None:
             stream.wait(self)
             return
         forbid("waiting for an event")
+        self.require_place()
         dispatcher().until(lambda: self.submitted)
+        self.require_mark()
         for device, mark in self.marks.items():
             _on(device, lambda api, mark=mark: api.wait_event(mark))
 
@@ -58,9 +68,22 @@ class Event:
                 return _on(device, lambda api, d=device, m=mark: api.elapsed(m, later.marks[d]))
         return later.time - self.time
 
+    def require_place(self) -> None:
+        """Raise BadCapture for an event that no stream will ever come to."""
+        if self.captured:
+            hint = "record another one after the `with graph.capture()`"
+            message = "the event was recorded while a graph was captured: it is a place in that graph"
+            raise BadCapture(message, hint=hint)
+
+    def require_mark(self) -> None:
+        """Raise what the driver said against an event that was submitted."""
+        if self.failure is not None:
+            raise self.failure
+
     def __del__(self) -> None:
         for device, mark in self.marks.items():
-            _release(device, mark, "close_event")
+            api = door.driver()
+            api.give_back(device, api.close_event, mark)
 
 
 class Stream:
@@ -80,18 +103,33 @@ class Stream:
         self.queue = Queue(self.weight, next(_numbers))
         self.handles: dict[int, int] = {}
         self._awaited: list[Event] = []
+        self._making = threading.Lock()
         if not self.external:
             _register(self)
 
     def handle(self, device: int) -> int:
         """The CUDA stream on a device."""
         found = self.handles.get(device)
-        if found is None:
-            found = self.handles[device] = _on(device, lambda api: api.new_stream())
-            weakref.finalize(self, _release, device, found, "close_stream").atexit = False
-            for event in self._awaited:
-                self._follow(event, device)
+        return self._make_handle(device) if found is None else found
+
+    def _make_handle(self, device: int) -> int:
+        with self._making:  # threads that share a stream share what it is on the device
+            found = self.handles.get(device)
+            if found is None:
+                api = door.driver()
+                found = _on(device, lambda api: api.new_stream())
+                weakref.finalize(self, api.give_back, device, api.close_stream, found).atexit = False
+                for event in self._awaited:
+                    self._follow(event, device, found)
+                self.handles[device] = found
         return found
+
+    def forget(self) -> None:
+        """Begin anew in a forked child: what the parent has queued is the parent's to do, and so are its GPUs."""
+        self.queue = Queue(self.weight, self.queue.number)
+        self.handles.clear()
+        self._awaited = []
+        self._making = threading.Lock()
 
     @property
     def queued(self) -> bool:
@@ -106,29 +144,32 @@ class Stream:
         """
 
         def after_gpu() -> None:
-            self._finish_gpu()
+            self.finish_gpu()
             run()
 
         dispatcher().submit(self.queue, Operation(run if engine == "gpu" else after_gpu, engine, cancel=cancel))
 
     def record(self) -> Event:
         """An event that stands for everything submitted so far."""
-        event = Event()
         noted = recording()
+        event = Event(captured=noted is not None)
         if noted is not None:
             noted.add(self, Mark(event))
         elif self.queue.idle:
             self._mark(event)
         else:
-            dispatcher().submit(self.queue, Operation(lambda: self._mark(event), "gpu" if self.handles else ""))
+            engine = "gpu" if self.handles else ""
+            dispatcher().submit(self.queue, Operation(lambda: self._mark(event), engine, awaited=True))
         return event
 
     def wait(self, event: Event) -> None:
-        """Let what is submitted from now on begin after `event`."""
+        """Let what is submitted from now on begin after `event`.  Raises BadCapture, see `Event.wait`."""
         noted = recording()
         if noted is not None:
             noted.add(self, Await(event))
-        elif not event.submitted or not self.queue.idle:
+            return
+        event.require_place()
+        if not event.submitted or not self.queue.idle:
             follow = lambda: self._await(event)  # noqa: E731 - the operation is this and nothing else
             dispatcher().submit(self.queue, Operation(follow, ready=lambda: event.submitted))
         else:
@@ -137,7 +178,7 @@ class Stream:
     def query(self) -> bool:
         """Whether everything submitted is done."""
         return self.queue.idle and all(
-            _on(device, lambda api, h=handle: api.empty(h)) for device, handle in self.handles.items()
+            _on(device, lambda api, h=handle: api.empty(h)) for device, handle in tuple(self.handles.items())
         )
 
     def synchronize(self) -> None:
@@ -147,49 +188,58 @@ class Stream:
         """
         forbid("waiting for a stream")
         dispatcher().wait([self.queue])
-        failure, self.queue.failure = self.queue.failure, None
+        failure = dispatcher().take_failure(self.queue)
         if failure is not None:
             raise failure
-        self._finish_gpu()
+        self.finish_gpu()
 
     def __repr__(self) -> str:
         return f"<stream {self.queue.number}, weight {self.weight:g}>"
 
     def _mark(self, event: Event) -> None:
-        for device, handle in self.handles.items():
-            event.marks[device] = _on(device, lambda api: api.new_event())
-            _on(device, lambda api, d=device, h=handle: api.record(event.marks[d], h))
-        event.time = time.perf_counter()
-        event.submitted = True
+        try:
+            for device, handle in tuple(self.handles.items()):
+                event.marks[device] = _on(device, lambda api: api.new_event())
+                _on(device, lambda api, d=device, h=handle: api.record(event.marks[d], h))
+        except BaseException as error:
+            event.failure = error
+            raise
+        finally:
+            event.time = time.perf_counter()
+            event.submitted = True  # whoever waits for it must not wait for ever
 
     def _await(self, event: Event) -> None:
+        event.require_mark()
         if event.marks:
             self._awaited = [other for other in self._awaited if not other.query()] + [event]
-            for device in self.handles:
-                self._follow(event, device)
+            for device, handle in tuple(self.handles.items()):
+                self._follow(event, device, handle)
 
-    def _follow(self, event: Event, device: int) -> None:
-        handle = self.handles[device]
+    def _follow(self, event: Event, device: int, handle: int) -> None:
         for mark in event.marks.values():
             _on(device, lambda api, mark=mark: api.follow(handle, mark))
 
-    def _finish_gpu(self) -> None:
+    def finish_gpu(self) -> None:
         """Wait for what the GPUs have of this stream."""
         awaited, self._awaited = self._awaited, []
         for event in awaited:
             event.wait()
-        for device, handle in self.handles.items():
+        for device, handle in tuple(self.handles.items()):
             _on(device, lambda api, handle=handle: api.wait(handle))
 
 
 class ExternalStream(Stream):
-    """Another library's CUDA stream: only for what runs on GPUs, and never made to wait for its turn."""
+    """Another library's CUDA stream: only for what runs on GPUs, and never made to wait for its turn.
+
+    owner: the other library's object, which lives as long as this one
+    """
 
     external = True
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, owner: Any = None) -> None:
         super().__init__()
         self.address = handle
+        self.owner = owner
 
     def handle(self, device: int) -> int:
         """The CUDA stream, whatever the device: its owner knows where it belongs."""
@@ -216,7 +266,11 @@ def as_stream(value: Any) -> Stream:
     handle = _address(value)
     if handle is None or handle < 0:
         raise BadStream(f"{value!r} is no stream", hint=_HOW)
-    return ExternalStream(handle)
+    with _Known.lock:  # there is one for each, whose queue everybody shares
+        found = _Known.external.get(handle)
+        if found is None:
+            found = _Known.external[handle] = ExternalStream(handle, value)
+    return found
 
 
 def _address(value: Any) -> int | None:
@@ -233,35 +287,65 @@ def _address(value: Any) -> int | None:
 
 
 class _Known:
-    """All streams there are; `uneven`: they differ in weight."""
+    """All streams of ours that there are, by number, and those of other libraries by their addresses.
 
-    lock: ClassVar = threading.Lock()
-    streams: ClassVar["weakref.WeakSet[Stream]"] = weakref.WeakSet()
+    uneven: ours differ in weight
+
+    The lock is taken again by a thread that has it when a stream goes, which may be at any time.
+    """
+
+    lock: ClassVar = threading.RLock()
+    streams: ClassVar["weakref.WeakValueDictionary[int, Stream]"] = weakref.WeakValueDictionary()
+    external: ClassVar["weakref.WeakValueDictionary[int, ExternalStream]"] = weakref.WeakValueDictionary()
     uneven: bool = False
+
+
+def _streams() -> list[Stream]:
+    """The streams that there are, oldest first."""
+    found = [reference() for reference in _Known.streams.valuerefs()]
+    return sorted((stream for stream in found if stream is not None), key=lambda stream: stream.queue.number)
 
 
 def _register(stream: Stream) -> None:
     with _Known.lock:
-        _Known.streams.add(stream)
+        _Known.streams[stream.queue.number] = stream
     _weigh()
     weakref.finalize(stream, _weigh).atexit = False
 
 
 def _weigh() -> None:
     """Look whether weights differ, after a stream has come or gone."""
-    _Known.uneven = len({stream.weight for stream in tuple(_Known.streams) if not stream.external}) > 1
+    with _Known.lock:
+        _Known.uneven = len({stream.weight for stream in _streams()}) > 1
+
+
+def _after_fork() -> None:
+    _Known.lock = threading.RLock()
+    others = [reference() for reference in _Known.external.valuerefs()]
+    for stream in (*_streams(), *others):
+        if stream is not None:
+            stream.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def synchronize() -> None:
-    """Wait for every stream and for the default one.  Raises what a kernel or copy of any of them raised."""
-    dispatcher().wait()
-    streams = sorted(_Known.streams, key=lambda stream: stream.queue.number)
-    for stream in streams:
-        stream.synchronize()
+    """Wait for every stream and for the default one.  Raises what a kernel or copy of any of them raised.
+
+    Where several have raised something, each call raises one of these, of the oldest stream first.
+    """
+    found = dispatcher()
+    found.wait()
+    for stream in _streams():
+        stream.finish_gpu()
     api = door.loaded()
     if api is not None:
         for device in sorted(api.used):
             _on(device, lambda api: api.wait(0))
+    failure = found.take_failure()
+    if failure is not None:
+        raise failure
 
 
 def _on(device: int, what: Callable[[Any], Any]) -> Any:
@@ -269,11 +353,3 @@ def _on(device: int, what: Callable[[Any], Any]) -> Any:
     api = door.driver()
     with api.inside(device):
         return what(api)
-
-
-def _release(device: int, handle: int, how: str) -> None:
-    """Give a stream or event back, unless there is no context any more to give it back to."""
-    api = door.driver()
-    if api.lost is None:
-        with api.inside(device):
-            getattr(api, how)(handle)

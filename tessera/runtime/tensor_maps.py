@@ -1,8 +1,11 @@
 """Tensor maps: windows on arrays for the GPU's bulk copies (TMA), checked, described for the driver, and kept.
 
-The limits are those of cuTensorMapEncodeTiled in the CUDA driver's reference.
+The limits are those of cuTensorMapEncodeTiled in the CUDA driver's reference.  It describes no extent of 0, so an array
+without elements has the window of one element that stands in for it: a zero for windows that are loaded, so that loads
+give zeros as they do beside any array, and another one, which nobody reads, for those that are stored.
 """
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +15,7 @@ from tessera.core.artifact import Artifact, Binding, Slot, TensorMap
 from tessera.core.mistakes import UnfitForBulkCopy
 from tessera.core.program.types import Array
 from tessera.runtime.arrays import AnyArray
+from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.driver import Driver
 from tessera.runtime.driver_data import Encoding
 from tessera.runtime.pointers import address
@@ -24,7 +28,9 @@ _MOST_AXES: Final = 5
 _MOST_EXTENT: Final = 1 << 32
 _MOST_STRIDE: Final = 1 << 40  # bytes
 _MOST_BOX: Final = 256
-_KEPT: Final = 512
+_PLACES: Final = 512  # arrays of one window whose maps are kept
+_WINDOWS: Final = 64
+_LINE: Final = 128  # bytes the copy engine fetches at least
 _FLOATS: Final = {"f64": "FLOAT64", "f32": "FLOAT32", "f16": "FLOAT16", "bf16": "BFLOAT16"}
 """The driver's names of our floats; all else goes as unsigned integers of its width, a copy being a copy."""
 
@@ -83,52 +89,74 @@ def _window_trouble(box: tuple[int, ...], size: int, swizzle: int) -> str:
 
 
 class Window:
-    """One parameter that is a tensor map, on whatever array of one kind is given: each is described once.
+    """Arrays of one shape and layout, as bulk copies see them: the map of each is made where one is first seen.
 
-    slot: the parameter's number; place: the array's among the arguments; encode: makes the bytes of a map
+    encode: makes the bytes of a map
     """
 
-    __slots__ = ("_encode", "_encoding", "_made", "place", "slot")
+    __slots__ = ("_encode", "_encoding", "_made")
 
-    def __init__(self, slot: int, place: int, encoding: Encoding, encode: Callable[[Encoding], bytes]) -> None:
-        self.slot = slot
-        self.place = place
+    def __init__(self, encoding: Encoding, encode: Callable[[Encoding], bytes]) -> None:
         self._encoding = encoding
         self._encode = encode
         self._made: dict[int, bytes] = {}
 
     def at(self, address: int) -> bytes:
-        """The map of an array that begins at `address`."""
+        """The map of an array that begins at `address`, 128 bytes."""
         found = self._made.get(address)
         if found is None:
-            if len(self._made) >= _KEPT:
+            if len(self._made) >= _PLACES:
                 self._made.clear()
             found = self._made[address] = self._encode(replace(self._encoding, address=address))
         return found
 
 
 class TensorMaps:
-    """The maps of one artifact: made when an array is first seen, then kept by all that describes it."""
+    """The maps of one artifact: its windows, which all its launches share, by their descriptions."""
 
     def __init__(self, artifact: Artifact, driver: Driver) -> None:
         self._artifact = artifact
         self._driver = driver
-        self._made: OrderedDict[Encoding, bytes] = OrderedDict()
+        self._windows: OrderedDict[Encoding, Window] = OrderedDict()
 
-    def describe(self, slot: Slot, array: AnyArray) -> Encoding:
-        """`slot`'s window on `array`.  Raises UnfitForBulkCopy."""
-        if slot.tensor_map is None:
+    def window(self, slot: Slot, array: AnyArray) -> tuple[Window, int]:
+        """`slot`'s window on arrays like `array`, and where this one begins; 0 for one that is to be realigned.
+
+        What stands in for an array without elements has its own.  Raises UnfitForBulkCopy.
+        """
+        described = self._describe(slot, array)
+        kind = replace(described, address=0)
+        found = self._windows.get(kind)
+        if found is None:
+            found = self._windows[kind] = Window(kind, self._driver.encode)
+            if len(self._windows) > _WINDOWS:
+                self._windows.popitem(last=False)
+        return found, described.address
+
+    def _describe(self, slot: Slot, array: AnyArray) -> Encoding:
+        wanted = slot.tensor_map
+        if wanted is None:
             raise ValueError(f"{self._artifact.name}: slot {slot} has no tensor map")
+        if not array.size:
+            start = _stand_ins(self._driver) + (_LINE if wanted.stored else 0)
+            array = standing_for(start, (1,) * array.ndim, array.dtype, None)
+            wanted = replace(wanted, realigned=False)
         try:
-            return describe(self._artifact.bindings[slot.parameter], array, slot.tensor_map)
+            return describe(self._artifact.bindings[slot.parameter], array, wanted)
         except UnfitForBulkCopy as error:
             raise error.with_source(self._artifact.source) from None
 
-    def get(self, encoding: Encoding) -> bytes:
-        """The 128 bytes of a map."""
-        found = self._made.get(encoding)
-        if found is None:
-            found = self._made[encoding] = self._driver.encode(encoding)
-            if len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-        return found
+
+_standing_in: "weakref.WeakKeyDictionary[Driver, dict[int, int]]" = weakref.WeakKeyDictionary()
+
+
+def _stand_ins(driver: Driver) -> int:
+    """Where two lines lie, zeros and anything, that stand in for arrays without elements in the current context."""
+    made = _standing_in.setdefault(driver, {})
+    context = driver.context()
+    if context not in made:
+        start = driver.allocate(2 * _LINE, 0)
+        driver.clear(start, _LINE, 0)
+        driver.wait(0)  # launches on other streams read it too
+        made[context] = start
+    return made[context]

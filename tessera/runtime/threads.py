@@ -88,16 +88,34 @@ class Pool:
     def __init__(self, count: int) -> None:
         self.count = count
         self.process = os.getpid()
+        self._lock = threading.Lock()
+        self._running = 0
+        self._closed = False
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         for index in range(count):
             threading.Thread(target=self._serve, name=f"tessera-{index}", daemon=True).start()
 
-    def run(self, job: Job) -> None:
-        """Run `job` to its end; an exception in this thread (KeyboardInterrupt) cancels it and is raised again.
+    def run(self, job: Job) -> bool:
+        """Run `job` to its end; False, having done nothing, where the threads are ending.
 
-        A kernel looks at the cancel flag often.  One that does not within 1.5 s is left to its threads, which end with
-        it, and the next launch gets new ones.
+        An exception in this thread (KeyboardInterrupt) cancels it and is raised again.  A kernel looks at the cancel
+        flag often.  One that does not within 1.5 s is left to its threads, which end with it, and the next launch gets
+        new ones.
         """
+        with self._lock:
+            if self._closed:
+                return False
+            self._running += 1
+        try:
+            self._run(job)
+        finally:
+            with self._lock:
+                self._running -= 1
+                if self._closed and not self._running:
+                    self._end()
+        return True
+
+    def _run(self, job: Job) -> None:
         job.to_start = job.pending = min(self.count, -(-job.groups // job.chunk))
         job.finished.acquire()
         try:
@@ -116,7 +134,14 @@ class Pool:
             raise job.failure
 
     def close(self) -> None:
-        """Let every thread end once it is free."""
+        """Let every thread end when the jobs that were begun are done."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                if not self._running:
+                    self._end()
+
+    def _end(self) -> None:
         for _ in range(self.count):
             self._jobs.put(None)
 
@@ -169,6 +194,12 @@ def pool() -> Pool:
     if old is not None and old.process == os.getpid():
         old.close()
     return found
+
+
+def run(job: Job) -> None:
+    """Run `job` on the process's threads, see `Pool.run`."""
+    while not pool().run(job):  # another thread has changed their number meanwhile
+        pass
 
 
 def _fits(candidate: Pool) -> bool:

@@ -1,6 +1,7 @@
 """Every kernel of the library in the configuration it is shipped with, compiled for GPUs at the sizes that matter.
 
-No GPU is needed: nothing may fail to compile, and no lane may need more registers than it has.
+No GPU is needed: nothing may fail to compile, no lane may need more registers than it has, and no product may miss the
+tensor cores.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from support.library import bf16
+from support.simulate import compile_ptx
 from tessera.core.settings import overridden
 from tessera.kernels.attention import prepare_flash_attention, prepare_flash_attention_backward
 from tessera.kernels.launches import Prepared
@@ -18,6 +20,7 @@ from tessera.kernels.matrix import prepare_gemm
 from tessera.kernels.reductions import prepare_reduce
 from tessera.kernels.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
 from tessera.kernels.transposition import prepare_transpose
+from tessera.lowering.compile import ONE_BY_ONE
 
 FP8: Final = ml_dtypes.float8_e4m3fn
 
@@ -90,3 +93,19 @@ def test_compiles_without_spills(call: str, architecture: str):
             used = launch.kernel.compile(*launch.arguments).artifact.resources
             assert used.spill_bytes == 0, f"{launch.kernel.source.name} spills {used.spill_bytes} bytes"
             assert used.registers is not None
+            assert ONE_BY_ONE not in used.notes
+
+
+PRODUCTS: Final = {
+    **{call: prepare for call, prepare in CALLS.items() if call.startswith(("gemm", "attention"))},
+    "attention backward d256": lambda: backward(256, False),  # single warps, which do spill
+}
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_89", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("call", PRODUCTS)
+def test_no_product_misses_the_tensor_cores(call: str, architecture: str):
+    """But for exact ones, of which nothing is said."""
+    with overridden(target=f"cuda:{architecture}"):
+        for launch in PRODUCTS[call]().launches:
+            assert compile_ptx(launch.kernel.program(launch.arguments), architecture).remarks == ()

@@ -6,7 +6,7 @@ import pytest
 
 from frontend.kernels import array, build, scalar
 from support.documents import KERNELS
-from tessera.core.dtypes import bf16, boolean, f16, f32, f64, i32, i64, u8
+from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i32, i64, u8
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Program
 from tessera.core.program.text import to_text
@@ -101,6 +101,14 @@ def test_a_slice_has_the_length_its_ends_tell():
     assert load.result.type == Tile(f32, (8,))
 
 
+@pytest.mark.parametrize("kind", [i64, i32, u8])
+def test_a_slice_may_begin_at_an_integer_of_any_type(kind: DType):
+    text = "def k(at: i32[m], x: f32[n], y: mut f32[n]):\n    c = at[0] * 4\n    y[c:c+8] = x[c+1:c+9]\n"
+    program = build(text.replace("i32[m]", f"{kind}[m]"), array(kind, 4), V, V)
+    load = next(op for op in program.body.walk() if op.opcode == "load")
+    assert load.result.type == Tile(f32, (8,))
+
+
 def test_broadcasting():
     text = "def k(x: f32[8, 4], y: mut f32[8, 4]):\n    m = tile.max(x, axis=1)\n    y[:] = x - m[:, None]\n"
     program = build(text, array(f32, 8, 4), array(f32, 8, 4))
@@ -131,6 +139,17 @@ def test_break_and_continue():
     program = build(text, V, V)
     assert "while" in opcodes(program)
     assert "for" not in opcodes(program)
+
+
+@pytest.mark.parametrize("second", ["for j in range(4):", "while i < n:", "if i < n:"])
+@pytest.mark.parametrize("first", ["for j in range(4):", "while i < n:", "if i < n:"])
+def test_a_name_may_be_set_anew_where_it_has_no_value(first: str, second: str):
+    """What a loop or branch leaves without a value has none; another loop or branch may use the name again."""
+    body = "        v = x[i]\n        y[i] = v\n        i += 1\n"
+    nested = "        if y[i] > 0.0:\n            v = x[i] + 1.0\n            y[i] = v\n        i += 1\n"
+    for inside in (body, nested):
+        program = build(HEAD + f"    {first}\n{body}    {second}\n{inside}", V, V)
+        assert opcodes(program).count("write") == 2
 
 
 def test_a_loop_over_a_tuple_is_unrolled():
@@ -191,6 +210,19 @@ def test_divided_extents_bind_the_whole():
             ("lanes", ("m",)),
         ),
         ("def k(x: f32[n], y: mut f32[m]):\n    y[group_linear_id()] = x[0]\n", (128,), ("groups", ("m",))),
+        (
+            "def k(x: f32[n], y: mut f32[m]):\n    i, j = launch.thread_id(0), launch.thread_id(1)\n    if i < m and j < n:\n        y[i] = x[j]\n",
+            (8, 8),
+            ("lanes", ()),
+        ),
+        ("def k(x: f32[n], y: mut f32[m]):\n    y[tile.group_id(1)] = x[tile.group_id(0)]\n", None, ("groups", ())),
+        ("def k(x: f32[n], y: mut f32[m]):\n    y[group_linear_id() * 8] = x[0]\n", (128,), ("lanes", ())),
+        ("def k(x: f32[n], y: mut f32[m]):\n    y[tile.linear_id(1) * 8] = x[0]\n", (8, 8), ("groups", (1,))),
+        (
+            "def k(x: f32[n], y: mut f32[m]):\n    for j in range(group_linear_id(), n, grid_group_count()):\n        y[0] += x[j]\n",
+            (128,),
+            ("groups", (1,)),
+        ),
         ("def k(x: f32[n], y: mut f32[m]):\n    y[0] = x[0]\n", None, ("single", ())),
     ],
 )

@@ -64,7 +64,7 @@ def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int
     found = [
         schedules.gemm_schedule(machine, m, n, k, dtype), schedules.attention_schedule(machine, m, n, dtype),
         schedules.backward_schedule(machine, m, n, 64, dtype), schedules.transpose_schedule(machine),
-        schedules.backward_queries_schedule(machine, m, n, dtype),
+        schedules.backward_queries_schedule(machine, m, n, 64, dtype),
     ]  # fmt: skip
     sizes = [size for schedule in found for size in schedule.values()]
     assert all(size & (size - 1) == 0 and 16 <= size <= 512 for size in sizes)
@@ -111,7 +111,7 @@ def test_every_default_is_searched():
             (schedules.GEMM_SPACE, schedules.gemm_schedule(machine, 4096, 4096, 4096, bf16)),
             (schedules.ATTENTION_SPACE, schedules.attention_schedule(machine, 4096, 4096, bf16)),
             (schedules.BACKWARD_SPACE, schedules.backward_schedule(machine, 4096, 4096, 128, bf16)),
-            (schedules.BACKWARD_SPACE, schedules.backward_queries_schedule(machine, 4096, 4096, bf16)),
+            (schedules.BACKWARD_SPACE, schedules.backward_queries_schedule(machine, 4096, 4096, 128, bf16)),
             (schedules.ROWS_SPACE, schedules.rows_schedule(64)),
             (schedules.REDUCE_SPACE, schedules.columns_schedule(64)),
             (schedules.TRANSPOSE_SPACE, schedules.transpose_schedule(machine)),
@@ -166,6 +166,20 @@ def test_narrow_heads_see_more_keys_at_a_time_where_warpgroups_multiply():
     assert keys(Machine("sm_80"), 64) == 128
     assert schedules.forward_schedule(HOPPER, 64, 100, 64, bf16, causal=False) == {"BM": 64, "BN": 128}
     assert (keys(HOPPER, 256), keys(Machine("sm_80"), 256), keys(Machine("sm_100"), 256, f32)) == (64, 64, 32)
+
+
+def test_wide_heads_leave_room_where_there_is_little_shared_memory():
+    ada = Machine("sm_89")
+    assert schedules.forward_schedule(ada, 4096, 4096, 256, bf16, causal=True) == {"BM": 64, "BN": 32}
+    assert schedules.forward_schedule(ada, 20, 20, 256, bf16, causal=True) == {"BM": 32, "BN": 32}
+    assert schedules.forward_schedule(ada, 4096, 4096, 128, bf16, causal=True) == {"BM": 128, "BN": 128}
+
+    def queries(machine: Machine, width: int) -> dict[str, int]:
+        return schedules.backward_queries_schedule(machine, 4096, 4096, width, bf16)
+
+    assert (queries(ada, 256), queries(ada, 128)) == ({"BM": 64, "BN": 32}, {"BM": 64, "BN": 64})
+    assert (queries(HOPPER, 256), queries(HOPPER, 128)) == ({"BM": 128, "BN": 32}, {"BM": 128, "BN": 128})
+    assert queries(Machine("sm_80"), 256) == {"BM": 64, "BN": 64}
 
 
 def test_the_gradients_of_wide_heads_are_computed_by_single_warps():

@@ -7,9 +7,10 @@ import pytest
 
 from support.artifacts import SOURCE, SPAN, scale_artifact
 from tessera.core import dtypes
-from tessera.core.artifact import LaunchRule, Resources
+from tessera.core.artifact import LaunchRule, Remark, Resources
 from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.listing import Line, Listing
+from tessera.core.resources import Buffers
 from tessera.core.source import Source, Span
 from tessera.lowering.packing import (
     Malformed,
@@ -27,7 +28,8 @@ THERE = Place(Source("other.py", "text", 11, "Cell In[9]"), Span("other.py", 12,
 def test_artifact_round_trip():
     artifact = scale_artifact(
         launch=LaunchRule("ranges", (4, "n"), (16, 16), 7, (("n", 2), (3, 4)), ("m",)),
-        resources=Resources(1, 2, 3, None),
+        resources=Resources(1, 2, 3, None, buffers=(Buffers("ring 0", 4, 1024),)),
+        remarks=(Remark("slow", SPAN),),
     )
     assert unpack_artifact(pack_artifact(artifact), artifact.code, HERE) == artifact
 
@@ -38,7 +40,8 @@ def test_dtypes_come_back_as_themselves():
 
 
 def test_spans_move_with_the_kernel():
-    back = unpack_artifact(pack_artifact(scale_artifact()), b"code", THERE)
+    back = unpack_artifact(pack_artifact(scale_artifact(remarks=(Remark("slow", SPAN),))), b"code", THERE)
+    assert back.remarks == (Remark("slow", THERE.span),)
     assert back.source == THERE.source
     assert back.span == THERE.span
     assert back.bindings[1].span == Span("other.py", 12, 22, 12, 35)

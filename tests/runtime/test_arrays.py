@@ -11,7 +11,7 @@ import pytest
 
 from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import Span
-from tessera.runtime.arrays import as_array, is_array
+from tessera.runtime.arrays import as_array, is_array, rows_aligned
 
 SPAN = Span("cell.py", 1, 2, 1, 3)
 
@@ -209,3 +209,18 @@ def test_odd_memory_is_refused():
 )  # fmt: skip
 def test_is_array(value: object, answer: bool):
     assert is_array(value) is answer
+
+
+def test_rows_that_bulk_copies_can_read():
+    whole = np.zeros((8, 64), np.float32)
+    assert rows_aligned(whole)
+    assert not rows_aligned(whole[:, :63])
+    assert not rows_aligned(whole[:, 1:])
+    assert not rows_aligned(whole.T)
+
+
+def test_of_an_array_without_elements_the_length_of_its_rows_decides():
+    assert rows_aligned(np.zeros((8, 0), np.float32))
+    assert rows_aligned(np.zeros((0, 4), np.float32))
+    assert rows_aligned(np.zeros((8, 64), np.float32)[:0, 1:5])
+    assert not rows_aligned(np.zeros((0, 5), np.float32))

@@ -75,6 +75,24 @@ def test_one_numpy_array_for_two_parameters_is_copied_once(fake: FakeDriver):
     np.testing.assert_array_equal(y, want)
 
 
+def test_one_memory_under_two_names_is_copied_once(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    y, copied, upload = numbers(40), [], fake.upload
+    want = np.float32(2) * y + y
+    monkeypatch.setattr(fake, "upload", lambda *given: (copied.append(given), upload(*given)))
+    cuda.CudaLauncher(compile_ptx(programs.saxpy()))(y.view(), y, 2.0)
+    np.testing.assert_array_equal(y, want)
+    assert len(copied) == 1
+
+
+def test_numpy_arrays_that_overlap_are_refused_as_they_are_on_the_cpu(fake: FakeDriver):
+    y = numbers(41)
+    before = y.copy()
+    with pytest.raises(OverlappingArrays, match="y is written, and y and x overlap"):
+        cuda.CudaLauncher(compile_ptx(programs.saxpy()))(y[:-1], y[1:], 2.0)
+    np.testing.assert_array_equal(y, before)
+    assert not fake.memory
+
+
 def test_an_explicit_grid(fake: FakeDriver):
     x, out = numbers(500), np.full(3, np.nan, np.float32)
     cuda.CudaLauncher(compile_ptx(programs.group_sum()))(x, out, grid=Grid((3,), (128,)))
@@ -146,6 +164,27 @@ def test_a_tensor_map_is_a_parameter_of_128_bytes_made_once_an_array(noting: Fak
     launcher(x, out)
     assert [given[0][:1] for given in noting.parameters] == [b"\1", b"\1", b"\2", b"\1"]
     assert len(noting.encoded) == 2
+
+
+def test_the_map_of_an_array_without_elements_does_not_follow_its_address(noting: FakeDriver):
+    noting.keep = [128, 8]
+    launcher = cuda.CudaLauncher(raw_kernels.window())
+    out = to_device(np.zeros((2, 16, 64), np.float32))
+    arrays = [to_device(np.zeros((20, 0), np.float32)) for _ in range(3)]
+    for x in arrays:
+        launcher(x, out)
+    assert len(noting.encoded) == 1
+    assert noting.encoded[0].address not in {x.address for x in arrays}
+    assert [given[0] for given in noting.parameters] == [b"\1" * 128] * 3
+
+
+@pytest.mark.parametrize("rows", [0, 20])
+def test_nothing_is_launched_for_no_groups(noting: FakeDriver, rows: int):
+    launcher = cuda.CudaLauncher(raw_kernels.window())
+    x, out = to_device(np.zeros((rows, 64), np.float32)), to_device(np.zeros((0, 16, 64), np.float32))
+    launcher(x, out)
+    assert launcher.prepare((x, out)) is None
+    assert noting.sizes == []
 
 
 def test_maps_are_aligned_to_64_bytes(noting: FakeDriver):
@@ -343,6 +382,16 @@ def test_saxpy_on_a_gpu():
     cuda.CudaLauncher(artifact)(cp.asarray(x), out, 0.3)
     cuda.synchronize()
     np.testing.assert_array_equal(cp.asnumpy(out), np.float32(0.3) * x + y)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("shape", "realigned"), [((0, 64), False), ((20, 0), False), ((0, 31), True), ((20, 0), True)])
+def test_windows_on_nothing_give_zeros_on_a_gpu(shape: tuple[int, int], realigned: bool):
+    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=realigned))
+    x, out = to_device(np.zeros(shape, np.float32)), to_device(np.full((2, 16, 64), np.nan, np.float32))
+    for _ in range(6):
+        launcher(x, out)
+        assert (out.get() == 0).all()
 
 
 @pytest.mark.gpu

@@ -137,5 +137,77 @@ def test_an_interrupted_wait_drops_what_has_not_begun_and_stops_what_runs(monkey
     assert dispatcher.busy == 0
 
 
+def test_an_interrupt_leaves_the_marks_that_others_wait_for(monkeypatch: pytest.MonkeyPatch):
+    dispatcher, queue, seen = Dispatcher(), Queue(1.0, 0), []
+    gate = hold(dispatcher, queue)
+    for engine in ("", "gpu"):
+        dispatcher.submit(queue, Operation(lambda: seen.append("work"), "compute"))
+        dispatcher.submit(queue, Operation(lambda e=engine: seen.append(f"mark {e}"), engine, awaited=True))
+
+    waits = dispatcher._changed.wait
+
+    def interrupted(timeout: float | None = None) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return waits(timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatcher._changed, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dispatcher.wait([queue])
+    assert seen == []  # they come after what runs
+    gate.set()
+    dispatcher.wait()
+    assert seen == ["mark ", "mark gpu"]
+    assert dispatcher.busy == 0
+
+
+def test_a_wait_is_for_what_was_there_when_it_began():
+    """Other threads may go on and on."""
+    dispatcher, queue, stop = Dispatcher(), Queue(1.0, 0), threading.Event()
+
+    def again() -> None:
+        if not stop.is_set():
+            dispatcher.submit(queue, Operation(again, "compute"))
+
+    again()
+    waiting = threading.Thread(target=dispatcher.wait, daemon=True)
+    waiting.start()
+    waiting.join(20)
+    ended = not waiting.is_alive()
+    stop.set()
+    dispatcher.wait()
+    assert ended
+
+
+def test_a_failure_is_told_once_even_where_its_stream_is_gone():
+    dispatcher = Dispatcher()
+    for number, mistake in ((1, KeyError("second")), (0, KeyError("first"))):
+
+        def fail(mistake: KeyError = mistake) -> None:
+            raise mistake
+
+        dispatcher.submit(Queue(1.0, number), Operation(fail, "compute"))
+        dispatcher.wait()
+    assert [str(dispatcher.take_failure()) for _ in range(3)] == ["'first'", "'second'", "None"]
+
+
+def test_an_engine_that_cannot_begin_leaves_nothing_queued(monkeypatch: pytest.MonkeyPatch):
+    dispatcher, queue, seen = Dispatcher(), Queue(1.0, 0), []
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            dispatcher.submit(queue, Operation(lambda: seen.append(1), "compute"))
+    assert queue.idle
+    assert dispatcher.busy == 0
+    dispatcher.submit(queue, Operation(lambda: seen.append(2), "compute"))
+    dispatcher.wait()
+    assert seen == [2]
+
+
 def test_nothing_is_waited_for_where_nothing_is_queued():
     drain()

@@ -1,101 +1,50 @@
-"""The CUDA driver's door: what failures become, how waits end, and what a fault on a GPU does to the process."""
+"""The CUDA driver's door: there is one, and on a GPU, what a fault does to the process and how waits end."""
 
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
-from collections import deque
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tessera.core.mistakes import ContextLost, CudaFailure
-from tessera.core.source import Source, Span
 from tessera.runtime import driver as door
-from tessera.runtime.driver import Driver
-from tessera.runtime.driver_data import Launched
 
 ROOT = Path(__file__).parents[2]
-SOURCE = Source("cell.py", "@kernel\ndef first(x): ...\n@kernel\ndef second(x): ...\n")
-FIRST = Launched("first", Span("cell.py", 2, 5, 2, 10), SOURCE)
-SECOND = Launched("second", Span("cell.py", 4, 5, 4, 11), SOURCE)
-
-
-class Statuses:
-    """cuda-bindings' enumeration of statuses."""
-
-    CUDA_SUCCESS = 0
-
-    def __call__(self, status: int) -> int:
-        return status
-
-
-def failing(**calls) -> Driver:
-    """A driver whose functions give these statuses."""
-    driver = Driver.__new__(Driver)
-    driver.lost, driver.launched, driver.used = None, deque(), set()
-    driver._api = SimpleNamespace(
-        CUresult=Statuses(), CUstream=int, CUevent=int,
-        cuGetErrorString=lambda status: (0, b"an illegal memory access was encountered"),
-        **{name: (lambda *given, status=status: (status,)) for name, status in calls.items()},
-    )  # fmt: skip
-    return driver
-
-
-def test_without_cuda_bindings_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(CudaFailure, match="cuda-bindings is not installed") as caught:
-        Driver()
-    assert "pip install 'tessera[cuda13]'" in caught.value.hint
-
-
-def test_what_the_driver_refuses_is_said_in_its_words():
-    with pytest.raises(CudaFailure, match="cuStreamDestroy: 1: an illegal memory access"):
-        failing(cuStreamDestroy=1).close_stream(5)
-
-
-def test_a_fault_of_the_kernel_is_reported_where_it_is_waited_for():
-    driver = failing(cuStreamQuery=700)
-    driver.launched.append((FIRST, 0))
-    with pytest.raises(ContextLost, match="kernel first: an illegal memory access was encountered") as caught:
-        driver.wait(0)
-    assert "the process's CUDA context is lost" in caught.value.message
-    assert caught.value.span == FIRST.span
-    assert "line 2, column 5" in str(caught.value)
-
-
-def test_the_kernels_it_may_have_been():
-    driver = failing(cuStreamQuery=700)
-    driver.launched.extend([(FIRST, 0), (SECOND, 0), (FIRST, 0), (SECOND, 7)])
-    with pytest.raises(ContextLost, match="one of the kernels first, second") as caught:
-        driver.wait(0)
-    assert caught.value.span == SECOND.span
-    assert [note.message for note in caught.value.notes] == ["kernel first, line 2 of cell.py"]
-
-
-def test_kernels_whose_end_was_seen_are_not_suspected():
-    driver = failing(cuStreamQuery=0)
-    driver.launched.extend([(FIRST, 0), (SECOND, 7)])
-    driver.wait(0)
-    assert list(driver.launched) == [(SECOND, 7)]
-
-
-def test_after_a_fault_everything_says_so():
-    driver = failing(cuStreamQuery=700, cuCtxGetCurrent=0)
-    driver.launched.append((FIRST, 0))
-    with pytest.raises(ContextLost):
-        driver.wait(0)
-    with pytest.raises(ContextLost, match="an earlier fault cost this process its CUDA context"):
-        driver.enter()
-    with pytest.raises(ContextLost, match=r"earlier fault.*kernel first"):
-        driver.failed(1, "cuLaunchKernelEx")
 
 
 def test_nothing_has_used_the_driver_here(monkeypatch: pytest.MonkeyPatch):
-    door.driver.cache_clear()
+    monkeypatch.setattr(door._Only, "driver", None)
     assert door.loaded() is None
+
+
+def test_threads_that_are_first_at_once_get_one_driver(monkeypatch: pytest.MonkeyPatch):
+    """A second one would not know of the faults and launches that the first one has seen."""
+    monkeypatch.setattr(door._Only, "driver", None)
+    both = threading.Barrier(2)
+
+    class Slow:
+        forked = False
+
+        def __init__(self) -> None:
+            time.sleep(0.05)  # so that the other thread asks meanwhile
+
+    monkeypatch.setattr(door, "Driver", Slow)
+    found = []
+
+    def ask() -> None:
+        both.wait()
+        found.append(door.driver())
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1]
+    assert door.loaded() is found[0]
 
 
 def run_on_gpu(text: str, **options) -> subprocess.Popen:

@@ -1,11 +1,17 @@
 """Graphs: lists of launches on the CPU, CUDA graphs on a driver that only notes, and on a GPU."""
 
+import os
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 
 from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
-from tessera.core.mistakes import BadCapture
+from support.interrupts import interrupted
+from tessera.core.mistakes import BadCapture, CudaFailure
 from tessera.runtime import cuda
 from tessera.runtime.graphs import Graph
 from tessera.runtime.launching import record_launch
@@ -57,6 +63,57 @@ def test_work_of_the_cpu_is_done_again_in_order():
     assert repr(graph) == "<graph: 3 kernels on cpu>"
 
 
+def test_an_interrupted_graph_ends_with_the_work_that_runs():
+    started, gate, log = threading.Event(), threading.Event(), []
+
+    class Long(Work):
+        def run(self) -> None:
+            super().run()
+            started.set()
+            gate.wait()
+
+        def cancel(self) -> None:
+            super().cancel()
+            gate.set()
+
+    recording, s = Recording(), Stream()
+    for work in (Work("a", log), Long("b", log), Work("c", log), Work("d", log)):
+        recording.add(s, HostWork(work.name, work))
+    graph = graph_of(recording)
+    graph.launch(s)
+    assert started.wait(60)
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        s.synchronize()
+    s.synchronize()
+    assert log == ["a", "b"]
+    graph.launch(s)  # which was not cancelled
+    s.synchronize()
+    assert log == [*"ab", *"abcd"]
+
+
+def test_two_threads_never_run_one_graph_at_a_time():
+    """Its launches have one workspace, which begins as zeros."""
+    running, most = [], []
+
+    class Shared(Work):
+        def run(self) -> None:
+            running.append(self.name)
+            time.sleep(0.01)
+            most.append(len(running))
+            running.remove(self.name)
+
+    recording = Recording()
+    recording.add(None, HostWork("a", Shared("a", [])))
+    graph = graph_of(recording)
+    threads = [threading.Thread(target=graph.launch) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 4
+
+
 def test_a_graph_without_work_does_nothing():
     graph = graph_of(Recording())
     graph.launch()
@@ -88,6 +145,16 @@ def test_launches_on_a_gpu_become_one_cuda_graph(fake: FakeDriver):
     assert [entry for entry in fake.log if entry[0] == "replay"] == [("replay", 0), ("replay", s.handle(0))]
     assert [int.from_bytes(given[1], "little") for given in fake.parameters] == [1, 2, 3, 1, 2, 3]
     assert (graph.kernels, graph.device) == (("spin",) * 3, "cuda:0")
+
+
+def test_a_capture_leaves_the_default_stream_to_others(fake: FakeDriver):
+    """No stream that is in order with the default one is captured: memory is given back there at any time."""
+    captured = []
+    begin = fake.begin_capture
+    fake.begin_capture = lambda stream: (captured.append(stream), begin(stream))
+    graph_of(recorded(fake, (None, 1), (Stream(), 2)))
+    assert captured
+    assert set(captured) <= fake.apart
 
 
 def test_streams_branch_off_and_join_the_default_one(fake: FakeDriver):
@@ -164,6 +231,21 @@ def test_a_graph_takes_over_anothers_executable(fake: FakeDriver):
     assert not Graph().adopt(new)
 
 
+def test_ctrl_c_at_any_time_leaves_a_graph_on_the_stream_it_is_given(fake: FakeDriver):
+    graph, s = graph_of(recorded(fake, (None, 1))), Stream()
+    s.handle(0)
+    line = 0
+    while True:
+        graph.launch()
+        if not interrupted(lambda: graph.launch(s), line):
+            break
+        for again in (None, s) if line % 2 else (s, None):
+            graph.launch(again)
+            assert fake.streams[-1] == (0 if again is None else s.handle(0)), line
+        line += 1
+    assert line > 5
+
+
 def test_in_another_context_a_graph_is_launched_in_its_own(fake: FakeDriver):
     graph = graph_of(recorded(fake, (None, 1)))
     fake.statuses = [400]
@@ -178,6 +260,43 @@ def test_streams_of_different_weights_take_turns_with_graphs(fake: FakeDriver):
     heavy.synchronize()
     light.synchronize()
     assert sorted(fake.streams) == sorted([heavy.handle(0), light.handle(0)])
+
+
+def test_graphs_that_wait_for_their_turn_are_a_few_at_a_time(fake: FakeDriver):
+    graphs = {weight: graph_of(recorded(fake, (None, 1))) for weight in (3.0, 1.0)}
+    streams, held, gate = {weight: Stream(weight) for weight in graphs}, threading.Event(), threading.Event()
+    other = Stream()
+
+    def hold() -> None:
+        held.set()
+        gate.wait()
+
+    other.submit(hold, "gpu")
+    assert held.wait(60)
+    for _ in range(20):
+        for weight, graph in graphs.items():
+            graph.launch(streams[weight])
+    gate.set()
+    for stream in streams.values():
+        stream.synchronize()
+    heavy = streams[3.0].handle(0)
+    assert [fake.streams[:n].count(heavy) for n in (8, 20)] == [6, 15]
+    begins = [i for i, entry in enumerate(fake.log) if entry[0] == "replay"]
+    waits = [i for i, entry in enumerate(fake.log) if entry[0] == "wait event"]
+    assert all(sum(w < b for w in waits) >= n - 3 for n, b in enumerate(begins))
+
+
+def test_the_default_stream_is_that_of_the_graphs_own_gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    launcher, recording, where = cuda.CudaLauncher(raw_kernels.spin()), Recording(), []
+    record_launch(recording, None, launcher, (array(1), 1), None)
+    graph = graph_of(recording)
+    replay = fake.replay
+    monkeypatch.setattr(fake, "replay", lambda *given: (where.append(fake.current), replay(*given))[1])
+    assert fake.current == 0
+    graph.launch()
+    with fake.inside(1):
+        graph.launch()
+    assert where == [1, 1]
 
 
 @pytest.mark.gpu
@@ -211,3 +330,30 @@ def test_parameters_of_another_capture_on_a_gpu():
     cuda.synchronize()
     assert not x.get().any()
     assert (y.get() == 1).all()
+
+
+@pytest.mark.gpu
+def test_launches_go_on_beside_a_capture_on_a_gpu():
+    """One thread makes graphs while another one launches on the default stream, and lets memory go."""
+    failures, stop = [], threading.Event()
+
+    def launch() -> None:
+        launcher = cuda.CudaLauncher(raw_kernels.null())
+        while not stop.is_set():
+            try:
+                launcher(to_device(np.zeros(8, np.float32)))
+            except CudaFailure as error:
+                failures.append(error)
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    x = to_device(np.zeros(8, np.float32))
+    try:
+        for _ in range(100):
+            launcher = cuda.CudaLauncher(raw_kernels.null())
+            for _ in range(5):
+                launcher(x)
+    finally:
+        stop.set()
+        thread.join()
+    assert failures == []

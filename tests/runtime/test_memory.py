@@ -8,10 +8,11 @@ import pytest
 from support import fake_cuda
 from support.fake_cuda import FakeDriver
 from tessera.core.dtypes import bf16
-from tessera.core.mistakes import CudaFailure
+from tessera.core.mistakes import BadCapture, CudaFailure
 from tessera.runtime.device_arrays import device_view, is_on_device
 from tessera.runtime.memory import DeviceArray, pinned, to_device
 from tessera.runtime.pointers import address
+from tessera.runtime.recording import close_recording, open_recording
 
 
 @pytest.fixture
@@ -26,6 +27,17 @@ def test_there_and_back(fake: FakeDriver):
     assert fake.owners[array.address] == 1
     np.testing.assert_array_equal(array.get(), host)
     assert repr(array) == "<int16[3, 4] on cuda:1>"
+
+
+def test_elements_are_not_read_while_launches_are_only_noted(fake: FakeDriver):
+    array = to_device(np.zeros(4, np.float32))
+    open_recording()
+    try:
+        with pytest.raises(BadCapture, match="reading an array's elements cannot be captured"):
+            array.get()
+    finally:
+        close_recording()
+    assert not array.get().any()
 
 
 def test_the_runtime_sees_address_shape_and_dtype(fake: FakeDriver):

@@ -7,6 +7,7 @@ import pytest
 
 from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
+from support.interrupts import interrupted
 from tessera.core.mistakes import CudaFailure
 from tessera.runtime import cuda
 from tessera.runtime.grid import Grid
@@ -77,8 +78,8 @@ def test_windows_follow_their_arrays(fake: FakeDriver):
     other = zeros()
     assert launch.launch((other, out))
     assert [encoding.address for encoding in fake.encoded] == [x.address, other.address]
-    window = next(iter(launch.windows))
-    start = launch.block.place(window.slot)
+    ((slot, _, _),) = launch.windows
+    start = launch.block.place(slot)
     for array, wanted in ((x, 1), (other, 2), (x, 1)):  # each array is described once
         assert launch.launch((array, out))
         assert launch.block.memory.raw[start : start + 128] == bytes([wanted]) * 128
@@ -86,6 +87,55 @@ def test_windows_follow_their_arrays(fake: FakeDriver):
     shifted = DeviceArray.__new__(DeviceArray)
     shifted.layout, shifted.device, shifted.address = x.layout, 0, x.address + 4
     assert not launch.launch((shifted, out))
+
+
+def test_ctrl_c_at_any_time_leaves_no_launch_with_the_arguments_of_another(fake: FakeDriver):
+    """The call that was interrupted, or the one before it, made again: each gets its own arguments and stream."""
+    fake.keep = [8, 8]
+    arrays = [to_device(np.zeros(4, np.float32)) for _ in range(2)]
+    launcher = cuda.CudaLauncher(raw_kernels.spin())
+    launcher(arrays[0], 0)
+
+    def launch(number: int) -> None:
+        launcher(arrays[number], number, stream=9 * number)
+
+    line = 0
+    while True:
+        launch(0)
+        if not interrupted(lambda: launch(1), line):
+            break
+        for again in (line % 2, 1 - line % 2):
+            launch(again)
+            pointer, value = (int.from_bytes(given, "little") for given in fake.parameters[-1])
+            assert (pointer, value, fake.streams[-1]) == (arrays[again].address, again, 9 * again), line
+        line += 1
+    assert line > 30
+
+
+@pytest.mark.parametrize("realigned", [False, True])
+def test_ctrl_c_at_any_time_leaves_no_window_on_the_array_of_another(fake: FakeDriver, realigned: bool):
+    fake.keep = [128, 8, 8] if not realigned else []
+    arrays, out = [zeros() for _ in range(2)], to_device(np.zeros((2, 16, 64), np.float32))
+    launch = prepared(raw_kernels.window(realigned=realigned), arrays[0], out)
+    ((slot, _, _),) = launch.copies.windows if realigned else launch.windows
+    start = launch.block.place(slot)
+
+    def window() -> int:
+        """Where the map that the last launch got is."""
+        return fake.encoded[launch.block.memory.raw[start] - 1].address
+
+    line = 0
+    while True:
+        assert launch.launch((arrays[0], out))
+        if not interrupted(lambda: launch.launch((arrays[1], out)), line):
+            break
+        for again in (line % 2, 1 - line % 2):
+            fake.log.clear()
+            assert launch.launch((arrays[again], out))
+            copied = [what[2] for what in fake.log if what[0] == "reserve"]
+            assert window() == (copied[0] if realigned else arrays[again].address), line
+        line += 1
+    assert line > 20
 
 
 def test_what_the_driver_refuses_names_the_kernel(fake: FakeDriver):

@@ -11,7 +11,9 @@ from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
 from tessera.core.artifact import REALIGNED_BYTES
 from tessera.core.dtypes import bf16
+from tessera.core.mistakes import CudaFailure
 from tessera.runtime import cuda, graphs
+from tessera.runtime.driver_data import Encoding
 from tessera.runtime.memory import DeviceArray, to_device
 from tessera.runtime.realign import Realignment, Rows, realigned_strides
 from tessera.runtime.recording import Recording
@@ -116,6 +118,27 @@ def test_what_is_copied_follows_the_array(fake: FakeDriver):
     assert int.from_bytes(fake.parameters[0][0], "little") == shifted.address
 
 
+def test_a_map_that_is_refused_is_made_the_next_time(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    x, out = arguments()
+    launch = launcher.prepare((x, out))
+    assert launch is not None
+
+    def refuse(wanted: Encoding) -> bytes:
+        raise CudaFailure("cuTensorMapEncodeTiled: 1")
+
+    place = fake.allocate(1 << 16, 0)
+    monkeypatch.setattr(fake, "reserve", lambda size, stream, device: place)  # always the same memory
+    monkeypatch.setattr(fake, "free", lambda address, stream: None)
+    ((slot, number, _),) = launch.copies.windows
+    launch.copies.windows = ((slot, number, refuse),)
+    with pytest.raises(CudaFailure):
+        launch.begin()
+    launch.copies.windows = ((slot, number, lambda address: bytes([7]) * 128),)
+    launch.begin()
+    assert launch.block.memory.raw[launch.block.place(slot)] == 7
+
+
 def test_a_copied_launch_has_parameters_of_its_own(fake: FakeDriver):
     launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
     x, out = arguments()
@@ -143,6 +166,17 @@ def test_a_graph_holds_the_copy_too(fake: FakeDriver):
     fake.log.clear()
     graph.launch()
     assert [what for what, _ in steps(fake)] == ["launch", "launch"]
+
+
+@pytest.mark.parametrize("shape", [(0, 31), (33, 0)])
+def test_nothing_is_copied_of_an_array_without_elements(fake: FakeDriver, shape: tuple[int, int]):
+    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    x, out = to_device(np.zeros(shape, np.float32)), arguments()[1]
+    fake.log.clear()
+    for _ in range(2):
+        launcher(x, out)
+        assert steps(fake) == [("launch", 0)]
+    assert [each.extents for each in fake.encoded] == [(1, 1)]
 
 
 def test_memory_is_given_back_when_the_launcher_goes(fake: FakeDriver):

@@ -22,7 +22,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 def single(fake: FakeDriver, stream: int = 0) -> tuple[SingleLaunch, ParameterBlock]:
     artifact = raw_kernels.spin()
-    _, function = fake.load(artifact.code, artifact.entry)
+    function = fake.load(artifact.code, artifact.entry)
     block = ParameterBlock(ParameterLayout(artifact))
     return SingleLaunch(fake, ctypes.c_void_p(function), launch_config(3, 32, 0), block, stream), block
 
@@ -60,6 +60,29 @@ def test_what_cannot_be_captured(fake: FakeDriver):
     with pytest.raises(CudaFailure, match="cuLaunchKernelEx: 1"):
         single(fake)
     assert not fake.captured
+    assert ("close graph",) in fake.log
+
+
+def test_what_cannot_be_made_leaves_nothing_behind(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    def refuse(graph: object) -> int:
+        raise CudaFailure("out of memory")
+
+    for step, left in (("instantiate", [("close graph",)]), ("only_node", [("close executable",), ("close graph",)])):
+        fake.log.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(fake, step, refuse)
+            with pytest.raises(CudaFailure, match="out of memory"):
+                single(fake)
+        assert [entry for entry in fake.log if entry[0] != "close"] == left
+
+
+def test_it_is_captured_apart_from_the_default_stream(fake: FakeDriver):
+    captured = []
+    begin = fake.begin_capture
+    fake.begin_capture = lambda stream: (captured.append(stream), begin(stream))
+    single(fake)
+    assert set(captured) <= fake.apart
+    assert len(captured) == 1
 
 
 @pytest.mark.gpu

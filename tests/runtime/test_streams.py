@@ -1,8 +1,12 @@
 """Streams and events: on the CPU, on a driver that only notes, and, where there is one, on a GPU."""
 
 import gc
+import os
+import signal
+import sys
 import threading
 import time
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 from support import fake_cuda, programs
 from support.fake_cuda import FakeDriver
 from support.simulate import compile_ptx
-from tessera.core.mistakes import BadStream, CudaFailure
+from tessera.core.mistakes import BadCapture, BadStream, CudaFailure
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
 from tessera.runtime import cuda
@@ -19,6 +23,7 @@ from tessera.runtime import driver as door
 from tessera.runtime.dispatch import dispatcher
 from tessera.runtime.launching import launch_on
 from tessera.runtime.memory import to_device
+from tessera.runtime.recording import close_recording, open_recording
 from tessera.runtime.streams import ExternalStream, Stream, as_stream, synchronize
 
 
@@ -125,6 +130,100 @@ def test_a_cuda_stream_does_not_order_work_of_the_cpu():
         ExternalStream(0x10).submit(lambda: None, "compute")
 
 
+def test_a_failure_of_a_stream_that_is_gone_is_raised_where_all_are_waited_for():
+    Stream().submit(lambda: 1 // 0, "compute")
+    dispatcher().wait()
+    gc.collect()
+    with pytest.raises(ZeroDivisionError):
+        synchronize()
+    synchronize()
+
+
+def test_failures_of_several_streams_are_raised_one_by_one():
+    first, second = Stream(), Stream()
+    second.submit(lambda: {}["second"], "compute")
+    first.submit(lambda: {}["first"], "compute")
+    for name in ("first", "second"):
+        with pytest.raises(KeyError, match=name):
+            synchronize()
+    synchronize()
+
+
+def test_events_of_a_stream_whose_wait_was_interrupted_are_reached():
+    first, second, started, gate, seen = Stream(), Stream(), threading.Event(), threading.Event(), []
+
+    def work() -> None:
+        started.set()
+        gate.wait()
+
+    first.submit(work, "compute", gate.set)
+    first.submit(lambda: seen.append("dropped"), "compute")
+    event = first.record()
+    second.wait(event)
+    second.submit(lambda: seen.append("second"), "copy")
+    assert started.wait(60)
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        first.synchronize()
+    event.wait()
+    second.synchronize()
+    assert seen == ["second"]
+
+
+def test_an_event_of_a_capture_is_no_place_outside():
+    open_recording()
+    try:
+        event = Stream().record()
+    finally:
+        close_recording()
+    for use in (event.wait, event.query, lambda: Stream().wait(event), lambda: event.elapsed(event)):
+        with pytest.raises(BadCapture, match="recorded while a graph was captured") as caught:
+            use()
+    assert "graph.capture()" in caught.value.hint
+
+
+def test_streams_come_and_go_in_several_threads():
+    """While weights are looked at, which happens whenever one does."""
+    failures, keep = [], [Stream() for _ in range(200)]
+
+    def make() -> None:
+        try:
+            for _ in range(300):
+                Stream()
+        except RuntimeError as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert failures == []
+    assert len(keep) == 200
+
+
+@pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
+def test_a_forked_child_begins_with_empty_streams():
+    s, gate = Stream(), threading.Event()
+    s.submit(gate.wait, "compute")
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # it ends whatever happens
+        seen: list[int] = []
+        s.submit(lambda: seen.append(1), "compute")
+        s.synchronize()
+        os._exit(0 if seen == [1] else 1)
+    _, status = os.waitpid(child, 0)
+    gate.set()
+    s.synchronize()
+    assert status == 0
+
+
 # -- on a driver that only notes ---------------------------------------------------------------------------------------
 
 
@@ -164,6 +263,69 @@ def test_events_of_cuda_streams(fake: FakeDriver, saxpy):
     fake.events[event.marks[0]] = True
     assert event.query()
     assert event.elapsed(event) == 0.5
+
+
+def test_another_librarys_stream_is_one_stream_however_often_it_is_given(fake: FakeDriver, saxpy):
+    """What is launched there waits for a copy that is still on its way through the host's memory."""
+    theirs = SimpleNamespace(cuda_stream=0x40)
+    launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
+    gate = threading.Event()
+    as_stream(theirs).submit(gate.wait, "copy")
+    launch_on(as_stream(theirs), launcher, (x, y, 1.0), None)
+    early = list(fake.streams)
+    gate.set()
+    as_stream(theirs).synchronize()
+    assert early == []
+    assert fake.streams == [0x40]
+
+
+def test_another_librarys_stream_lives_as_long_as_it_may_be_launched_on():
+    class Theirs:
+        ptr = 0x60
+
+    theirs = Theirs()
+    reference, s = weakref.ref(theirs), as_stream(theirs)
+    del theirs
+    gc.collect()
+    assert reference() is not None
+    del s
+    gc.collect()
+    assert reference() is None
+
+
+def test_an_event_that_cannot_be_recorded_is_waited_for_in_vain_and_not_for_ever(fake: FakeDriver, saxpy):
+    launcher, (x, y) = cuda.CudaLauncher(saxpy), vectors(fake)
+    first, second, gate, seen = Stream(), Stream(), threading.Event(), []
+    launch_on(first, launcher, (x, y, 1.0), None)
+    first.submit(gate.wait, "copy")
+
+    def refuse(event: int, stream: int) -> None:
+        raise CudaFailure("cuEventRecord: 1")
+
+    fake.record = refuse
+    event = first.record()
+    second.wait(event)
+    second.submit(lambda: seen.append(1), "compute")
+    gate.set()
+    for wait in (event.wait, first.synchronize, second.synchronize):
+        with pytest.raises(CudaFailure, match="cuEventRecord"):
+            wait()
+
+
+def test_threads_that_share_a_stream_share_its_cuda_stream(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    s, found, made = Stream(), [], fake.new_stream
+
+    def slow() -> int:
+        time.sleep(0.02)
+        return made()
+
+    monkeypatch.setattr(fake, "new_stream", slow)
+    threads = [threading.Thread(target=lambda: found.append(s.handle(0))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(found) == {s.handles[0]}
 
 
 def test_streams_of_different_weights_get_launches_in_proportion(fake: FakeDriver, saxpy):

@@ -1,15 +1,20 @@
 """Windows on arrays: what the driver is told, and which arrays are refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tessera.core.artifact import Binding, TensorMap
+from support import raw_kernels
+from support.fake_cuda import FakeDriver
+from tessera.core.artifact import Binding, Slot, TensorMap
 from tessera.core.dtypes import bf16, f32, fp8_e4m3, i16
 from tessera.core.mistakes import UnfitForBulkCopy
 from tessera.core.program.types import Array
 from tessera.core.source import Span
 from tessera.runtime.device_arrays import standing_for
-from tessera.runtime.tensor_maps import describe
+from tessera.runtime.driver_data import Encoding
+from tessera.runtime.tensor_maps import _PLACES, _WINDOWS, TensorMaps, describe
 
 SPAN = Span("k.py", 1, 1, 1, 2)
 
@@ -73,3 +78,66 @@ def test_what_the_hardware_cannot_read_is_said_of_the_parameter(array, wanted: T
     assert words in caught.value.message
     assert caught.value.span == SPAN
     assert "contiguous copy of x" in caught.value.hint
+
+
+def described(fake: FakeDriver, wanted: TensorMap, *shape: int) -> Encoding:
+    """The map that a launch has on an array, as the driver is told."""
+    slot = Slot("tensor_map", 0, tensor_map=wanted)
+    window, start = TensorMaps(raw_kernels.window(), fake).window(slot, np.empty(shape, np.float32))
+    window.at(start)
+    return fake.encoded[-1]
+
+
+@pytest.mark.parametrize("shape", [(0, 64), (20, 0), (0, 0), (0, 1 << 33)])
+@pytest.mark.parametrize("realigned", [False, True])
+def test_a_zero_stands_in_for_an_array_without_elements(shape: tuple[int, int], realigned: bool):
+    fake = FakeDriver()
+    encoding = described(fake, TensorMap((16, 32), 128, realigned=realigned), *shape)
+    assert (encoding.extents, encoding.strides, encoding.box) == ((1, 1), (16,), (32, 16))
+    assert encoding.address % 16 == 0
+    assert not fake.memory[encoding.address][:128].any()
+    assert fake.waited == 1  # whatever stream the launch is on
+
+
+def test_what_is_stored_in_place_of_nothing_is_loaded_by_nobody():
+    fake = FakeDriver(2)
+    loaded = TensorMap((16, 32), 128)
+    first, second = (described(fake, replace(loaded, stored=stored), 20, 0).address for stored in (False, True))
+    assert second - first == 128
+    assert second + 128 <= first + fake.memory[first].nbytes
+    assert described(fake, loaded, 0, 64).address == first  # once a context
+    with fake.inside(1):
+        there = described(fake, loaded, 0, 64).address
+    assert fake.owners[there] == 1
+    assert len(fake.memory) == 2
+
+
+def test_a_window_that_fits_no_array_fits_none_without_elements():
+    with pytest.raises(UnfitForBulkCopy, match="256 is the most along one axis"):
+        described(FakeDriver(), TensorMap((8, 512)), 0, 64)
+
+
+def test_launches_share_what_was_described_once():
+    fake, slot = FakeDriver(), Slot("tensor_map", 0, tensor_map=TensorMap((16, 32)))
+    maps = TensorMaps(raw_kernels.window(), fake)
+    made = []
+    for start in (4096, 8192, 4096):
+        window, address = maps.window(slot, at(start, (20, 64)))
+        assert address == start
+        made.append(window.at(address))
+    assert [encoding.address for encoding in fake.encoded] == [4096, 8192]
+    assert made[0] is made[2]
+    assert maps.window(slot, at(4096, (21, 64)))[0].at(4096) != made[0]  # another shape
+
+
+def test_as_many_maps_are_kept_as_are_worth_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(FakeDriver, "encode", lambda fake, wanted: bytes(128))
+    fake, slot = FakeDriver(), Slot("tensor_map", 0, tensor_map=TensorMap((16, 32)))
+    maps = TensorMaps(raw_kernels.window(), fake)
+    window, _ = maps.window(slot, at(4096, (20, 64)))
+    for number in range(3 * _PLACES):
+        window.at(4096 * (number + 1))
+    assert len(window._made) <= _PLACES
+    for rows in range(1, 3 * _WINDOWS):
+        maps.window(slot, at(4096, (rows, 64)))
+    assert len(maps._windows) <= _WINDOWS

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from tessera.core.settings import overridden
-from tessera.runtime.threads import ALIGNMENT, Job, Pool, chunk_size, pool, scratch
+from tessera.runtime.threads import ALIGNMENT, Job, Pool, chunk_size, pool, run, scratch
 
 
 class Recorder:
@@ -128,6 +128,43 @@ def test_the_pool_follows_the_setting():
         assert pool().count == 4
         assert chunk_size(160) == 5
         assert chunk_size(3) == 1
+
+
+def test_jobs_that_were_begun_end_before_the_threads_do():
+    own, started = Pool(2), threading.Event()
+    gate, entry = threading.Event(), Recorder()
+
+    def wait(slots: bytes, first: int, past: int, memory: int, cancel: int) -> int:
+        started.set()
+        gate.wait(20)
+        return entry(slots, first, past, memory, cancel)
+
+    done: list[bool] = []
+    caller = threading.Thread(target=lambda: done.append(own.run(job(wait, 6))), daemon=True)
+    caller.start()
+    assert started.wait(20)
+    own.close()  # what is queued behind this must not wait for threads that have ended
+    second = threading.Thread(target=lambda: done.append(own.run(job(Recorder(), 6))), daemon=True)
+    second.start()
+    second.join(20)
+    assert done == [False]
+    gate.set()
+    caller.join(20)
+    assert done == [False, True]
+    assert sorted(first for first, _ in entry.calls) == list(range(6))
+
+
+def test_a_job_that_meets_threads_which_are_ending_runs_on_new_ones(monkeypatch: pytest.MonkeyPatch):
+    """The caller has asked for threads just before another one has changed their number."""
+    ending, entry = Pool(2), Recorder()
+    ending.close()
+    found = iter([ending, pool()])
+    monkeypatch.setattr("tessera.runtime.threads.pool", lambda: next(found))
+    caller = threading.Thread(target=lambda: run(job(entry, 6)), daemon=True)
+    caller.start()
+    caller.join(20)
+    assert not caller.is_alive()
+    assert len(entry.calls) == 6
 
 
 def test_two_callers():

@@ -34,6 +34,7 @@ class FakeDriver:
         self.log: list[tuple[object, ...]] = []
         self.waited = 0
         self.lost = None
+        self.forked = False
         self.used: set[int] = set()
         self.launched: deque = deque(maxlen=64)
         self.statuses: list[int] = []
@@ -45,6 +46,7 @@ class FakeDriver:
         self.events: dict[int, bool] = {}
         self.held: set[int] = set()
         self.captured: dict[int, list] = {}
+        self.apart: set[int] = set()
         self.graphs: dict[int, list] = {}
         self.resident_blocks = 2
         self.keep: list[int] = []
@@ -55,6 +57,15 @@ class FakeDriver:
     def enter(self) -> None:
         if self.lost is not None:
             raise self.lost
+
+    @property
+    def gone(self) -> bool:
+        return self.lost is not None or self.forked
+
+    def give_back(self, device, how, *what) -> None:
+        if not self.gone:
+            with self.inside(self.current if device is None else device):
+                how(*what)
 
     def context(self) -> int:
         return self.current + 1
@@ -112,7 +123,7 @@ class FakeDriver:
         self.loads.append(self.current)
         handle = self.handle()
         self.functions[handle] = text
-        return None, handle
+        return handle
 
     def allow_shared(self, function: int, size: int) -> int:
         return size if ".extern .shared" in self.functions[function] else 0
@@ -212,8 +223,11 @@ class FakeDriver:
 
     # streams, events, graphs
 
-    def new_stream(self) -> int:
-        return self.handle()
+    def new_stream(self, *, capturing: bool = False) -> int:
+        made = self.handle()
+        if capturing:
+            self.apart.add(made)
+        return made
 
     def close_stream(self, stream: int) -> None:
         self.log.append(("close", stream))

@@ -36,8 +36,8 @@ class Array:
 
     `contiguous` means C order without gaps; otherwise strides (in elements) are passed at launch.
     `aligned` means that every row begins and ends at a multiple of 16 bytes: the address, all strides but the
-    innermost, which is 1, and the innermost extent; and that no extent is above 2**31 - 1.  Only targets that make use
-    of it ask for it.
+    innermost, which is 1, and the innermost extent; and that no extent is above 2**31 - 1.  Of an array without
+    elements, the extents alone count.  Only targets that make use of it ask for it.
     """
 
     dtype: DType

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tessera.core.artifact import LaunchRule, Resources, Slot
+from tessera.core.artifact import LaunchRule, Remark, Resources, Slot
 from tessera.core.compilation import PassRecord
 from tessera.core.listing import Listing
 
@@ -13,7 +13,7 @@ class TargetCode:
 
     code: ELF object (CPU) or cubin (CUDA); entry: its symbol; listings: what the target's own passes made of Tile IR,
     then the levels below it, in order (`target`, `llvm`, `asm` or `ptx` and `sass`); empty when nobody looks; passes:
-    a record of each of those passes.
+    a record of each of those passes; remarks: what the user is warned of.
     """
 
     code: bytes
@@ -24,3 +24,4 @@ class TargetCode:
     bounded: bool
     listings: tuple[Listing, ...]
     passes: tuple[PassRecord, ...] = ()
+    remarks: tuple[Remark, ...] = ()

@@ -41,6 +41,10 @@ _INPUT: Final = re.compile(r"[^\s,]*tmpxft\w*-0_stdin")
 _NOTEWORTHY: Final = re.compile(r"Potential Performance Loss|\(C75\d\d\)|\(C76\d\d\)|setmaxnreg|is injected")
 
 
+class SerialisedProducts(CompilerCrash):
+    """The assembler has all matrix instructions of a kernel wait for each other: they overlap as it cannot follow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What `ptxas -v` reports of one kernel: registers a lane, bytes a lane (shared: a group), barriers of a group."""
@@ -165,7 +169,7 @@ def read_notes(log: str) -> tuple[str, ...]:
 
     Raises:
         NotOnCuda: it serialises wgmma instructions, as the kernel's tiles need more registers than there are.
-        CompilerCrash: it serialises them for another cause, which no kernel of ours may ship with.
+        SerialisedProducts: it serialises them for another cause, which no kernel of ours may ship with.
     """
     messages = tuple(dict.fromkeys(message for message in _MESSAGE.findall(log) if _NOTEWORTHY.search(message)))
     for message in messages:
@@ -175,7 +179,7 @@ def read_notes(log: str) -> tuple[str, ...]:
                 hint="use smaller blocks, or more warps for as many rows (the option `warps`)",
             )
         if _SERIALISED in message:
-            raise CompilerCrash(f"ptxas: {message}")
+            raise SerialisedProducts(f"ptxas: {message}")
     return messages
 
 

@@ -215,14 +215,14 @@ def _either(a: Bounds, b: Bounds) -> dict[str | None, int]:
 
 
 def _divide(a: Bounds, b: Bounds) -> Bounds | None:
-    if a.low < 0 or b.low < 1:
+    if a.low < 0 or b.low < 0:
         return None
     above = {s: n for s, n in a.above.items() if s is not None}  # the quotient is no more than the dividend
-    return _checked(a.low // b.high, {**above, None: a.high // b.low})
+    return _checked(a.low // max(1, b.high), {**above, None: a.high // max(1, b.low)})  # nothing is divided by 0
 
 
 def _remainder(a: Bounds, b: Bounds) -> Bounds | None:
-    if a.low < 0 or b.low < 1:
+    if a.low < 0 or b.low < 0:
         return None
     return _minimum(Bounds(0, a.above), Bounds(0, {s: n - 1 for s, n in b.above.items()}))
 

@@ -33,6 +33,8 @@ def bounds(body: str, group=None):
         (LANE + TWO + "%r = arith.muli %i, %two : i64", (0, 254)),
         (LANE + TWO + "%r = arith.divui %i, %two : i64", (0, 63)),
         (LANE + TWO + "%r = arith.remui %i, %two : i64", (0, 1)),
+        (LANE + DIM + "%r = arith.divui %i, %n : i64", (0, 127)),  # by more than 0, or never
+        (LANE + DIM + "%r = arith.remui %i, %n : i64", (0, 127)),
         (LANE + TWO + "%r = arith.minsi %i, %two : i64", (0, 2)),
         (LANE + TWO + "%r = arith.maxsi %i, %two : i64", (2, 127)),
         (LANE + TWO + "%c = arith.cmpi slt, %i, %two : i64\n%r = arith.select %c, %i, %two : i64", (0, 127)),
@@ -48,9 +50,9 @@ def test_numbers(body, expected):
 
 @pytest.mark.parametrize(
     "body",
-    ["%r = arith.addi %x, %x : i64", TWO + "%r = arith.divsi %x, %two : i64",
+    ["%r = arith.addi %x, %x : i64", LANE + "%r = arith.remsi %i, %x : i64", TWO + "%r = arith.divsi %x, %two : i64",
      DIM + "%m = arith.muli %n, %n : i64\n%r = arith.addi %m, %m : i64"],
-    ids=["any argument", "half of one", "may wrap"],
+    ids=["any argument", "rest by one", "half of one", "may wrap"],
 )  # fmt: skip
 def test_unknown(body):
     assert bounds(body) is None

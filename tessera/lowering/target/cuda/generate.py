@@ -14,9 +14,10 @@ from typing import Any, Final
 from tessera.core.artifact import Resources
 from tessera.core.compilation import PassRecord
 from tessera.core.listing import Listing
-from tessera.core.mistakes import CompilerCrash
+from tessera.core.mistakes import BadKernelOption, CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
+from tessera.core.resources import Buffers
 from tessera.core.targets import Target
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import place
@@ -40,11 +41,14 @@ from tessera.lowering.target.cuda.lower import lower
 from tessera.lowering.target.cuda.ptx import Ptx, to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
 from tessera.lowering.target.cuda.tiles.byte_products import byte_products, copied, widen_unfit
+from tessera.lowering.target.cuda.tiles.decision import Refusal
 from tessera.lowering.target.cuda.tiles.decisions import Observer, make_plan
 from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
+from tessera.lowering.target.cuda.tiles.lost_products import for_tensor_cores, lost_products
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
 from tessera.lowering.target.cuda.tiles.stages import Depth
+from tessera.lowering.target.cuda.tiles.team import OutOfTurnError
 from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, analyse, is_tile, walk
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.llvm_ir import to_llvm_text
@@ -81,6 +85,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     chip = architecture(target.arch or DEFAULT_ARCHITECTURE)
     function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
     bounded = all(op.name not in LOOPS for op in walk(function.regions[0].blocks[0]))
+    dots = for_tensor_cores(walk(function.regions[0].blocks[0]))
     _settle_bytes(function, program, chip)
     facts = hoist_tiles(function)
     listings: list[Listing] = []
@@ -93,7 +98,12 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         listings.append(after)
         passes.append(PassRecord(name, "tile", seconds, before.text != after.text))
 
-    lowered = _lower(function, program, chip, facts, decided if observe else None)
+    observer = decided if observe else None
+    try:
+        lowered = _lower(function, program, chip, facts, observer)
+    except OutOfTurnError:
+        del listings[1:], passes[:]
+        lowered = _lower(function, _without_turns(program), chip, facts, observer)
     del listings[:1]  # what the passes of all targets made of it, which is shown already
     if find_tool("ptxas") is None:
         ptx, below = _to_ptx(lowered.module, program, chip, observe, None)
@@ -113,10 +123,12 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         stack_bytes=usage.stack_bytes if usage.registers else None,
         barriers=usage.barriers if usage.registers else None,
         notes=notes,
+        buffers=lowered.buffers,
     )
     return TargetCode(
-        code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes)
-    )
+        code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes),
+        lost_products(dots, lowered.plan, lowered.refusal, chip),
+    )  # fmt: skip
 
 
 def _to_ptx(
@@ -155,9 +167,14 @@ def _relaxed(assembled: Assembled, ptx: str, chip: str) -> Assembled:
 
 @dataclass(frozen=True, slots=True)
 class _Lowered:
+    """Target IR; `plan` of tiles in registers, or None and (where somebody wonders) the `refusal` that says why not."""
+
     module: Any
     frame: Frame
     entry: str
+    buffers: tuple[Buffers, ...] = ()
+    plan: Plan | None = None
+    refusal: Refusal | None = None
 
 
 def _lower(
@@ -167,17 +184,34 @@ def _lower(
 
     A second time, with private global memory, where shared memory turns out to be too small.
     """
-    plan = make_plan(function, program, chip, observe)
+    refusals: list[Refusal] = []
+    plan = make_plan(function, program, chip, observe, refusals.append)
     if plan is not None:
         wanted = program.options.get("stages")
         most = wanted if isinstance(wanted, int) else _MOST_STAGES
         with suppress(NeedsRoomError):  # then tiles lie in memory as a whole
             return with_depth(plan, most, lambda depth: _attempt_tiles(function, program, chip, plan, depth))
+        full = f"its factors do not fit the {chip.shared_bytes:,} bytes of shared memory"
+        refusals.append(Refusal(full, "smaller blocks"))
     facts = _without_tensor_cores(function, facts)
     try:
-        return _attempt(function, program, chip, facts, spill=False)
+        lowered = _attempt(function, program, chip, facts, spill=False)
     except NeedsSpillError:
-        return _attempt(function, program, chip, facts, spill=True)
+        lowered = _attempt(function, program, chip, facts, spill=True)
+    return replace(lowered, refusal=next(iter(refusals), None))
+
+
+def _without_turns(program: Program) -> Program:
+    """The program, whose warp groups take no turns in loops of two products.
+
+    Raises BadKernelOption where somebody asks for them.
+    """
+    if program.options.get("turns"):
+        raise BadKernelOption(
+            "the warp groups of this kernel cannot take turns: in its loop, lanes of both exchange elements of a tile",
+            program.span, "leave out `turns`",
+        )  # fmt: skip
+    return replace(program, options={**program.options, "turns": 0})
 
 
 def _settle_bytes(function: Any, program: Program, chip: Architecture) -> None:
@@ -231,10 +265,12 @@ def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Pl
     )  # fmt: skip
     frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()
-    lower_tiles(frame, plan, function, depth)
+    buffers = lower_tiles(frame, plan, function, depth)
+    if buffers:
+        kernel.attributes["tessera.buffers"] = ir.ArrayAttr.get([ir.StringAttr.get(str(one)) for one in buffers])
     frame.finish(body, kernel)
     _run(_TIDY, module, "to-cuda")
-    return _Lowered(module, frame, ir.StringAttr(function.attributes["sym_name"]).value)
+    return _Lowered(module, frame, ir.StringAttr(function.attributes["sym_name"]).value, buffers, plan)
 
 
 def _kernel(function: Any, program: Program, lanes: int) -> tuple[Any, Any, Any, Build, Any]:

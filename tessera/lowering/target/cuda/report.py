@@ -10,6 +10,7 @@ from typing import Final
 
 from tessera.core.artifact import REALIGNED_BYTES, Artifact
 from tessera.core.resources import Instructions, ResourceReport
+from tessera.core.source import NOWHERE, Span
 from tessera.lowering.target.cuda.architectures import multiprocessor
 from tessera.lowering.target.cuda.occupancy import occupancy
 from tessera.lowering.target.sass import has_machine_code, machine_code
@@ -94,7 +95,7 @@ def resource_report(artifact: Artifact) -> ResourceReport:
             artifact.name, target, scratch_bytes=resources.scratch_bytes, shared_bytes=resources.shared_bytes,
             code_bytes=len(artifact.code),
         )  # fmt: skip
-    notes = [*filter(None, [spill_note(artifact)]), *resources.notes, *_copies(artifact)]
+    notes = [*warnings_of(artifact), *resources.notes, *_copies(artifact)]
     if resources.registers is None:
         notes.append(f"no machine code without ptxas: pip install {PACKAGES['ptxas']}")
     found: tuple[Instructions, ...] = ()
@@ -110,7 +111,23 @@ def resource_report(artifact: Artifact) -> ResourceReport:
         artifact.name, target, threads, launch.elements, resources.registers, resources.spill_bytes,
         resources.stack_bytes, resources.shared_bytes, resources.scratch_bytes, resources.barriers,
         len(artifact.code), full, found, sum(kind.count for kind in found), tuple(notes),
+        resources.buffers,
     )  # fmt: skip
+
+
+def warnings_of(artifact: Artifact) -> tuple[str, ...]:
+    """What a person should know of an artifact for the target `cuda`: of its speed, and what to do about it."""
+    if artifact.target.name != "cuda":  # registers of CUDA Tile are its compiler's affair
+        return ()
+    remarks = (f"{artifact.name}{_place(artifact, remark.span)}: {remark.text}" for remark in artifact.remarks)
+    return (*filter(None, [spill_note(artifact)]), *remarks)
+
+
+def _place(artifact: Artifact, span: Span) -> str:
+    """Where a span is, for a person: the cell or file, and the line."""
+    source = artifact.source
+    known = span.file == source.name
+    return "" if span == NOWHERE else f" ({(source.label if known else '') or span.file}, line {span.line})"
 
 
 def spill_note(artifact: Artifact) -> str:

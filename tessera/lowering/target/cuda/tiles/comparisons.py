@@ -11,12 +11,15 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.build import INDEX, Build
 from tessera.lowering.target.cuda.tiles.assembly import kept
+from tessera.lowering.tile.bounds import knowledge
 
 _SIGNED: Final = range(6)
 """Predicates of `arith.cmpi`: equal, not equal, less, at most, more, at least."""
 _REPEATED: Final = ("tessera.broadcast", "tessera.reshape", "tessera.transpose")
 _PLACES: Final = "tessera.arange"
 _NUMBERS: Final = ("tensor.splat", "arith.constant")
+_FAR: Final = 1 << 62
+"""Two numbers that are no farther from 0 have a sum of 64 bits."""
 
 
 def compares_places(op: Any) -> bool:
@@ -27,11 +30,62 @@ def compares_places(op: Any) -> bool:
     return _PLACES in names and all(name in (_PLACES, *_NUMBERS) for name in names)
 
 
+def shifted_places(op: Any) -> tuple[Any, Any] | None:
+    """Of a sum of the numbers from one on and a single number: both tiles; None for what else there is.
+
+    The sum is known not to overflow.
+    """
+    if op.name != "arith.addi":
+        return None
+    for places, number in (op.operands, reversed(op.operands)):
+        if _source(places) == _PLACES and _name(_unrepeated(number)) in _NUMBERS:
+            ends = _ends(places, op), _ends(number, op)
+            return (places, number) if all(-_FAR < low <= high < _FAR for low, high in ends) else None
+    return None
+
+
+def _ends(value: Any, op: Any) -> tuple[int, int]:
+    """The least and the largest number of places or of a number's repetitions, as far as is known where `op` stands."""
+    maker = _unrepeated(value).owner.operation
+    if maker.name == "arith.addi":
+        pairs = zip(*(_ends(operand, op) for operand in maker.operands), strict=True)
+        low, high = (sum(pair) for pair in pairs)
+        return low, high
+    if maker.name == "arith.constant":
+        number = int(ir.IntegerAttr(ir.DenseElementsAttr(maker.attributes["value"]).get_splat_value()).value)
+        return number, number
+    found = knowledge(op).bounds(maker.operands[0])
+    if found is None:
+        return -_FAR, _FAR
+    return found.low, found.high + (maker.results[0].type.shape[0] - 1 if maker.name == _PLACES else 0)
+
+
 def _source(value: Any) -> str:
-    """The name of the operation whose elements a tile repeats; "" where it is none."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _REPEATED:
+    """The name of the operation whose elements a tile repeats, shifted or not; "" where it is none."""
+    value = _unrepeated(value)
+    shifted = None if isinstance(value.owner, ir.Block) else shifted_places(value.owner.operation)
+    return _name(value) if shifted is None else _source(shifted[0])
+
+
+def _unrepeated(value: Any) -> Any:
+    while _name(value) in _REPEATED:
         value = value.owner.operation.operands[0]
+    return value
+
+
+def _name(value: Any) -> str:
     return "" if isinstance(value.owner, ir.Block) else str(value.owner.operation.name)
+
+
+def shifted(build: Build, values: Sequence[Any], by: Any) -> tuple[Any, ...]:
+    """The sum of each register and `by`, what is known of it added last."""
+    bases: dict[Any, Any] = {}
+    results: list[Any] = []
+    for base, number in (_parts(build, value) for value in values):
+        if base not in bases:
+            bases[base] = build.add(base, by)
+        results.append(build.index(build.add(bases[base], number)))
+    return tuple(results)
 
 
 def compared(

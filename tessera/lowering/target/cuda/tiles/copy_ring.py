@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from tessera.core.layouts import Layout, blocked, coordinates
+from tessera.core.resources import Buffers
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
@@ -64,6 +65,11 @@ class CopyRing:
     def is_ahead(self) -> bool:
         """Whether copies are started in earlier rounds of a loop."""
         return self.stages > 1
+
+    @property
+    def buffers(self) -> Buffers:
+        """How many there are, and of how many bytes."""
+        return Buffers("copied by the team", self.stages, self._stage_bytes)
 
     # -- loops that copy ahead ---------------------------------------------------------------------------------
 
@@ -162,6 +168,11 @@ class Copies:
         self, build: Build, plans: Sequence[CopyPlan], room: Room, depth: int, shared_bytes: int, *, generic: bool
     ) -> None:
         self._rings = [CopyRing(build, plan, room, depth, shared_bytes, generic=generic) for plan in plans]
+
+    @property
+    def buffers(self) -> tuple[Buffers, ...]:
+        """Those of each ring."""
+        return tuple(ring.buffers for ring in self._rings)
 
     def staged(self, host: Host, load: Any) -> SharedTile | None:
         """The buffer that a load's bytes are in; None for a load that goes another way."""

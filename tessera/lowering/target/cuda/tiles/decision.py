@@ -18,14 +18,27 @@ Mark = tuple[Any, str, str]
 """An operation, a title, and what was decided."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the tiles of a kernel cannot be kept in registers, which its products on tensor cores need.
+
+    remedy: what to try; op: the operation that is the cause, None: the kernel as a whole
+    """
+
+    reason: str
+    remedy: str
+    op: Any = None
+
+
 @dataclass
 class Kernel:
-    """A kernel that is decided about: its function, and the plan so far."""
+    """A kernel that is decided about: its function, and the plan so far; `refusal`: why there is none."""
 
     function: Any
     program: Program
     chip: Architecture
     plan: Plan = field(default_factory=Plan)
+    refusal: Refusal | None = None
 
     def __post_init__(self) -> None:
         self.block = self.function.regions[0].blocks[0]
@@ -58,6 +71,11 @@ class Kernel:
             if not len(op.regions)
         )
 
+    def refuse(self, reason: str, remedy: str, op: Any = None) -> bool:
+        """Say why there is no plan; gives False, what a decision then answers."""
+        self.refusal = Refusal(reason, remedy, op)
+        return False
+
     def option(self, name: str, default: int) -> int:
         """An option of the kernel that is a number or a truth value."""
         value = self.program.options.get(name, default)
@@ -89,7 +107,7 @@ class Decision(ABC):
 
     @abstractmethod
     def decide(self, kernel: Kernel) -> bool:
-        """Change the plan; False when this way of lowering does not hold the kernel."""
+        """Change the plan; False when this way of lowering does not hold the kernel (see `Kernel.refuse`)."""
 
     @abstractmethod
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:

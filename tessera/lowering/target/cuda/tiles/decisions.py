@@ -14,8 +14,8 @@ from tessera.core.program.program import Program
 from tessera.core.tile.dialect import COMPUTE
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.tiles.copy_decisions import CopyAhead, Realign
-from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
-from tessera.lowering.target.cuda.tiles.eligible import eligible
+from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark, Refusal
+from tessera.lowering.target.cuda.tiles.eligible import eligible, first_unfit, has_lanes
 from tessera.lowering.target.cuda.tiles.infer import infer, reduction_bits
 from tessera.lowering.target.cuda.tiles.order import band_of, cluster_of, has_bands, unevenness
 from tessera.lowering.target.cuda.tiles.plan import Plan, padded
@@ -42,6 +42,7 @@ _LANES_RESIDENT: Final = 512
 
 Observer = Callable[[str, float], None]
 """Called with the name of each decision, and the seconds it took, while it and those before it are marked."""
+Refused = Callable[[Refusal], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,11 @@ class ChooseTeam(Decision):
         kernel.plan.bits = self._bits(kernel)
         if any(op.name == "tessera.reduce" for op in kernel.operations) and not kernel.dots:
             kernel.plan.resident = max(1, _LANES_RESIDENT // (WARP << kernel.plan.bits))
-        most = _MOST_VALUES if kernel.dots else _ROW_VALUES
-        return kernel.largest <= most << (kernel.plan.bits + 5)
+        most, lanes = _MOST_VALUES if kernel.dots else _ROW_VALUES, WARP << kernel.plan.bits
+        if kernel.largest <= most * lanes:
+            return True
+        needed = f"the largest tile takes {kernel.largest // lanes} registers of each lane of {lanes // WARP} warps"
+        return kernel.refuse(f"{needed}, and {most} is the most", "more warps (the option `warps`) or smaller blocks")
 
     def _bits(self, kernel: Kernel) -> int:
         wanted = kernel.option("warps", 0)
@@ -74,7 +78,8 @@ class ChooseTeam(Decision):
             return product_bits(kernel.plan.products, kernel.operations)
         warps = max(1, kernel.largest // (_VALUES * WARP))
         bits = min(MOST_WARP_BITS, (warps - 1).bit_length())
-        reduced = reduction_bits(kernel.operations, padded, kernel.access_bytes, kernel.plan.parts)
+        vector = kernel.option("vector", 0)
+        reduced = reduction_bits(kernel.operations, padded, kernel.access_bytes, kernel.plan.parts, vector)
         return bits if reduced is None else min(bits, reduced)
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
@@ -92,7 +97,8 @@ class OrderGroups(Decision):
 
     after: the function says `grid persistent`: as many blocks as multiprocessors, each of which takes one group after
            the other; `band 16`: so many rows of groups are done side by side, column after column, before the next
-           rows; `order large groups first`; `cluster 2`, and loads `shared by the cluster`
+           rows; `order large and small groups in pairs`, of a few heads at a time, where groups differ in work;
+           `cluster 2`, and loads `shared by the cluster`
     """
 
     name: ClassVar[str] = "cuda-order-groups"
@@ -113,7 +119,7 @@ class OrderGroups(Decision):
         if plan.products and has_bands(ranges_of(function), plan):
             yield function, "band", str(plan.band)
         if plan.uneven:
-            yield function, "order", "large groups first"
+            yield function, "order", "large and small groups in pairs"
         if plan.cluster > 1:
             yield function, "cluster", str(plan.cluster)
         for load in plan.shared:
@@ -122,20 +128,27 @@ class OrderGroups(Decision):
 
 @dataclass(frozen=True, slots=True)
 class AssignLayouts(Decision):
-    """Give each tile its place in the registers of lanes and warps; see `core.layouts`.
+    """Give each tile its place in the registers of lanes and warps (options `vector`, `warp_columns`).
 
     before: `%s = tessera.dot %a, %b`
     after:  `%s = tessera.dot %a, %b layout registers [1:1, 0:8] lanes [1:2, 1:4, 0:1, 0:2, 0:4] warps [0:16, 0:32]`:
-            the second bit of a register's number moves 8 along axis 0
+            the second bit of a register's number moves 8 along axis 0; see `core.layouts`
+    `vector`: a lane has at most so many neighbouring elements of what is loaded, stored or reduced, where 16 bytes are
+            the rule: with `vector=2`, `registers [1:1] lanes [1:2, 1:4, ...]`
+    `warp_columns`: so many warps share the columns of a product, and the others its rows, where the rule is what reads
+            least of the factors: with `warp_columns=2`, `warps [0:16, 1:32]`.  Warp groups have whole rows, and so
+            have warps that reduce them: there, and where a warp would have less than an instruction, another value
+            than those that the message names is a mistake (TSR-E005)
     """
 
     name: ClassVar[str] = "cuda-assign-layouts"
 
     def decide(self, kernel: Kernel) -> bool:
         """From the products, reductions, loads and stores outwards."""
-        plan = kernel.plan
-        sums = sum_layouts(plan.products, kernel.operations, plan.bits, plan.is_staged)
-        plan.layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums, plan.parts)
+        plan, beside = kernel.plan, kernel.option("warp_columns", 0)
+        sums = sum_layouts(plan.products, kernel.operations, plan.bits, plan.is_staged, beside)
+        vector = kernel.option("vector", 0)
+        plan.layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums, plan.parts, vector)
         return True
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
@@ -168,13 +181,19 @@ DECISIONS: Final[tuple[Decision, ...]] = (
 )
 
 
-def make_plan(function: Any, program: Program, chip: Architecture, observe: Observer | None = None) -> Plan | None:
+def make_plan(
+    function: Any, program: Program, chip: Architecture, observe: Observer | None = None, refused: Refused | None = None
+) -> Plan | None:
     """Decide everything for the `func.func`; None for kernels that are lowered another way.
 
+    refused: is told why there is no plan for a kernel that says nothing of single lanes
     Raises NotOnCuda for sums that no lane has registers for.
     """
     operations = list(walk(function.regions[0].blocks[0]))
     if not eligible(operations, program):
+        unfit = None if has_lanes(program) else first_unfit(operations)
+        if refused is not None and unfit is not None:
+            refused(Refusal(f"`{_word(unfit)}` keeps the kernel's tiles in memory", "another kernel for that", unfit))
         return None
     for op in operations:
         if COMPUTE in op.attributes and not multiplies_tf32(op):
@@ -184,12 +203,19 @@ def make_plan(function: Any, program: Program, chip: Architecture, observe: Obse
     for decision in DECISIONS:
         start = time.perf_counter()
         if not decision.decide(kernel):
+            if refused is not None and kernel.refusal is not None:
+                refused(kernel.refusal)
             return None
         seconds.append(time.perf_counter() - start)
     require_registers(kernel.plan, kernel.operations)
     if observe is not None:
         _show(kernel, seconds, observe)
     return kernel.plan
+
+
+def _word(op: Any) -> str:
+    """What an operation is called, without its dialect."""
+    return str(op.name).rpartition(".")[2]
 
 
 def _show(kernel: Kernel, seconds: list[float], observe: Observer) -> None:

@@ -16,22 +16,31 @@ _IDS: Final = ("group", "grid_groups")
 
 def eligible(operations: list[Any], program: Program) -> bool:
     """Whether a kernel made of `operations` is one of them; how large its tiles are is another question."""
-    if program.group is not None or program.domain.kind == "lanes":
+    if has_lanes(program) or not any(is_tile(v.type) for op in operations for v in op.results):
         return False
-    if not any(is_tile(v.type) for op in operations for v in op.results):
+    return first_unfit(operations) is None
+
+
+def has_lanes(program: Program) -> bool:
+    """Whether a kernel says what single lanes do."""
+    return program.group is not None or program.domain.kind == "lanes"
+
+
+def first_unfit(operations: list[Any]) -> Any | None:
+    """The first operation that needs its tiles in memory; None where all do without."""
+    return next((op for op in operations if not _fits(op)), None)
+
+
+def _fits(op: Any) -> bool:
+    if op.name not in _OPERATIONS and op.name.partition(".")[0] not in ("arith", "math"):
         return False
-    for op in operations:
-        if op.name not in _OPERATIONS and op.name.partition(".")[0] not in ("arith", "math"):
-            return False
-        if op.name == "tessera.id" and ir.StringAttr(op.attributes["of"]).value not in _IDS:
-            return False
-        if op.name == "tessera.reshape" and not _plain_reshape(op):
-            return False
-        if op.name == "tessera.reduce" and not _plain_reduce(op):
-            return False
-        if op.name == "scf.for" and any(is_tile(v.type) for v in list(op.operands)[:3]):
-            return False
-    return True
+    if op.name == "tessera.id":
+        return ir.StringAttr(op.attributes["of"]).value in _IDS
+    if op.name == "tessera.reshape":
+        return _plain_reshape(op)
+    if op.name == "tessera.reduce":
+        return _plain_reduce(op)
+    return op.name != "scf.for" or not any(is_tile(v.type) for v in list(op.operands)[:3])
 
 
 def _plain_reduce(op: Any) -> bool:

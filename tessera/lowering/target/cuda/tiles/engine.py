@@ -263,7 +263,7 @@ class Engine:
         some = self.build.compare("slt", bounds[0], bounds[1])
         running = Running(self, self.stages.running[op]) if op in self.stages.running and not self.copies else None
         if running is not None:
-            start += running.begin_loop(some)
+            start = running.begin_loop(some, start)
         elif not self.copies:
             start += self.copied.begin_loop(self, op)
 

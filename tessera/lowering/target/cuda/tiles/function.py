@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tessera.core.resources import Buffers
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
@@ -32,8 +33,8 @@ def lanes_of(plan: Plan) -> int:
     return (WARP << plan.bits) + (COPYING_LANES if plan.specialised else 0)
 
 
-def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
-    """Emit the code of the `func.func` into `frame`, with rings of `depth`.
+def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[Buffers, ...]:
+    """Emit the code of the `func.func` into `frame`, with rings of `depth`; gives the buffers that were made.
 
     Raises:
         NotOnCuda: the kernel needs something a GPU does not have.
@@ -51,7 +52,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
         engine = Engine(frame, plan, stages, room, copied, team)
         _run(frame, plan, engine, function, frame.group)
         build.create("llvm.return")
-        return
+        return copied.buffers
     fetching = build.create("scf.if", [build.compare("eq", frame.tid, team.lanes)], (), regions=2)
     early = fetching.regions[0].blocks.append()
     with build.when(build.compare("eq", frame.tid, 0)):
@@ -70,6 +71,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> None:
     if plan.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
         assembly.cluster_wait(build)
     build.create("llvm.return")
+    return (*stages.buffers, *copied.buffers)
 
 
 def _roles(

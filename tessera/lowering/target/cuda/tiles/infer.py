@@ -21,6 +21,8 @@ Rule = Callable[[Layout], Layout]
 _VECTOR_BYTES: Final = 16
 _MOST_VALUES: Final = 64
 """32-bit words of a row that a lane holds, where there are lanes enough: the fastest of 32, 64 and 128 on an H200."""
+_ROOM: Final = 128
+"""The same where somebody says how many of them are neighbours: what lanes have registers for."""
 _FULL: Final = 0.75
 """How full a tile padded to a power of two has to be for its halves to lie in different lanes."""
 _LANE_BITS: Final = 5
@@ -34,21 +36,22 @@ Aligned = Callable[[Any], int]
 
 def infer(
     operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned, sums: Mapping[Any, Layout],
-    parts: Mapping[Any, Sequence[int]] = NOTHING,
+    parts: Mapping[Any, Sequence[int]] = NOTHING, neighbours: int = 0,
 ) -> dict[Any, Layout]:  # fmt: skip
     """A layout for every tile in `operations`, which run on 2 ** bits warps; `sums` gives those of products.
 
     parts: extents of what is in registers at a time, of the reductions of larger tiles
+    neighbours: the most elements side by side that a lane is given, a power of two; 0: nobody says
     """
-    return _Inference(operations, bits, padded, aligned, parts).run(sums)
+    return _Inference(operations, bits, padded, aligned, parts, neighbours).run(sums)
 
 
 def reduction_bits(
     operations: list[Any], padded: Callable[[Any], Shape], aligned: Aligned,
-    parts: Mapping[Any, Sequence[int]] = NOTHING,
+    parts: Mapping[Any, Sequence[int]] = NOTHING, neighbours: int = 0,
 ) -> int | None:  # fmt: skip
     """The bits of the warp numbers that the reductions have work for; None where there is none."""
-    inference = _Inference(operations, 0, padded, aligned, parts)
+    inference = _Inference(operations, 0, padded, aligned, parts, neighbours)
     found = [inference.reduction_lanes(op) - _LANE_BITS for op in operations if op.name == "tessera.reduce"]
     return max(0, *found) if found else None
 
@@ -56,10 +59,11 @@ def reduction_bits(
 class _Inference:
     def __init__(
         self, operations: list[Any], bits: int, padded: Callable[[Any], Shape], aligned: Aligned,
-        parts: Mapping[Any, Sequence[int]],
+        parts: Mapping[Any, Sequence[int]], neighbours: int,
     ) -> None:  # fmt: skip
         self.operations = operations
         self.parts = parts
+        self.neighbours = neighbours
         self.bits = bits
         self.padded = padded
         self.aligned = aligned
@@ -189,7 +193,8 @@ class _Inference:
             if tile.type.shape and tile.type.shape[-1] == last
         ]
         narrow = [aligned * 8 // max(8, width(str(kind))) for kind, aligned in kinds]
-        return max(0, min([_VECTOR_BYTES * 8 // size, *narrow]).bit_length() - 1)
+        wanted = [self.neighbours] if self.neighbours else []
+        return max(0, min([_VECTOR_BYTES * 8 // size, *narrow, *wanted]).bit_length() - 1)
 
     def reduction_lanes(self, op: Any) -> int:
         """The bits of the lanes that a reduction has work for, those of their warps included."""
@@ -207,7 +212,8 @@ class _Inference:
         mostly = rows and len(along) > _BLOCK_BITS and value.type.shape[-1] <= _FULL * (1 << len(along))
         halves = int(mostly and len(value.type.shape) > 0 and op not in self.parts)
         words = max(1, width(str(value.type.element_type)) // 32)
-        room = max(0, (_MOST_VALUES // words >> (chain + halves)).bit_length() - 1)
+        most = _ROOM if self.neighbours else _MOST_VALUES
+        room = max(0, (most // words >> (chain + halves)).bit_length() - 1)
         neighbours = len(along[:_COLUMN_BITS]) if rows else len(others)
         # Every lane of the team should have something to do.
         spare = max(0, len(along) + len(others) - chain - halves - self.bits - _LANE_BITS)

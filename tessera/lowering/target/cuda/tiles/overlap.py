@@ -200,6 +200,7 @@ def turn(build: Build, team: Team, *, mine: bool) -> None:
     group = group_number(build, team)
     if not mine:
         group = build.value("arith.xori", [group, build.word(1)], "i32")
+    team.in_turn = mine
     barrier = build.value("arith.addi", [group, build.word(_FIRST_BARRIER)], "i32")
     what = "sync" if mine else "arrive"
     inline_ptx(build, f"bar.{what} $0, {team.lanes};", "r", [barrier])

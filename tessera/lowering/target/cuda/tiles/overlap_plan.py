@@ -40,7 +40,7 @@ def _overlap(second: Any, dots: list[Any], rings: list[RingPlan]) -> OverlapPlan
     if loop.name != "scf.for" or len(mine) != 2 or mine[1] != second or len(second.operands) < 3:
         return None
     first, load = mine[0], source_load(second.operands[1])
-    ring = next((r for r in rings if r.loads == [load]), None)
+    ring = next((r for r in rings if len(r.loads) == 1 and in_a_ring(load, [r])), None)
     number = _only_carried(second.results[0])
     copied = [source_load(v) for v in first.operands]
     if ring is None or ring.block != block or ring.last != second or number is None or len(first.operands) != 2:

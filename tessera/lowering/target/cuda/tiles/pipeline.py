@@ -102,7 +102,7 @@ def _run_on(dots: Sequence[Any], rings: Sequence[RingPlan]) -> bool:
     first = dots[0]
     factors = [first.operands[0], *(dot.operands[1] for dot in dots)]
     lefts = [source_load(dot.operands[0]) for dot in dots]
-    copied = [next((ring for ring in rings if source_load(v) in ring.loads), None) for v in factors]
+    copied = [next((ring for ring in rings if in_a_ring(source_load(v), [ring])), None) for v in factors]
     # What is issued early must not wait for what the round before has still to free.
     early = [ring for ring in copied[:2] if ring is not None and ring.block == first.block]
     if None in copied or any(left is not None and not in_a_ring(left, rings) for left in lefts):

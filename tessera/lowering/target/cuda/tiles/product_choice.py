@@ -5,12 +5,15 @@ fma: exactly, by fused multiply-adds of single lanes
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tessera.core.layouts import Change, Layout, accumulator, axis_bits, bits_of, register_blocks
+from tessera.core.mistakes import BadKernelOption
 from tessera.core.mlir import ir
+from tessera.core.source import NOWHERE
 from tessera.core.tile.dialect import COMPUTE
+from tessera.core.tile.location import spans
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.pipeline import is_transposed, readers, source_load
@@ -51,19 +54,24 @@ def product_kind(op: Any, chip: Architecture, copied: Callable[[Any], bool], war
     element, exact = str(a.element_type), op.attributes["exact"].value
     if str(b.element_type) != element or str(op.results[0].type.element_type) != "f32":
         return None
-    if any(extent & (extent - 1) for extent in (m, n, k)) or element not in ("f32", "f16", "bf16"):
+    if is_padded(op) or element not in ("f32", "f16", "bf16"):
         return None
     if COMPUTE in op.attributes or (element != "f32" and not exact):
         if _suits_groups(op, chip, warps) and (COMPUTE not in op.attributes or _rounded_on_the_way(op, copied)):
             return WGMMA
-        if _suits_warps(op):
+        if fills_instruction(op):
             return MMA
     return FMA if min(m, n, k) >= _FMA_LEAST else None
 
 
 def multiplies_tf32(op: Any) -> bool:
     """Whether tensor cores round the factors of a product on tf32: every chip's do, of tiles that fill them."""
-    return not any(extent & (extent - 1) for v in list(op.operands)[:2] for extent in v.type.shape) and _suits_warps(op)
+    return not is_padded(op) and fills_instruction(op)
+
+
+def is_padded(op: Any) -> bool:
+    """Whether an extent of a product is no power of two."""
+    return any(extent & (extent - 1) for v in list(op.operands)[:2] for extent in v.type.shape)
 
 
 def _suits_groups(op: Any, chip: Architecture, warps: int) -> bool:
@@ -125,19 +133,22 @@ def byte_kind(op: Any, chip: Architecture, warps: int = 0) -> str | None:
 
     They read bytes from shared memory alone, K contiguous in both factors.
     """
-    (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
-    if op.attributes["exact"].value or any(extent & (extent - 1) for extent in (m, n, k)) or not all(lies_along_k(op)):
+    if op.attributes["exact"].value or is_padded(op) or not all(lies_along_k(op)):
         return None
     if _suits_groups(op, chip, warps):
         return WGMMA
-    return MMA if chip.multiplies_bytes and _suits_warps(op) else None
+    return MMA if chip.multiplies_bytes and fills_instruction(op) else None
 
 
-def _suits_warps(op: Any) -> bool:
+def fills_instruction(op: Any) -> bool:
     """Whether a product fills an instruction of the tensor cores of a single warp."""
     (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
-    size = width(str(op.operands[0].type.element_type)) // 8
-    return m >= _MMA_ROWS and n >= _MMA_COLUMNS and k * size >= STEP_BYTES
+    return all(extent >= least for extent, least in zip((m, n, k), least_extents(op), strict=True))
+
+
+def least_extents(op: Any) -> tuple[int, int, int]:
+    """Rows, columns and steps of K of the smallest product that fills an instruction of a single warp."""
+    return _MMA_ROWS, _MMA_COLUMNS, STEP_BYTES * 8 // width(str(op.operands[0].type.element_type))
 
 
 def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:
@@ -164,9 +175,13 @@ def product_bits(products: Mapping[Any, str], operations: Iterable[Any]) -> int:
 
 
 def sum_layouts(
-    products: Mapping[Any, str], operations: Iterable[Any], bits: int, staged: Callable[[Any], bool]
+    products: Mapping[Any, str], operations: Iterable[Any], bits: int, staged: Callable[[Any], bool], beside: int = 0
 ) -> dict[Any, Layout]:
-    """The layout of each product's sums; `staged`: whether a load's bytes go to shared memory as they are."""
+    """The layout of each product's sums; `staged`: whether a load's bytes go to shared memory as they are.
+
+    beside: how many warps somebody wants side by side along the columns, a power of two; 0: so that they read least
+    Raises BadKernelOption where a product cannot be shared out in that way.
+    """
     stacked = _stacked(products, operations)
     layouts: dict[Any, Layout] = {}
     for op, kind in products.items():
@@ -174,10 +189,12 @@ def sum_layouts(
         if kind == FMA:
             a, b = list(op.operands)[:2]
             rows, columns = _turned(a, staged), not _turned(b, staged)
-            sideways = _columns(m, n, bits, (16 if rows else 4, 32 if columns else 8))
+            sideways = _columns(op, _ways(m, n, bits, (16 if rows else 4, 32 if columns else 8)), bits, beside)
             layouts[op] = register_blocks((m, n), bits, sideways, (rows, columns))
         else:
-            sideways = 0 if kind == WGMMA or stacked else _columns(m, n, bits, (_MMA_ROWS, 2 * _MMA_COLUMNS))
+            whole = kind == WGMMA or stacked
+            ways = [0] if whole else _ways(m, n, bits, (_MMA_ROWS, 2 * _MMA_COLUMNS))
+            sideways = _columns(op, ways, bits, beside)
             swapped = kind == WGMMA and is_swapped(op)
             plain = accumulator((n, m), bits).transposed((1, 0)) if swapped else accumulator((m, n), bits, sideways)
             layouts[op] = _apart(plain, op, staged) if COMPUTE in op.attributes else plain
@@ -205,17 +222,31 @@ def _turned(factor: Any, staged: Callable[[Any], bool]) -> bool:
     return load is not None and staged(load) and is_transposed(factor)
 
 
-def _columns(rows: int, columns: int, bits: int, least: tuple[int, int]) -> int:
-    """How many bits of the warps' numbers go along the columns: so that warps read as little as possible.
-
-    A warp with r rows and c columns of the sums reads r + c lines of the factors; least: of r and of c
-    """
-    choices = [
+def _ways(rows: int, columns: int, bits: int, least: tuple[int, int]) -> list[int]:
+    """How many bits of the warps' numbers may go along the columns; `least`: rows and columns of a warp's part."""
+    ways = [
         count
         for count in range(bits + 1)
         if rows >> (bits - count) >= least[0] and (count == 0 or columns >> count >= least[1])
     ]
-    return min(choices, key=lambda count: (rows >> (bits - count)) + (columns >> count), default=0)
+    return ways or [0]
+
+
+def _columns(op: Any, ways: Sequence[int], bits: int, beside: int) -> int:
+    """How many bits go along the columns: as somebody wants it, else so that warps read as little as possible.
+
+    A warp with r rows and c columns of the sums reads r + c lines of the factors.
+    """
+    rows, columns = op.results[0].type.shape
+    if not beside:
+        return min(ways, key=lambda count: (rows >> (bits - count)) + (columns >> count))
+    if beside.bit_length() - 1 not in ways:
+        legal = " or ".join(str(1 << count) for count in ways)
+        raise BadKernelOption(
+            f"{1 << bits} warps that share this product of {rows} x {columns} have warp_columns={legal}, not {beside}",
+            next(iter(spans(op.location)), NOWHERE), "warp groups, and warps that reduce rows, have whole rows: 1",
+        )  # fmt: skip
+    return beside.bit_length() - 1
 
 
 def _stacked(products: Mapping[Any, str], operations: Iterable[Any]) -> bool:

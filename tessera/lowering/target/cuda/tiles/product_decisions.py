@@ -17,9 +17,12 @@ from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, may_run_on, product_kind
 from tessera.lowering.target.cuda.tiles.rescaling import find_rescalings
 from tessera.lowering.target.cuda.tiles.team import WARP
+from tessera.lowering.target.cuda.uniformity import walk
 
 _MOST_RUNNING: Final = 200
 """Values of an overlapped loop, of 232 registers of a lane or more; the rest is for what is computed on the way."""
+
+_IN_MEMORY: Final = "another product of the kernel keeps all tiles in memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class ChooseProducts(Decision):
         groups = [op for op, kind in found.items() if kind == WGMMA and COMPUTE in op.attributes]
         kernel.plan.rounded = {source_load(factor) for op in groups for factor in list(op.operands)[:2]}
         kernel.plan.promote = promotion(kernel.dots, kernel.program)
-        return None not in found.values()
+        unfit = next((op for op, kind in found.items() if kind is None), None)
+        return unfit is None or kernel.refuse(_IN_MEMORY, "blocks of powers of two there, or a kernel for each", unfit)
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
         """At each product."""
@@ -136,6 +140,16 @@ def _issued(kernel: Kernel, overlap: OverlapPlan) -> OverlapPlan | None:
     scores, sums = (math.prod(op.results[0].type.shape) for op in (overlap.first, overlap.second))
     factor = scores * width(str(overlap.second.operands[0].type.element_type)) // 32
     most = _MOST_RUNNING << (plan.bits + 5)
-    if kernel.option("ahead", 1) and not plan.promote and 2 * scores + factor + sums <= most:
+    # What else a round reads, such as what is added to the scores, is there beside the next round's.
+    read = sum(math.prod(op.results[0].type.shape) for op in _read_by_lanes(plan, overlap.loop))
+    if kernel.option("ahead", 1) and not plan.promote and 2 * scores + factor + sums + read <= most:
         return overlap
     return replace(overlap, ahead=()) if scores + factor + sums <= most else None
+
+
+def _read_by_lanes(plan: Plan, loop: Any) -> Iterator[Any]:
+    """The loads of a loop that bring a tile of two axes into registers."""
+    staged = {load for ring in plan.rings for load in ring.loads}
+    for op in walk(loop.regions[0].blocks[0]):
+        if op.name == "tessera.load" and op not in staged and not is_vector(op):
+            yield op

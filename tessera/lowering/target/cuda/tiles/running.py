@@ -10,6 +10,7 @@ after:  each product is waited for where its sums are first used, and sums that 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.tiles import assembly, overlap
 from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.overlap import Pending
@@ -36,9 +37,17 @@ class Running:
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
-    def begin_loop(self, some: Any) -> list[Any]:
-        """In front of the loop, which has rounds if the i1 `some` holds: the first round's first product."""
-        return self._issue_early(some)
+    def begin_loop(self, some: Any, start: Sequence[Any]) -> list[Any]:
+        """In front of the loop, which has rounds if the i1 `some` holds: `start`, and the first round's first product.
+
+        Sums that start as constants get their registers before that product is issued.  LLVM would put them there
+        behind it, and ptxas has all products wait for each other where one runs meanwhile.
+        """
+        fixed = [number for number, value in enumerate(start) if _is_constant(value)]
+        ready = list(start)
+        for number, value in zip(fixed, self._settled([start[number] for number in fixed]), strict=True):
+            ready[number] = value
+        return ready + self._issue_early(some)
 
     def begin_round(self, values: Sequence[Any], later: Any, more: Any) -> None:
         """The sums of the product issued early; `later`, `more`: whether there are rounds before and after this one.
@@ -94,6 +103,10 @@ class Running:
             self._early_sums = self._issue_early(self._more)
             self._issued.append(self._plan.ahead)
 
+    def _settled(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The same numbers, in registers."""
+        return assembly.wgmma_wait(self._host.build, 0, values) if values else ()
+
     def _pending(self, op: Any, sums: Sequence[Any]) -> Pending:
         layout = self._host.layout(op.results[0])
 
@@ -130,3 +143,9 @@ class Running:
 def _is_sum(meaning: Any) -> bool:
     """Whether what a loop gives may be the sums of a product that still runs."""
     return isinstance(meaning, RegisterTile) and meaning.element == "f32"
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value is a constant of f32, as sums are before anything is added."""
+    known = not isinstance(value.owner, ir.Block) and value.owner.operation.name.endswith(".constant")
+    return known and str(value.type) == "f32"

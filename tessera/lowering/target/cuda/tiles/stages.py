@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from tessera.core.artifact import Slot, TensorMap
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array
+from tessera.core.resources import Buffers
 from tessera.lowering.target.cuda.build import LOCAL
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
@@ -95,6 +96,17 @@ class Stages:
             self._offsets[load] = offset
             offset += -(-panels_of(load).bytes // _ALIGNMENT) * _ALIGNMENT
         return offset
+
+    @property
+    def buffers(self) -> tuple[Buffers, ...]:
+        """How deep the rings became, by their numbers, and how much that is stored is gathered at a time."""
+        if not self._rings:
+            return ()
+        rings = [
+            Buffers(f"ring {n}", ring.stages, ring.stage_bytes)
+            for n, ring in enumerate(self._rings[: len(self._plan.rings)])
+        ]
+        return (*rings, Buffers("stores", self.store_blocks, BLOCK_BYTES))
 
     @property
     def has_copied_stores(self) -> bool:

@@ -17,7 +17,8 @@ class DivideStores(Decision):
     """Let each warp group store its own rows, where all stores allow that: then none waits for the other.
 
     before: `tessera.store %acc, %C[...]`: all warps gather the tile, wait for each other, and one lane starts the copy
-    after:  `tessera.store %acc, %C[...] stored by each warp group`: one multiplies on while the other stores
+    after:  `tessera.store %acc, %C[...] stored by each warp group`: one multiplies on while the other stores; with the
+            option `apart=False`, `stored by the team`
     """
 
     name: ClassVar[str] = "cuda-divide-stores"
@@ -26,7 +27,8 @@ class DivideStores(Decision):
         """By the layouts; one store that needs the whole team takes the memory of all."""
         plan = kernel.plan
         stores = filter(is_matrix_store, kernel.operations)
-        plan.apart = plan.specialised and all(self._divides(kernel, op) for op in stores)
+        wanted = plan.specialised and bool(kernel.option("apart", 1))
+        plan.apart = wanted and all(self._divides(kernel, op) for op in stores)
         return True
 
     def _divides(self, kernel: Kernel, op: Any) -> bool:
@@ -37,8 +39,8 @@ class DivideStores(Decision):
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
         """At the stores."""
         for op in walk(function.regions[0].blocks[0]):
-            if plan.apart and is_matrix_store(op):
-                yield op, "stored", "by each warp group"
+            if plan.specialised and is_matrix_store(op):
+                yield op, "stored", "by each warp group" if plan.apart else "by the team"
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class Gathering:
         crew = _Crew.of(host, panels.rows)
         mine = replace(panels, rows=panels.rows // crew.groups)
         box = box_of((mine.rows, mine.columns), dropped, len(starts))
-        pointer = stages.tensor_map(parameter, TensorMap(box, mine.swizzle))
+        pointer = stages.tensor_map(parameter, TensorMap(box, mine.swizzle, stored=True))
         outer = next(axis for axis in range(len(starts)) if axis not in dropped)
         places = [build.add(start, crew.row) if axis == outer else start for axis, start in enumerate(starts)]
         base = build.value("arith.addi", [stages.store_address, crew.offset], "i32")

@@ -12,7 +12,7 @@ from tessera.lowering.target.cuda.scalars import NOT_POSITIVE, scalar_operation
 from tessera.lowering.target.cuda.tile_reduce import Rule
 from tessera.lowering.target.cuda.tiles import products, products_fma, products_mma
 from tessera.lowering.target.cuda.tiles.access import load_tile, store_tile
-from tessera.lowering.target.cuda.tiles.comparisons import compared, compares_places
+from tessera.lowering.target.cuda.tiles.comparisons import compared, compares_places, shifted, shifted_places
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.host import WindowHost
 from tessera.lowering.target.cuda.tiles.pipeline import is_vector
@@ -24,7 +24,7 @@ from tessera.lowering.target.cuda.tiles.shared_access import read_vector
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.stores import store_copied
 from tessera.lowering.target.cuda.tiles.streams import reduce_stream
-from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast
+from tessera.lowering.target.cuda.tiles.values import RegisterTile, broadcast, made_of, renamed
 from tessera.lowering.target.cuda.tiles.warp_stores import store_in_loop
 from tessera.lowering.target.cuda.uniformity import is_tile
 from tessera.lowering.tile.attributes import named_axis
@@ -82,6 +82,10 @@ def _elementwise(host: Host, op: Any) -> None:
         _again(host, result, lambda layout: [value] * layout.count)
         return
     layout = host.layout(result)
+    places = shifted_places(op)
+    if places is not None:
+        _shift(host, result, *places)
+        return
     attributes = {key: op.attributes[key] for key in op.attributes}
     if name == "math.exp" and not_positive(op.operands[0]):
         attributes[NOT_POSITIVE] = True
@@ -96,6 +100,16 @@ def _elementwise(host: Host, op: Any) -> None:
     else:
         values = _each(host.build, name, operands, element, attributes)
     host.define(result, RegisterTile(layout, element, values))
+
+
+def _shift(host: Host, result: Any, places: Any, number: Any) -> None:
+    """Define places to which a number is added, computed anew where they are."""
+    by, layout = host.tile(number).values[0], host.layout(result)
+
+    def make(tile: RegisterTile, layout: Layout) -> RegisterTile:
+        return RegisterTile(layout, tile.element, shifted(host.build, tile.values, by))
+
+    host.define(result, made_of(host.tile(places, layout), layout, make, lambda layout: layout))
 
 
 def _each(
@@ -133,7 +147,8 @@ def _broadcast(host: Host, op: Any) -> None:
     layout = host.layout(result)
     before = host.layout(source).shape
     axes = [axis for axis, (a, b) in enumerate(zip(before, layout.shape, strict=True)) if a != b]
-    host.define(result, broadcast(host.tile(source, layout.sliced(axes)), layout))
+    found = host.tile(source, layout.sliced(axes))
+    host.define(result, made_of(found, layout, broadcast, lambda layout: layout.sliced(axes)))
 
 
 def _transpose(host: Host, op: Any) -> None:
@@ -143,14 +158,16 @@ def _transpose(host: Host, op: Any) -> None:
         host.env[result] = replace(staged, transposed=not staged.transposed)
         return
     found = host.tile(source)
+    # Moved where another layout is wanted: a load made again in that one would not read whole lines.
     layout = found.layout.transposed(list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
-    host.define(result, RegisterTile(layout, found.element, found.values))
+    host.define(result, renamed(found, layout))
 
 
 def _reshape(host: Host, op: Any) -> None:
-    found, result = host.tile(op.operands[0]), op.results[0]
-    layout = found.layout.reshaped(host.layout(result).shape)
-    host.define(result, RegisterTile(layout, found.element, found.values))
+    found = host.tile(op.operands[0])
+    before, after = found.shape, host.layout(op.results[0]).shape
+    tile = made_of(found, found.layout.reshaped(after), renamed, lambda layout: layout.reshaped(before))
+    host.define(op.results[0], tile)
 
 
 def _load(host: Host, op: Any) -> None:

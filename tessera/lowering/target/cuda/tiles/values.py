@@ -1,7 +1,7 @@
 """Tiles in registers: one MLIR scalar for each element a lane holds, and moving them from one layout to another."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.layouts import Change, Layout, Swizzle, choose_swizzle
@@ -149,6 +149,26 @@ def broadcast(tile: RegisterTile, layout: Layout) -> RegisterTile:
         tile.values[tile.layout.register_of(change(layout.element(register)))] for register in range(layout.count)
     ]
     return RegisterTile(layout, tile.element, tuple(values))
+
+
+def renamed(tile: RegisterTile, layout: Layout) -> RegisterTile:
+    """The same registers, whose elements are those of another layout."""
+    return RegisterTile(layout, tile.element, tile.values)
+
+
+def made_of(
+    tile: RegisterTile, layout: Layout, make: Callable[[RegisterTile, Layout], RegisterTile],
+    before: Callable[[Layout], Layout],
+) -> RegisterTile:  # fmt: skip
+    """What `make` gives in `layout` of a tile in the layout `before(layout)`; computed again where that tile is."""
+    again, made = tile.again, make(tile, layout)
+    if again is None:
+        return made
+
+    def anew(layout: Layout) -> RegisterTile:
+        return made_of(again(before(layout)), layout, make, before)
+
+    return replace(made, again=anew)
 
 
 # -- packing -----------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def _store(host: products.Host, op: Any, tile: RegisterTile, dropped: frozenset[
     panels = Panels(rows, columns, _PAIR)
     mine = rows // team.warps
     box = box_of((mine, panels.width), dropped, len(starts))
-    pointer = stages.tensor_map(stages.parameter(memory), TensorMap(box, panels.swizzle))
+    pointer = stages.tensor_map(stages.parameter(memory), TensorMap(box, panels.swizzle, stored=True))
     address = host.room.address(host.room.take(panels.bytes))
     first = build.compare("eq", build.bits(team.thread, WARP - 1), 0)
     with build.when(first):

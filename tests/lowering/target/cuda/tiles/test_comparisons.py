@@ -7,6 +7,7 @@ import pytest
 
 from lowering.target.cuda.tiles.cases import Maker, in_registers
 from support.simulate import compile_ptx, ptx_of
+from tessera import compile_source
 from tessera.core.dtypes import i32, i64
 from tessera.core.program.program import Program
 
@@ -35,6 +36,23 @@ def results() -> np.ndarray:
     return np.full((ROWS, COLUMNS), 7, np.int32)
 
 
+SHIFTED = compile_source("""
+@kernel
+def by_indices(out: mut i32[M, N]):
+    for m in tile.range(M, step=8):
+        for n in range(0, N, 32):
+            rows, columns = m + tile.arange(8), tile.arange(3, 35) + n
+            visible = rows[:, None] + 2 >= columns
+            out[m:m+8, n:n+32] = tile.where(visible, tile.cast(columns - rows[:, None], i32), tile.full((8, 32), 77, i32))
+
+@kernel
+def by_anything(out: mut i32[M, N], n: i64):
+    for m in tile.range(M, step=8):
+        visible = m + tile.arange(8)[:, None] >= n + tile.arange(32)
+        out[m:m+8, 0:32] = tile.where(visible, tile.full((8, 32), 1, i32), tile.full((8, 32), 0, i32))
+""")
+
+
 @pytest.mark.parametrize("predicate", PREDICATES)
 @pytest.mark.parametrize(("rows", "turned"), [(True, False), (False, True)])
 def test_distances_of_all_sizes(predicate: str, rows: bool, turned: bool):
@@ -54,3 +72,18 @@ def test_one_comparison_of_32_bits_an_element():
 
 def test_other_numbers_are_compared_whole():
     in_registers(compared("lt", rows=True, times=3), [2**40, 3 * 2**40 + 17, results()])
+
+
+def test_places_that_a_number_is_added_to_are_places():
+    out = np.full((40, 64), 7, np.int32)
+    program = SHIFTED.by_indices.program((out,))
+    in_registers(program, [out])
+    text = ptx_of(compile_ptx(program))
+    assert len(re.findall(r"setp\.\w+\.s32", text)) >= ROWS * COLUMNS // 32, text
+    assert "st.shared" not in text
+
+
+def test_sums_that_may_overflow_are_compared_whole():
+    program = SHIFTED.by_anything.program((results(), 1))
+    for n in (3, -(2**40), HIGHEST - 9, LOWEST):
+        in_registers(program, [results(), n])

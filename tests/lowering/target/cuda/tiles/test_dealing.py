@@ -27,11 +27,13 @@ def test_the_order_is_worked_out_by_the_copying_warp(program: Program):
 @KERNELS
 def test_the_team_hears_each_group_through_shared_memory(program: Program):
     copying, team = roles(program)
-    told = re.search(r"try_wait\S+ [^;]*;(?:(?!try_wait).)*?st\.shared\.b32 [^;]*;.*?mbarrier\.arrive", copying, re.S)
+    told = re.search(
+        r"try_wait\S+ [^;]*;(?:(?!try_wait).)*?st\.shared\.b32 [^;]*;.*?mbarrier\.arrive", copying, re.DOTALL
+    )
     assert told is not None
     heard = re.search(
         r"try_wait[^;]*;(?:(?!try_wait|wgmma).)*?ld\.shared\.b32[^;]*;(?:(?!try_wait).)*?bar\.warp\.sync"
-        r"(?:(?!try_wait).)*?mbarrier\.arrive", team, re.S,
+        r"(?:(?!try_wait).)*?mbarrier\.arrive", team, re.DOTALL,
     )  # fmt: skip
     assert heard is not None
     assert heard.start() < team.index("wgmma.mma_async")

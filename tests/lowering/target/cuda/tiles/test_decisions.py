@@ -1,12 +1,18 @@
 """What is decided about tile kernels, and how it shows."""
 
+import re
+
 import pytest
 
 from lowering.target.cuda.tiles.cases import plan_of
 from lowering.target.cuda.tiles.hopper import TILE, attention, product
+from lowering.target.cuda.tiles.test_infer import sums
 from support.product_programs import matrix_product
-from support.simulate import compile_cuda
+from support.simulate import compile_cuda, compile_ptx, ptx_of
 from tessera.core.dtypes import f32
+from tessera.core.mistakes import BadKernelOption
+from tessera.core.program.program import Program
+from tessera.lowering.target.cuda.report import resource_report
 from tessera.lowering.target.cuda.tiles.decisions import DECISIONS
 
 NAMES = [decision.name for decision in DECISIONS]
@@ -102,4 +108,79 @@ def test_every_decision_is_a_stage_that_shows_what_it_decided():
 def test_who_looks_gets_the_same_code():
     compilation = compile_cuda(product())
     (target,) = [listing for listing in compilation.listings if listing.level == "target"]
-    assert "tessera." not in target.text
+    assert [word for word in target.text.split() if word.startswith("tessera.")] == ["tessera.buffers"]
+
+
+def layouts_of(program: Program, arch: str = "sm_90a") -> dict[str, str]:
+    """The layouts that the Tile IR shows, by the operation's name; the last one of each."""
+    stages = {listing.stage: listing.text for listing in compile_cuda(program, arch).listings}
+    found = re.findall(r"tessera\.(\w+) .*? layout ((?:\w+ \[.*?\] ?)+)", stages["cuda-assign-layouts"])
+    return {name: layout.strip() for name, layout in found}
+
+
+@pytest.mark.parametrize(
+    ("columns", "layout"),
+    [
+        (1, "registers [1:1, 0:8, 1:8, 1:16, 1:32, 1:64, 0:64] lanes [1:2, 1:4, 0:1, 0:2, 0:4] warps [0:16, 0:32]"),
+        (2, "registers [1:1, 0:8, 1:8, 1:16, 1:32, 0:32, 0:64] lanes [1:2, 1:4, 0:1, 0:2, 0:4] warps [0:16, 1:64]"),
+        (4, "registers [1:1, 0:8, 1:8, 1:16, 0:16, 0:32, 0:64] lanes [1:2, 1:4, 0:1, 0:2, 0:4] warps [1:32, 1:64]"),
+    ],
+)
+def test_warps_share_columns_as_the_option_warp_columns_says(columns: int, layout: str):
+    assert layouts_of(matrix_product((128, 128, 32), warp_columns=columns), "sm_80")["dot"] == layout
+
+
+@pytest.mark.parametrize(
+    ("program", "arch", "words"),
+    [
+        (product(warp_columns=2), "sm_90a", "8 warps that share this product of 128 x 256 have warp_columns=1, not 2"),
+        (matrix_product((128, 128, 32), warp_columns=8), "sm_80", "have warp_columns=1 or 2 or 4, not 8"),
+        (matrix_product((32, 128, 16), f32, warp_columns=8, warps=8), "sm_80", "have warp_columns=1 or 2 or 4, not 8"),
+    ],
+    ids=["warp groups", "mma", "fma"],
+)
+def test_warps_that_cannot_share_columns_so_are_a_mistake_at_the_product(program: Program, arch: str, words: str):
+    with pytest.raises(BadKernelOption, match=words) as caught:
+        compile_ptx(program, arch)
+    (line,) = (op.span.line for op in program.body.walk() if op.opcode == "dot")
+    assert caught.value.span.line == line
+
+
+@pytest.mark.parametrize(
+    ("vector", "layout"),
+    [
+        (1, "registers [1:128, 1:256, 1:512, 1:1024, 1:2048] lanes [1:1, 1:2, 1:4, 1:8, 1:16] warps [1:32, 1:64]"),
+        (2, "registers [1:1, 1:128, 1:256, 1:512, 1:1024, 1:2048] lanes [1:2, 1:4, 1:8, 1:16, 1:32] warps [1:64]"),
+        (4, "registers [1:1, 1:2, 1:128, 1:256, 1:512, 1:1024, 1:2048] lanes [1:4, 1:8, 1:16, 1:32, 1:64]"),
+        (16, "registers [1:1, 1:2, 1:128, 1:256, 1:512, 1:1024, 1:2048] lanes [1:4, 1:8, 1:16, 1:32, 1:64]"),
+    ],
+)
+def test_a_lane_has_as_many_neighbours_as_the_option_vector_says(vector: int, layout: str):
+    """At most what 16 bytes hold; the team has as many warps as then have something to do."""
+    assert layouts_of(sums(f32, (1, 4096), 1, vector=vector))["load"] == layout
+
+
+@pytest.mark.parametrize(
+    ("program", "arch", "buffers"),
+    [
+        (product(), "sm_90a", {"ring 0": (4, 49152), "stores": (2, 16384)}),
+        (product(stages=3), "sm_90a", {"ring 0": (3, 49152), "stores": (4, 16384)}),
+        (product(stages=7), "sm_90a", {"ring 0": (4, 49152), "stores": (2, 16384)}),  # more than there is room for
+        (matrix_product((128, 128, 32)), "sm_80", {"copied by the team": (4, 16384)}),
+        (matrix_product((128, 128, 32), stages=1), "sm_80", {"copied by the team": (1, 16384)}),
+    ],
+    ids=["room", "fewer", "more", "team", "none ahead"],
+)
+def test_the_target_level_and_the_report_say_how_deep_rings_became(
+    program: Program, arch: str, buffers: dict[str, tuple[int, int]]
+):
+    compilation = compile_cuda(program, arch)
+    (target,) = [listing.text for listing in compilation.listings if listing.level == "target"]
+    shown = re.search(r"tessera\.buffers = \[(.*?)\]", target)
+    assert shown is not None
+    found = resource_report(compilation.artifact)
+    assert re.findall(r'"(.*?)"', shown[1]) == [str(one) for one in found.buffers]
+    assert {one.role: (one.count, one.size) for one in found.buffers} == buffers
+    assert sum(one.count * one.size for one in found.buffers) <= found.shared_bytes
+    if "ring 0" in buffers:  # a barrier for "full" and one for "empty" each
+        assert ptx_of(compile_ptx(program, arch)).count("mbarrier.init") == 2 * buffers["ring 0"][0]

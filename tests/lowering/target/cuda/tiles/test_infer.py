@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowering.target.cuda.tiles.cases import Maker, is_wide, plan_of
+from lowering.target.cuda.tiles.cases import Maker, in_registers, is_wide, numbers, plan_of, poison
 from support import programs
 from tessera.core.dtypes import DType, bf16, f32, f64, u8
 from tessera.core.layouts import Layout, coordinates
@@ -86,6 +86,28 @@ def test_more_warps_are_given_work_where_the_user_wants_them():
     assert plan is not None
     assert plan.bits == 3
     assert no_work_twice(found["tessera.load"][0])
+
+
+@pytest.mark.parametrize(("vector", "elements"), [(1, 1), (2, 2), (4, 4), (16, 8)])
+def test_a_lane_takes_no_more_neighbours_than_it_may(vector: int, elements: int):
+    """Of bf16, at most the 8 that 16 bytes hold."""
+    b = Maker("copy")
+    x, out = b.matrix("x", bf16, 16, 256, wide=True), b.matrix("out", bf16, 16, 256, wide=True, mutable=True)
+    zero = [b.const(0), b.const(0)]
+    b.store(out, b.load(x, zero, [16, 256]), zero, [16, 256])
+    program = b.program(vector=vector)
+    assert layout_of(program).element(0, 1) == elements
+    in_registers(program, [numbers(bf16, 16, 256), poison(bf16, 16, 256)])
+
+
+@pytest.mark.parametrize(("vector", "warps"), [(1, 8), (2, 4), (4, 2)])
+@pytest.mark.parametrize(("dtype", "columns"), [(f32, 8192), (bf16, 7000)], ids=str)
+def test_neighbours_decide_how_many_warps_reduce_a_row_and_no_bits(vector: int, warps: int, dtype: DType, columns: int):
+    program = sums(dtype, (1, columns), 1, vector=vector)
+    plan, _ = plan_of(program)
+    assert plan is not None
+    assert 1 << plan.bits == warps
+    in_registers(program, [numbers(dtype, 1, columns), poison(f32, 1)])
 
 
 def test_a_transposed_load_is_read_in_its_own_lines():

@@ -2,11 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from lowering.target.cuda.tiles.cases import plan_of
 from lowering.target.cuda.tiles.hopper import attention, code
 from support.builder import Builder
+from tessera.cells import compile_source
 from tessera.core.dtypes import bf16, f32
 from tessera.core.program.program import Program
 
@@ -28,6 +31,29 @@ def test_a_round_ahead_where_registers_hold_two_rounds_scores(width: int, ahead:
     assert plan is not None
     assert plan.overlaps
     assert all(bool(overlap.ahead) == ahead for overlap in plan.overlaps.values())
+
+
+def test_no_round_ahead_beside_another_tile_that_lanes_read():
+    """Its registers are not there."""
+    kernel = compile_source("""
+@kernel
+def biased(Q: bf16[S, 64], K: bf16[S, 64], V: bf16[S, 64], X: bf16[S, S], O: mut f32[S, 64]):
+    for m in tile.range(S, step=128):
+        q, top, out = Q[m:m+128, :], tile.full((128, 1), -1e30), tile.zeros((128, 64))
+        for n in range(0, S, 128):
+            scores = tile.dot(q, K[n:n+128, :].T) + tile.cast(X[m:m+128, n:n+128], f32)
+            above = tile.maximum(top, tile.max(scores, axis=1, keepdims=True))
+            weights = tile.cast(tile.exp2(scores - above), bf16)
+            out = tile.dot(weights, V[n:n+128, :], out * tile.exp2(top - above))
+            top = above
+        O[m:m+128, :] = out
+""").biased
+    q, x = np.zeros((256, 64), bfloat16), np.zeros((256, 256), bfloat16)
+    compiled = kernel.compile(q, q, q, x, np.zeros((256, 64), np.float32), target="cuda:sm_90a")
+    plan, _ = plan_of(compiled.program)
+    assert plan is not None
+    assert [overlap.ahead for overlap in plan.overlaps.values()] == [()]
+    assert compiled.artifact.resources.spill_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -106,3 +132,24 @@ def test_a_loop_in_which_the_team_copies_stays_as_it_is():
     assert plan.copies
     assert not plan.overlaps
     assert {"wgmma.mma_async", "fma.rn.f32"} <= set(re.findall(r"wgmma\.mma_async|fma\.rn\.f32", code(program)))
+
+
+@pytest.mark.parametrize("products", [2, 4])
+def test_right_factors_that_are_computed(products: int):
+    """Weights of 8 bits, say, which a kernel widens itself: they come from no ring, and nothing waits for one."""
+    b = Builder("loop")
+    x, w = (b.array(name, bf16, "N", 64, aligned=True) for name in "XW")
+    out = [b.array(name, f32, "N", 64, aligned=True, mutable=True) for name in "OPQR"[:products]]
+    zero = b.const(0)
+    with b.loop(zero, b.dim("N"), b.const(64), kind="tile", names=("m",)) as m:
+        start = [b.full(b.const(0.0, f32), 64, 64)] * products
+        with b.loop(zero, b.dim("N"), b.const(64), start, names=("n", *"abcd"[:products])) as n:
+            left, weights = (b.load(array, [n.index, zero], [64, 64]) for array in (x, w))
+            scaled = [b.value("mul", weights, b.full(b.const(2.0 + i, bf16), 64, 64)) for i in range(products)]
+            n.yields = tuple(b.dot(left, one, acc) for one, acc in zip(scaled, n.carried, strict=True))
+        for array, total in zip(out, n.results, strict=True):
+            b.store(array, total, [m.index, zero], [64, 64])
+    plan, _ = plan_of(b.program())
+    assert plan is not None
+    assert not plan.overlaps
+    assert not plan.running

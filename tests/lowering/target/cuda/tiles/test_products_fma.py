@@ -35,6 +35,12 @@ def test_products_in_every_storage_order(rows: int, columns: int, step: int, tur
     assert "fma.rn.f32" in ptx_of(artifact)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 4])
+def test_however_warps_share_the_columns_the_bits_are_the_same(columns: int):
+    program = matrix_product((32, 64, 16), f32, turned=(False, True), warps=4, warp_columns=columns)
+    agree(program, operands((36, 68, 20), (False, True)), arch="sm_80")
+
+
 def test_factors_of_tf32_are_rounded_when_they_are_read():
     """Of products that are too small for the tensor cores: the interpreter's bits."""
     program = matrix_product((8, 8, 8), f32, turned=(False, True), compute="tf32")

@@ -53,6 +53,16 @@ def test_products(tile: Shape, shape: Shape, dtype: DType, turned: tuple[bool, b
     assert "cp.async.cg.shared.global" in text
 
 
+@pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
+def test_however_warps_share_the_columns_the_bits_are_the_same(turned: tuple[bool, bool]):
+    found: set[bytes] = set()
+    for columns in (1, 2, 4):
+        arguments = operands((72, 72, 40), bf16, turned)
+        close(matrix_product((64, 64, 32), bf16, turned=turned, warp_columns=columns), arguments, turned, "sm_80")
+        found.add(arguments[2].tobytes())
+    assert len(found) == 1
+
+
 TF32: list[tuple[str, Shape, Shape, tuple[bool, bool], bool]] = [
     ("sm_80", (32, 32, 16), (40, 48, 56), (False, False), True),
     ("sm_80", (64, 32, 32), (72, 40, 104), (True, False), True),

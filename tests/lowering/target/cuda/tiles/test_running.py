@@ -10,6 +10,7 @@ from support.builder import Builder
 from support.simulate import compile_cuda
 from tessera.core.dtypes import bf16, f32
 from tessera.core.program.program import Program
+from tessera.lowering.compile import ONE_BY_ONE
 
 ROUND = re.compile(r"wgmma\.commit_group|wgmma\.wait_group\.sync\.aligned \d|ex2\.approx|st\.shared|arrive\.shared")
 
@@ -52,6 +53,7 @@ def test_the_copying_lane_leaves_its_registers_to_the_sums():
 def test_no_lane_spills(width: int, causal: bool):
     resources = compile_cuda(gradients(causal=causal, width=width)).artifact.resources
     assert (resources.spill_bytes, resources.stack_bytes) == (0, 0)
+    assert ONE_BY_ONE not in resources.notes
 
 
 def test_two_products_are_left_to_the_loop_that_overlaps_them():
@@ -109,3 +111,11 @@ def test_everything_is_waited_for_behind_a_loop(carried: bool):
     last = places(text, r"wgmma\.commit_group")[-1]
     frees = [place for place in places(text, r"mbarrier\.arrive\.shared") if place > last]
     assert any(last < wait < frees[0] for wait in waits)
+
+
+def test_sums_that_start_as_constants_have_registers_before_the_first_product():
+    """With sums that get theirs while a product runs, ptxas has all products wait for each other, which is refused."""
+    program = four_products(carried=True)
+    first = places(code(program), r"wgmma\.commit_group")[0]
+    assert places(code(program), r"wgmma\.wait_group\.sync\.aligned 0")[0] < first
+    assert ONE_BY_ONE not in compile_cuda(program).artifact.resources.notes

@@ -3,7 +3,7 @@
 import pytest
 
 from lowering.target.cuda.tiles.cases import plan_of
-from lowering.target.cuda.tiles.hopper import TILE, product
+from lowering.target.cuda.tiles.hopper import TILE, code, places, product
 from support.product_programs import matrix_product
 from support.simulate import compile_cuda
 from tessera.core.dtypes import bf16
@@ -16,6 +16,20 @@ def test_warp_groups_store_apart_where_each_has_rows_of_its_own(tile: tuple[int,
     plan, _ = plan_of(product(tile, warps=8))
     assert plan is not None
     assert plan.apart == apart
+
+
+def test_the_option_apart_leaves_stores_to_the_team():
+    """Then no result is delayed either: it would have to wait for the other group's products."""
+    plan, _ = plan_of(product(TILE, apart=False))
+    assert plan is not None
+    assert (plan.apart, plan.later) == (False, None)
+    program = matrix_product(TILE, result=bf16, apart=False)
+    stages = {listing.stage: listing.text for listing in compile_cuda(program).listings}
+    assert "stored by the team" in stages["cuda-divide-stores"]
+    assert "delayed" not in stages["cuda-delay-stores"]
+    text = code(program)
+    assert places(text, r"bar\.sync\s+1, 256")
+    assert not places(text, r"bar\.sync %r\d+, 128;")
 
 
 def test_both_decisions_show_at_the_store():

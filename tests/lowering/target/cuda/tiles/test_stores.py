@@ -87,3 +87,9 @@ def test_a_buffer_is_filled_when_its_last_copy_has_been_read(widths: tuple[int, 
     """The last wait is the kernel's own, for all that it stored."""
     text = ptx_of(compile_ptx(stores(*widths, store_blocks=buffers)))
     assert [int(n) for n in re.findall(r"cp\.async\.bulk\.wait_group\.read (\d)", text)] == pending
+
+
+def test_windows_say_what_they_are_for():
+    """Those on arrays without elements are elsewhere where they are stored (`runtime.tensor_maps`)."""
+    maps = [(slot.parameter, slot.tensor_map) for slot in compile_ptx(stores(256)).slots if slot.tensor_map]
+    assert sorted((number, window.stored) for number, window in maps) == [(0, False), (1, False), (2, True)]

@@ -17,7 +17,9 @@ from tessera.lowering.target.cuda.tiles.values import (
     broadcast,
     compressed,
     from_words,
+    made_of,
     permuted,
+    renamed,
     to_words,
     vector_bits,
 )
@@ -105,6 +107,25 @@ def test_broadcast():
     assert broadcast(column, whole).values == (100, 100, 101, 101)
     row = tile(whole.sliced([0]))
     assert broadcast(row, whole).values == (100, 101, 100, 101)
+
+
+def anew(layout: Layout) -> RegisterTile:
+    """The numbers from 100 on, in any layout."""
+    return RegisterTile(layout, "f32", tuple(range(100, 100 + layout.count)), anew)
+
+
+def test_what_is_made_of_a_tile_is_computed_again_where_that_is():
+    whole, other = Layout((2, 4), (1, 4), (2,)), Layout((2, 4), (2, 4), (1,))
+    made = made_of(anew(whole.sliced([1])), whole, broadcast, lambda layout: layout.sliced([1]))
+    assert made.again is not None
+    again = made.again(other)
+    assert same(again, other, (100, 100, 101, 101))
+    assert again.again is not None
+    flat = made_of(again, other.reshaped((8,)), renamed, lambda layout: layout.reshaped((2, 4)))
+    assert same(flat, other.reshaped((8,)), again.values)
+    assert flat.again is not None
+    assert same(flat.again(whole.reshaped((8,))), whole.reshaped((8,)), made.values)
+    assert made_of(tile(whole), whole, renamed, lambda layout: layout).again is None
 
 
 def test_vector_bits():

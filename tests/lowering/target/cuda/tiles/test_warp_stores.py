@@ -13,7 +13,7 @@ def test_a_warp_stores_its_rows_without_waiting_for_another():
     (store,) = places(text, GLOBAL)
     boxes = [slot.tensor_map for slot in compile_ptx(gradients()).slots if slot.tensor_map is not None]
     (box,) = (one for one in boxes if len(one.box) == 5)
-    assert (box.box, box.swizzle) == ((1, 1, 1, 16, 64), 128)
+    assert (box.box, box.swizzle, box.stored) == ((1, 1, 1, 16, 64), 128, True)
     commits = places(text, r"wgmma\.commit_group")
     inside = text[commits[-1] : store]
     assert inside.count("st.shared.b32") == 16  # 64 x 64 elements of two warp groups' lanes each, in pairs

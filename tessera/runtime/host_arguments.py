@@ -1,0 +1,74 @@
+"""NumPy arrays given to a launch on a GPU: copied there before it, and back behind it where the kernel may write."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from tessera.core.artifact import Binding
+from tessera.core.mistakes import NotAnArray, ReadOnlyArray
+from tessera.runtime.arrays import AnyArray
+from tessera.runtime.device_arrays import standing_for
+from tessera.runtime.driver import Driver
+from tessera.runtime.pointers import address
+
+
+def host_array(value: object, binding: Binding) -> AnyArray:
+    """`value`, the argument of `binding`, whose bytes can be copied as they lie.  Raises NotAnArray, ReadOnlyArray."""
+    name, span = binding.name, binding.span
+    if not isinstance(value, np.ndarray):
+        message = f"{name} needs an array on the GPU or a NumPy array, got a {type(value).__name__}"
+        raise NotAnArray(message, span, hint=f"pass cupy.asarray({name})")
+    array = cast("AnyArray", value)
+    if not array.flags.c_contiguous:
+        message = f"{name} has gaps or another order, and only whole arrays are copied to the GPU"
+        raise NotAnArray(message, span, hint=f"pass np.ascontiguousarray({name}), or a device array")
+    if binding.mutable and not array.flags.writeable:
+        message = f"{name} is written by the kernel, but the array given is read only"
+        raise ReadOnlyArray(message, span, hint="pass a writeable array, e.g. a copy")
+    return array
+
+
+@dataclass(slots=True)
+class _Copy:
+    """An array's copy on the device; `written`: it has to be copied back."""
+
+    host: AnyArray
+    address: int
+    written: bool = False
+
+
+class HostArguments:
+    """The copies that one launch on a stream needs, one for each place in memory; `close` frees them."""
+
+    def __init__(self, driver: Driver, stream: int) -> None:
+        self._driver, self._stream = driver, stream
+        self._copies: dict[Hashable, _Copy] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._copies)
+
+    def on_device(self, host: AnyArray, *, written: bool) -> AnyArray:
+        """The array that stands for the copy of `host`, which is filled."""
+        place = (address(host), host.shape, host.dtype)
+        copy = self._copies.get(place)
+        if copy is None:
+            copy = self._copies[place] = _Copy(host, self._driver.allocate(max(1, host.nbytes), self._stream))
+            self._driver.upload(copy.address, host, self._stream)
+        copy.written = copy.written or written
+        return standing_for(copy.address, host.shape, host.dtype, None)
+
+    def copy_back(self) -> None:
+        """Copy what may have been written, and wait for it."""
+        for copy in self._copies.values():
+            if copy.written:
+                self._driver.download(copy.host, copy.address, self._stream)
+        self._driver.wait(self._stream)
+
+    def close(self) -> None:
+        """Give the memory back, unless a fault has taken it."""
+        if not self._driver.gone:
+            for copy in self._copies.values():
+                self._driver.free(copy.address, self._stream)
+        self._copies.clear()
