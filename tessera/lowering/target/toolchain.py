@@ -136,6 +136,7 @@ class Assembler:
         """The cubin; see `assemble` for what is raised."""
         log = _INPUT.sub("kernel.ptx", self._process.communicate()[0].strip())
         if self._process.returncode or not self._target.is_file():
+            read_notes(log)  # which may have the cause
             message = f"ptxas refuses its input: {log}"
             raise CompilerCrash(message)
         return Assembled(self._target.read_bytes(), read_usage(log), log, read_notes(log))

@@ -53,6 +53,16 @@ def test_a_ptxas_that_reads_nothing_says_why(monkeypatch: pytest.MonkeyPatch, tm
         toolchain.assemble(PTX * 10_000, "sm_90a")
 
 
+def test_a_ptxas_that_gives_up_for_want_of_registers_is_not_our_fault(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    cause = SERIALISED.split(" due to ", maxsplit=1)[0] + " due to insufficient register resources for the function 'k'"
+    broken = tmp_path / "ptxas"
+    broken.write_text(f'#!/bin/sh\ncat > /dev/null\necho "ptxas info    : {cause}"\nexit 1\n')
+    broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(toolchain, "tool", lambda name: broken)
+    with pytest.raises(NotOnCuda, match="its tiles need more registers than lanes have"):
+        toolchain.assemble(PTX, "sm_90a")
+
+
 def test_versions_are_numbers():
     assert all(len(toolchain.version(name).split(".")) == 3 for name in toolchain.PACKAGES)
 

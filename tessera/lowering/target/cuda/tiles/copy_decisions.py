@@ -74,9 +74,10 @@ class CopyAhead(Decision):
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
                 lambda load: copied_ahead(kernel, load),
             )
+        waits = plan.promote or not kernel.option("overlap", 1)
         for ring in plan.rings:
             dot = ring.running
-            if dot is not None and (plan.promote or not may_run_on(plan.products, dot)):
+            if dot is not None and (waits or not may_run_on(plan.products, dot)):
                 ring.running = None
         plan.copies = find_copies(kernel.dots, lambda load: copied_by_team(kernel, load))
         plan.gathered = tuple(_blocks(op) for op in kernel.operations if is_matrix_store(op))

@@ -19,10 +19,12 @@ from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
+from tessera.lowering.target.cuda.tiles.later_rows import LaterRows
 from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
 from tessera.lowering.target.cuda.tiles.order import axis_of
 from tessera.lowering.target.cuda.tiles.overlap import Overlap, Pending
 from tessera.lowering.target.cuda.tiles.overlapped_loop import OverlappedLoop
+from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import Room
@@ -52,12 +54,16 @@ class Engine:
         self._signs = Signs(frame.program)
         self.group: Any = frame.group
         self._where: Sequence[Any] = ()
-        self.later = LaterStore(self, plan.later) if plan.later is not None and team is not None else None
+        self.later = self._later(plan.later) if plan.later is not None and team is not None else None
         self.later_round: Any = None
         self.overlap: Overlap | None = None
         self.running: Running | None = None
         # The values of the largest tile computed lately: what hides a wait for a running product.
         self._lately: tuple[Any, ...] = ()
+
+    def _later(self, plan: LaterPlan) -> LaterStore | LaterRows:
+        """What stores a group's result in the next one."""
+        return LaterRows(self, plan) if plan.rows else LaterStore(self, plan)
 
     # -- roles -------------------------------------------------------------------------------------------------
 

@@ -35,10 +35,14 @@ class RingPlan:
 
 @dataclass(frozen=True, eq=False)
 class LaterPlan:
-    """A `store` that is made in the next group, while the first products of `loop` run."""
+    """A `store` that is made in the next group, while the first products of `loop` run.
+
+    rows: whether each warp stores rows of its own (see `later_rows`)
+    """
 
     store: Any
     loop: Any
+    rows: bool = False
 
 
 def in_a_ring(load: Any, rings: Sequence[RingPlan]) -> bool:

@@ -12,6 +12,7 @@ from tessera.core.layouts import accumulator
 from tessera.lowering.target.cuda.tiles import assembly, overlap
 from tessera.lowering.target.cuda.tiles.fragments import Words
 from tessera.lowering.target.cuda.tiles.host import TileHost
+from tessera.lowering.target.cuda.tiles.later_rows import LaterRows
 from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.parking import park
@@ -38,7 +39,7 @@ class Host(overlap.Host, TileHost, Protocol):
     plan: Plan
     overlap: Overlap | None
     running: Running | None
-    later: LaterStore | None
+    later: LaterStore | LaterRows | None
 
 
 def dot(host: Host, op: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.core.layouts import coordinates
+from tessera.core.layouts import Layout, coordinates
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.memory import address
 from tessera.lowering.target.cuda.tiles import assembly
@@ -21,7 +21,7 @@ from tessera.lowering.target.cuda.tiles.values import WORD, RegisterTile, pack, 
 
 _ELEMENT: Final = 2
 _UNIT: Final = 16
-_ROWS: Final = 8
+ROWS: Final = 8
 """Rows that a warp holds in one register pair of each lane, and gathers at a time."""
 
 
@@ -32,11 +32,11 @@ def store_rows(host: Host, tile: RegisterTile, window: Window) -> bool:
     whose rows have no gaps between elements.
     """
     last = len(window.starts) - 1
-    if not host.stages.copies_stores or not _fits(tile) or last in window.dropped:
+    if not host.stages.copies_stores or not fits_rows(tile.layout, tile.element) or last in window.dropped:
         return False
     if window.memory.strides[last] != 1 or window.left is not None:
         return False
-    if host.team.warps * _ROWS * tile.shape[1] * _ELEMENT > host.stages.store_blocks * BLOCK_BYTES:
+    if host.team.warps * ROWS * tile.shape[1] * _ELEMENT > host.stages.store_blocks * BLOCK_BYTES:
         return False
     build, team = host.build, host.team
     if host.stages.has_copied_stores:
@@ -44,17 +44,16 @@ def store_rows(host: Host, tile: RegisterTile, window: Window) -> bool:
             assembly.bulk_wait_read(build, 0)
         team.wait()
     with build.when(team.owns(tile.layout)):
-        _Rows(host, tile, window).store()
+        Rows(host, tile.layout, window).store(tile)
     return True
 
 
-def _fits(tile: RegisterTile) -> bool:
+def fits_rows(layout: Layout, element: str) -> bool:
     """Whether a warp holds whole rows, eight at a time, of which each lane has pairs of neighbours."""
-    if len(tile.shape) != 2 or width(tile.element) != 8 * _ELEMENT:
+    if len(layout.shape) != 2 or width(element) != 8 * _ELEMENT:
         return False
-    columns = tile.shape[1]
-    layout = tile.layout
-    pairs = columns >= _ROWS and layout.registers[:1] == (1,)
+    columns = layout.shape[1]
+    pairs = columns >= ROWS and layout.registers[:1] == (1,)
     return (
         pairs
         and tuple(layout.lanes) == (2, 4, columns, 2 * columns, 4 * columns)
@@ -77,20 +76,22 @@ class _Row:
     swizzle: Any
 
 
-class _Rows:
-    """The stores of one warp: `tile` by way of its part of the memory for stores."""
+class Rows:
+    """The stores of one warp: a tile by way of its part of the memory for stores, eight rows at a time."""
 
-    def __init__(self, host: Host, tile: RegisterTile, window: Window) -> None:
+    def __init__(self, host: Host, layout: Layout, window: Window) -> None:
         self._build: Build = host.build
-        self._tile, self._window = tile, window
-        build, columns = self._build, tile.shape[1]
+        self._layout, self._window = layout, window
+        build, columns = self._build, layout.shape[1]
+        self._columns = columns
+        self._eights = [basis // columns for basis in layout.registers if basis >= columns]
         self._pitch = columns * _ELEMENT
-        self._mask = min(_ROWS, self._pitch // _UNIT) - 1
+        self._mask = min(ROWS, self._pitch // _UNIT) - 1
         # Hidden, or what follows from it would be computed before the first group, and kept in registers from then on.
         thread = build.to_index(assembly.hidden(build, build.to_word(host.team.thread)))
-        self._places = Team(build, thread, host.team.bits).places(tile.layout)
+        self._places = Team(build, thread, host.team.bits).places(layout)
         lane = build.bits(thread, WARP - 1)
-        mine = build.mul(build.divide(thread, WARP), _ROWS * self._pitch)
+        mine = build.mul(build.divide(thread, WARP), ROWS * self._pitch)
         self._buffer = build.value("arith.addi", [host.stages.store_address, build.to_word(mine)], "i32")
         self._lane = build.to_word(lane)
         self._lane_index = lane
@@ -102,52 +103,64 @@ class _Rows:
         left = build.sub(window.memory.extents[-1], window.starts[-1])
         self._inside = extent if window.proven[-1] else build.maximum(build.minimum(left, extent), 0)
 
-    def store(self) -> None:
+    def store(self, tile: RegisterTile) -> None:
         """Gather eight rows, write them, and go on with the next."""
-        build, layout = self._build, self._tile.layout
-        registers = range(0, layout.count, 2)
-        rows = [coordinates(layout.element(register), layout.shape)[0] for register in registers]
+        for eight in range(1 << len(self._eights)):
+            self.gather(tile, eight)
+
+            def two(number: Any, _: list[Any], eight: int = eight) -> Sequence[Any]:
+                self.write_two(eight, number)
+                return []
+
+            self._build.loop(0, ROWS // 2, 1, [], two, ROLLED)
+
+    def write_two(self, eight: Any, number: Any) -> None:
+        """Write rows 2 `number` and 2 `number` + 1 of those gathered, which are `eight`.
+
+        One waits while the other works; more at a time would need more registers.
+        """
+        first, line = self._first(eight), self._build.mul(number, 2)
+        for each in (line, self._build.add(line, 1)):
+            self._write(self._row(first, each))
+
+    def gather(self, tile: RegisterTile, eight: int) -> None:
+        """Write eight rows to shared memory, behind everything that was read there.
+
+        Units of 16 bytes are permuted so that no two rows share a bank.
+        """
+        build, first = self._build, self._first(eight)
         everyone = build.word(-1)
-        for first in sorted(set(rows)):
-            mine = [register for register, row in zip(registers, rows, strict=True) if row == first]
-            self._gather(mine)
-            build.create("nvvm.bar.warp.sync", [everyone])
-            self._each_row(first)
-            build.create("nvvm.bar.warp.sync", [everyone])
+        build.create("nvvm.bar.warp.sync", [everyone])
+        for register in range(0, tile.layout.count, 2):
+            row, column = coordinates(tile.layout.element(register), tile.shape)
+            if row == first:
+                place = build.value("arith.xori", [self._written, build.word(column * _ELEMENT)], "i32")
+                target = build.value("arith.addi", [self._buffer, place], "i32")
+                build.store(pack(build, tile.values[register : register + 2]), shared_pointer(build, target), "i32")
+        build.create("nvvm.bar.warp.sync", [everyone])
 
-    def _each_row(self, first: int) -> None:
-        """Write eight rows, two at a time: one waits while the other works, and all eight would need more registers."""
+    def _first(self, eight: Any) -> Any:
+        """The row that eight rows, counted in the order of their registers, begin with in a warp's first lane."""
         build = self._build
+        first: Any = 0
+        for bit, row in enumerate(self._eights):
+            first = build.add(first, build.mul(build.bits(build.divide(eight, 1 << bit), 1), row))
+        return first
 
-        def two(number: Any, _: list[Any]) -> Sequence[Any]:
-            for row in (number, build.add(number, 1)):
-                self._write(self._row(first, row))
-            return []
-
-        build.loop(0, _ROWS, 2, [], two, ROLLED)
-
-    def _gather(self, registers: Sequence[int]) -> None:
-        """Write eight rows to shared memory; units of 16 bytes are permuted so that no two rows share a bank."""
-        build, tile = self._build, self._tile
-        for register in registers:
-            column = coordinates(tile.layout.element(register), tile.shape)[1]
-            place = build.value("arith.xori", [self._written, build.word(column * _ELEMENT)], "i32")
-            target = build.value("arith.addi", [self._buffer, place], "i32")
-            build.store(pack(build, tile.values[register : register + 2]), shared_pointer(build, target), "i32")
-
-    def _row(self, first: int, number: Any) -> _Row:
-        """The row of the array for row `number` of the eight from `first` on."""
+    def _row(self, first: Any, line: Any) -> _Row:
+        """The row of the array that a line is of; `first`: that its eight begin with."""
         build, window = self._build, self._window
         base = build.sub(self._places.indices(0)[0], build.divide(self._lane_index, 4))
+        number = build.bits(line, ROWS - 1)
         row = build.add(build.add(base, first), number)
         indices = window.place(build, [row, 0])
         condition = condition_of(build, window, indices, [row, 0])
         count = build.to_word(self._inside if condition is None else build.select(condition, self._inside, 0))
         pointer = address(build, window.memory, indices)
         odd = build.bits(build.divide(build.value("llvm.ptrtoint", [pointer], "i64"), _ELEMENT), 1)
-        line = build.value("arith.addi", [self._buffer, build.to_word(build.mul(number, self._pitch))], "i32")
+        place = build.value("arith.addi", [self._buffer, build.to_word(build.mul(line, self._pitch))], "i32")
         swizzle = build.to_word(build.mul(build.bits(number, self._mask), _UNIT))
-        return _Row(pointer, build.to_word(odd), count, line, swizzle)
+        return _Row(pointer, build.to_word(odd), count, place, swizzle)
 
     def _write(self, row: _Row) -> None:
         """Whole words; then the first and the last element, where a word has only one of this row's."""
@@ -159,7 +172,7 @@ class _Rows:
         begin = build.value("arith.subi", [doubled, row.odd], "i32")
         shift = build.value("arith.muli", [row.odd, build.word(8 * _ELEMENT)], "i32")
         start = build.offset(row.pointer, build.value("arith.extsi", [begin], "i64"), "i16")
-        for piece in range(0, self._tile.shape[1], 2 * WARP):
+        for piece in range(0, self._columns, 2 * WARP):
             here = build.value("arith.addi", [begin, build.word(piece)], "i32") if piece else begin
             condition = build.compare("ult", here, limit)
             word = self._word(row, piece // 2, shift)

@@ -1,15 +1,18 @@
 """The decisions about stores: who gathers what is stored, and when."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tessera.core.profile import wants_profile
+from tessera.lowering.target.cuda.tiles.access import multiple_of
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
-from tessera.lowering.target.cuda.tiles.pipeline import find_later
+from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan, find_later
 from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.row_stores import fits_rows
 from tessera.lowering.target.cuda.tiles.stores import copied_panels, own_rows
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
+from tessera.lowering.tile.attributes import dropped_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ class DelayStores(Decision):
     """Store a group's result while the first products of the next group run (option `later`).
 
     before: `for k: acc = dot(a[k], b[k], acc)`, `tessera.store %acc, %C[...]`, group after group
-    after:  `tessera.store %acc, %C[...] delayed until the next group's products run`; see `later_stores`
+    after:  `tessera.store %acc, %C[...] delayed until the next group's products run`; see `later_stores`, and
+            `later_rows` for arrays whose rows are not aligned
     """
 
     name: ClassVar[str] = "cuda-delay-stores"
@@ -56,9 +60,21 @@ class DelayStores(Decision):
     def decide(self, kernel: Kernel) -> bool:
         """Where a group is one loop and one store, and its values leave enough registers free."""
         plan = kernel.plan
-        if kernel.option("later", 1) and plan.apart and not plan.uneven and not wants_profile(kernel.program):
-            plan.later = find_later(kernel.block, plan.rings)
+        if kernel.option("later", 1) and not plan.uneven and not wants_profile(kernel.program):
+            later = find_later(kernel.block, plan.rings)
+            if later is not None and not plan.apart:
+                later = self._by_rows(kernel, later)
+            plan.later = later
         return True
+
+    def _by_rows(self, kernel: Kernel, later: LaterPlan) -> LaterPlan | None:
+        """The plan for rows that begin anywhere; None where they may not wait."""
+        plan, (memory, value) = kernel.plan, list(later.store.operands)[:2]
+        array, layout, step = kernel.array(memory), plan.layouts[value], later.loop.operands[2]
+        plain = array.contiguous and not array.aligned and len(array.shape) - 1 not in dropped_axes(later.store)
+        whole = all((*layout.lanes, *layout.warps)) and fits_rows(layout, str(value.type.element_type))
+        fits = plain and whole and multiple_of(step).bit_count() == 1 and not kernel.parameters(memory) & plan.loaded
+        return replace(later, rows=True) if fits else None
 
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
         """At the store."""

@@ -97,6 +97,8 @@ def _elementwise(host: Host, op: Any) -> None:
         values = rescaled(host.build, *operands)
     elif compares_places(op):
         values = compared(host.build, operands[0], operands[1], attributes)
+    elif name == "arith.truncf" and _rounds_sums(op) and len(set(operands[0])) == layout.count > 1:
+        values = _rounded(host.build, operands[0], element)
     else:
         values = _each(host.build, name, operands, element, attributes)
     host.define(result, RegisterTile(layout, element, values))
@@ -110,6 +112,30 @@ def _shift(host: Host, result: Any, places: Any, number: Any) -> None:
         return RegisterTile(layout, tile.element, shifted(host.build, tile.values, by))
 
     host.define(result, made_of(host.tile(places, layout), layout, make, lambda layout: layout))
+
+
+def _rounds_sums(op: Any) -> bool:
+    """Whether a conversion makes floats of 16 bits of sums that a loop or a product has just given."""
+    source, kinds = op.operands[0], [str(v.type.element_type) for v in (op.operands[0], op.results[0])]
+    while not isinstance(source.owner, ir.Block) and source.owner.operation.name in (
+        "tessera.transpose",
+        "tessera.reshape",
+    ):
+        source = source.owner.operation.operands[0]
+    made = "" if isinstance(source.owner, ir.Block) else str(source.owner.operation.name)
+    return made in ("scf.for", "tessera.dot") and kinds[0] == "f32" and kinds[1] in ("f16", "bf16")
+
+
+def _rounded(build: Build, values: Sequence[Any], element: str) -> tuple[Any, ...]:
+    """Floats of 16 bits, made in pairs, as the hardware does.
+
+    Made one by one of sums, ptxas takes them for readers of products that still run, and has those wait for each other.
+    """
+    found: list[Any] = []
+    for first in range(0, len(values), 2):
+        pair = build.value("arith.truncf", [build.vector(values[first : first + 2])], f"vector<2x{element}>")
+        found += [build.element(pair, number) for number in range(2)]
+    return tuple(found)
 
 
 def _each(

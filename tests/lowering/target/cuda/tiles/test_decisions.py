@@ -88,6 +88,15 @@ def test_the_option_warps_is_obeyed():
     assert plan.bits == 2
 
 
+def test_products_that_may_not_overlap_are_waited_for_in_their_round():
+    plan, _ = plan_of(product(overlap=False))
+    assert plan is not None
+    assert [ring.running for ring in plan.rings] == [None]
+    plan, _ = plan_of(product())
+    assert plan is not None
+    assert all(ring.running is not None for ring in plan.rings)
+
+
 def test_every_decision_is_a_stage_that_shows_what_it_decided():
     compilation = compile_cuda(product(cluster=2))
     stages = {listing.stage: listing.text for listing in compilation.listings if listing.level == "tile"}

@@ -88,7 +88,7 @@ def test_an_array_that_begins_at_an_odd_element():
 @pytest.mark.parametrize(("columns", "tile"), [(64, (128, 64, 64)), (256, (128, 256, 64)), (128, (256, 128, 64))])
 def test_results_whose_rows_are_not_aligned_are_stored_in_words(columns: int, tile: tuple[int, int, int]):
     """A word and lane 32 times as often as elements, and the ends of a row; no product waits for another's registers."""
-    program = matrix_product(tile, result=bf16, aligned=False)
+    program = matrix_product(tile, result=bf16, aligned=False, later=False)
     text = code(program)
     rows = tile[0] // 8 // 8
     assert len(places(text, r"st\.global\.b32")) == 2 * rows * columns // 64

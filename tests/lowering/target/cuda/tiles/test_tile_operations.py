@@ -51,3 +51,29 @@ def test_causal_masks_of_users_spill_nothing(mask: str, width: int):
     assert compiled.artifact.resources.spill_bytes == 0
     (ptx,) = (listing.text for listing in compiled.listings if listing.level == "ptx")
     assert "st.shared.v2.b64" not in ptx  # places handed from lane to lane
+
+
+_TURNED = """
+@kernel
+def product(A: bf16[M, K], B: bf16[K, N], C: mut DTYPE[N, M]):
+    for m in tile.range(M, step=128):
+        for n in tile.range(N, step=64):
+            total = tile.zeros((128, 64))
+            for k in tile.range(K, step=64):
+                total += tile.dot(A[m:m+128, k:k+64], B[k:k+64, n:n+64])
+            C[n:n+64, m:m+128] = total.T
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_sums_that_are_stored_turned_around_are_rounded_in_pairs(dtype: str):
+    """One by one, ptxas takes them for readers of products that still run, and has all of those wait."""
+    a = np.zeros((512, 512), bfloat16)
+    out = a if dtype == "bf16" else a.astype(np.float16)
+    kernel = compile_source(_TURNED.replace("DTYPE", dtype)).product
+    compiled = kernel.compile(a, a, out, target="cuda:sm_90a")
+    ptx = next(one.text for one in compiled.listings if one.level == "ptx")
+    assert ptx.count(f"cvt.rn.{dtype}x2.f32") == 16
+    assert f"cvt.rn.{dtype}.f32" not in ptx
+    assert compiled.artifact.resources.notes == ()
+    assert "runs_on into the next round" in compiled.ir("tile", "cuda-copy-ahead")
