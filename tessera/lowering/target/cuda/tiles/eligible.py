@@ -9,7 +9,7 @@ from tessera.lowering.target.cuda.uniformity import is_tile
 _OPERATIONS: Final = frozenset(
     f"tessera.{name}"
     for name in ("id", "dim", "read", "write", "load", "store", "reduce", "dot", "broadcast", "reshape", "transpose",
-                 "arange")
+                 "arange", "barrier")
 ) | {"scf.for", "scf.if", "scf.yield", "tensor.splat", "func.return"}  # fmt: skip
 _IDS: Final = ("group", "grid_groups")
 

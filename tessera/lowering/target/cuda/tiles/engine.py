@@ -199,6 +199,9 @@ class Engine:
             places = [self.env[v] for v in indices]
             write(self.build, self.env[memory], self.build.index(self.env[value]), places, proven_axes(op))
 
+    def barrier(self, op: Any) -> None:
+        """`tessera.barrier`: a kernel without lanes has nobody to wait for; what needs a wait is in `plan.order`."""
+
     def order(self, op: Any) -> bool:
         """Wait for the team where other lanes may touch what `op` does in an array; gives whether that is so."""
         order = self.plan.order
@@ -365,6 +368,7 @@ _OPERATIONS: Final[dict[str, Callable[[Engine, Any], None]]] = {
     "tessera.dim": Engine.dim,
     "tessera.read": Engine.read,
     "tessera.write": Engine.write,
+    "tessera.barrier": Engine.barrier,
     "scf.for": Engine.loop,
     "scf.if": Engine.branch,
 }

@@ -97,7 +97,7 @@ def _elementwise(host: Host, op: Any) -> None:
         values = rescaled(host.build, *operands)
     elif compares_places(op):
         values = compared(host.build, operands[0], operands[1], attributes)
-    elif name == "arith.truncf" and _rounds_sums(op) and len(set(operands[0])) == layout.count > 1:
+    elif name == "arith.truncf" and _rounds_sums(host, op) and len(set(operands[0])) == layout.count > 1:
         values = _rounded(host.build, operands[0], element)
     else:
         values = _each(host.build, name, operands, element, attributes)
@@ -114,16 +114,17 @@ def _shift(host: Host, result: Any, places: Any, number: Any) -> None:
     host.define(result, made_of(host.tile(places, layout), layout, make, lambda layout: layout))
 
 
-def _rounds_sums(op: Any) -> bool:
-    """Whether a conversion makes floats of 16 bits of sums that a loop or a product has just given."""
+def _rounds_sums(host: Host, op: Any) -> bool:
+    """Whether a conversion makes floats of 16 bits of the sums of a loop whose product runs on from round to round."""
     source, kinds = op.operands[0], [str(v.type.element_type) for v in (op.operands[0], op.results[0])]
     while not isinstance(source.owner, ir.Block) and source.owner.operation.name in (
         "tessera.transpose",
         "tessera.reshape",
     ):
         source = source.owner.operation.operands[0]
-    made = "" if isinstance(source.owner, ir.Block) else str(source.owner.operation.name)
-    return made in ("scf.for", "tessera.dot") and kinds[0] == "f32" and kinds[1] in ("f16", "bf16")
+    loops = [ring.block.owner.operation for ring in host.plan.rings if ring.running is not None]
+    summed = not isinstance(source.owner, ir.Block) and source.owner.operation in loops
+    return summed and kinds[0] == "f32" and kinds[1] in ("f16", "bf16")
 
 
 def _rounded(build: Build, values: Sequence[Any], element: str) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from lowering.target.cuda.tiles.cases import plan_of
@@ -9,6 +10,7 @@ from lowering.target.cuda.tiles.hopper import TILE, attention, product
 from lowering.target.cuda.tiles.test_infer import sums
 from support.product_programs import matrix_product
 from support.simulate import compile_cuda, compile_ptx, ptx_of
+from tessera.cells import compile_source
 from tessera.core.dtypes import f32
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.program.program import Program
@@ -86,6 +88,24 @@ def test_the_option_warps_is_obeyed():
     plan, _ = plan_of(product((128, 128, 64), warps=4))
     assert plan is not None
     assert plan.bits == 2
+
+
+def test_a_barrier_of_a_kernel_without_lanes_costs_nothing():
+    text = """
+@kernel
+def weighted(Q: f16[M, 64], K: f16[M, 64], O: mut f16[M, 128]):
+    for m in tile.range(M, step=128):
+        q, k = Q[m:m+128, :], K[m:m+128, :]
+        BARRIER
+        O[m:m+128, :] = tile.softmax(tile.dot(q, k.T), axis=-1)
+"""
+    q, out = np.zeros((256, 64), np.float16), np.zeros((256, 128), np.float16)
+    codes: list[str] = []
+    for line in ("tile.barrier()", "pass"):
+        compiled = compile_source(text.replace("BARRIER", line)).weighted.compile(q, q, out, target="cuda:sm_90a")
+        assert compiled.resources().count("HGMMA") == 4
+        codes += [one.text for one in compiled.listings if one.level == "ptx"]
+    assert codes[0].count("bar.sync") == codes[1].count("bar.sync")
 
 
 def test_products_that_may_not_overlap_are_waited_for_in_their_round():
