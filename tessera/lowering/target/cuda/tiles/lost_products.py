@@ -54,7 +54,7 @@ def _own_refusal(op: Any) -> Refusal | None:
     """What of the product itself is not as tensor cores want it."""
     extents = " x ".join(map(str, _extents(op)))
     if is_padded(op):
-        return Refusal(f"of its extents {extents} (M x N x K) not all are powers of two", "extents that are", op)
+        return Refusal(f"not all of its extents {extents} (M x N x K) are powers of two", "extents that are", op)
     if not fills_instruction(op):
         least = " x ".join(map(str, least_extents(op)))
         return Refusal(f"its extents {extents} (M x N x K) are less than their {least}", "larger blocks", op)

@@ -23,13 +23,13 @@ LOST: list[tuple[str, Program, str, str]] = [
     ("sm_80", matrix_product((256, 256, 512), warps=16),
      "its factors do not fit the 166,912 bytes of shared memory", "smaller blocks"),
     ("sm_90a", matrix_product((128, 96, 64)),
-     "of its extents 128 x 96 x 64 (M x N x K) not all are powers of two", "extents that are"),
+     "not all of its extents 128 x 96 x 64 (M x N x K) are powers of two", "extents that are"),
     ("sm_80", matrix_product((8, 32, 32)),
      "its extents 8 x 32 x 32 (M x N x K) are less than their 16 x 8 x 16", "larger blocks"),
     ("sm_89", matrix_product((8, 8, 8), f32, compute="tf32"),
      "its extents 8 x 8 x 8 (M x N x K) are less than their 16 x 8 x 8", "larger blocks"),
     ("sm_90a", matrix_product((128, 48, 32), f32, compute="tf32"),
-     "of its extents 128 x 48 x 32 (M x N x K) not all are powers of two", "extents that are"),
+     "not all of its extents 128 x 48 x 32 (M x N x K) are powers of two", "extents that are"),
 ]  # fmt: skip
 
 
