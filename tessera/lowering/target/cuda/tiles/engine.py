@@ -20,7 +20,7 @@ from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.later_rows import LaterRows
-from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
+from tessera.lowering.target.cuda.tiles.later_stores import Later, LaterStore
 from tessera.lowering.target.cuda.tiles.order import axis_of
 from tessera.lowering.target.cuda.tiles.overlap import Overlap, Pending
 from tessera.lowering.target.cuda.tiles.overlapped_loop import OverlappedLoop
@@ -61,7 +61,7 @@ class Engine:
         # The values of the largest tile computed lately: what hides a wait for a running product.
         self._lately: tuple[Any, ...] = ()
 
-    def _later(self, plan: LaterPlan) -> LaterStore | LaterRows:
+    def _later(self, plan: LaterPlan) -> Later:
         """What stores a group's result in the next one."""
         return LaterRows(self, plan) if plan.rows else LaterStore(self, plan)
 

@@ -12,8 +12,7 @@ from tessera.core.layouts import accumulator
 from tessera.lowering.target.cuda.tiles import assembly, overlap
 from tessera.lowering.target.cuda.tiles.fragments import Words
 from tessera.lowering.target.cuda.tiles.host import TileHost
-from tessera.lowering.target.cuda.tiles.later_rows import LaterRows
-from tessera.lowering.target.cuda.tiles.later_stores import LaterStore
+from tessera.lowering.target.cuda.tiles.later_stores import Later
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.parking import park
 from tessera.lowering.target.cuda.tiles.plan import Plan
@@ -39,7 +38,7 @@ class Host(overlap.Host, TileHost, Protocol):
     plan: Plan
     overlap: Overlap | None
     running: Running | None
-    later: LaterStore | LaterRows | None
+    later: Later | None
 
 
 def dot(host: Host, op: Any) -> None:
