@@ -12,7 +12,7 @@ from tessera.lowering.target.cuda.tiles.copied_loads import copied_ahead, vector
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
 from tessera.lowering.target.cuda.tiles.order import unevenness
 from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan, find_overlaps
-from tessera.lowering.target.cuda.tiles.pipeline import add_vectors, find_running, is_vector, source_load
+from tessera.lowering.target.cuda.tiles.pipeline import add_vectors, find_running, in_a_ring, is_vector, source_load
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, may_run_on, product_kind
 from tessera.lowering.target.cuda.tiles.rescaling import find_rescalings
@@ -149,7 +149,6 @@ def _issued(kernel: Kernel, overlap: OverlapPlan) -> OverlapPlan | None:
 
 def _read_by_lanes(plan: Plan, loop: Any) -> Iterator[Any]:
     """The loads of a loop that bring a tile of two axes into registers."""
-    staged = {load for ring in plan.rings for load in ring.loads}
     for op in walk(loop.regions[0].blocks[0]):
-        if op.name == "tessera.load" and op not in staged and not is_vector(op):
+        if op.name == "tessera.load" and not in_a_ring(op, plan.rings) and not is_vector(op):
             yield op
