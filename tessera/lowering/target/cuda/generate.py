@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tessera.core.artifact import Resources
+from tessera.core.artifact import Remark, Resources
 from tessera.core.compilation import PassRecord
 from tessera.core.listing import Listing
 from tessera.core.mistakes import BadKernelOption, CompilerCrash
@@ -44,6 +44,7 @@ from tessera.lowering.target.cuda.tiles.byte_products import byte_products, copi
 from tessera.lowering.target.cuda.tiles.decision import Refusal
 from tessera.lowering.target.cuda.tiles.decisions import Observer, make_plan
 from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
+from tessera.lowering.target.cuda.tiles.large_tiles import large_tiles
 from tessera.lowering.target.cuda.tiles.lost_products import for_tensor_cores, lost_products
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
@@ -127,7 +128,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     )
     return TargetCode(
         code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes),
-        lost_products(dots, lowered.plan, lowered.refusal, chip),
+        lost_products(dots, lowered.plan, lowered.refusal, chip) or lowered.large,
     )  # fmt: skip
 
 
@@ -175,6 +176,7 @@ class _Lowered:
     buffers: tuple[Buffers, ...] = ()
     plan: Plan | None = None
     refusal: Refusal | None = None
+    large: tuple[Remark, ...] = ()
 
 
 def _lower(
@@ -194,11 +196,13 @@ def _lower(
         full = f"its factors do not fit the {chip.shared_bytes:,} bytes of shared memory"
         refusals.append(Refusal(full, "smaller blocks"))
     facts = _without_tensor_cores(function, facts)
+    refusal = next(iter(refusals), None)
+    large = large_tiles(walk(function.regions[0].blocks[0]), refusal, chip)  # lowering takes the operations apart
     try:
         lowered = _attempt(function, program, chip, facts, spill=False)
     except NeedsSpillError:
         lowered = _attempt(function, program, chip, facts, spill=True)
-    return replace(lowered, refusal=next(iter(refusals), None))
+    return replace(lowered, refusal=refusal, large=large)
 
 
 def _without_turns(program: Program) -> Program:

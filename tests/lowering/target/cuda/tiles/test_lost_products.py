@@ -56,7 +56,6 @@ def test_what_is_lost_is_named_with_its_line_and_a_remedy(arch: str, program: Pr
         ("sm_90a", matrix_product((128, 128, 64), warps=2)),  # single warps: not as fast, but tensor cores
         ("sm_80", matrix_product((64, 64, 32), f32)),  # no tensor core is exact
         ("sm_80", matrix_product((48, 48, 32), f32)),
-        ("sm_90a", matrix_product((512, 512, 16), f32, warps=4)),
     ],
     ids=str,
 )
