@@ -31,11 +31,14 @@ from tessera.core.mistakes import (
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
+from tessera.core.targets import Target
 from tessera.kernel_class import Kernel
 from tessera.kernel_options import Space, with_space
 from tessera.lowering.key import toolchain
 from tessera.machine import Machine, this_machine
+from tessera.plans import ON_GPU
 from tessera.runtime.arrays import AnyArray
+from tessera.runtime.device_arrays import device_of
 from tessera.runtime.grid import Grid
 from tessera.runtime.recording import forbid
 from tessera.tuning import (
@@ -112,7 +115,7 @@ def follow(
     """
     values = kernel.ordered(tuple(args), {}) if args is not None else _synthesised(kernel)
     if params is None:
-        params = suggested_space(kernel.source, kernel.program(values), kernel.target_name)
+        params = suggested_space(kernel.source, kernel.program(values), kernel.target_for(values).name)
     return Search(kernel, with_space(kernel.options, params, {}).space or {}, values, grid, budget, again)
 
 
@@ -133,9 +136,9 @@ class Search:
     ) -> None:  # fmt: skip
         self._kernel, self._values, self._grid = kernel, values, grid
         self._budget, self._deadline = budget, math.inf
-        self._configs = configurations(kernel, space)
-        on_gpu = kernel.target_name.startswith("cuda")
-        self._device = f"{kernel.device} on {this_machine('cuda').label}" if on_gpu else kernel.device
+        self._target = kernel.target_for(values)
+        self._configs = configurations(kernel, space, self._target.name)
+        self._device = _device(self._target, values)
         self._path = self._record_path(kernel.described(values))
         self._again = again
         self._known = {} if again or not current().cache else load(self._path)
@@ -145,7 +148,7 @@ class Search:
     @cached_property
     def _machine(self) -> Machine | None:
         """What the kernel runs on; None for interpreted kernels.  A CPU is measured, so only when it is needed."""
-        return this_machine(self._kernel.target_name) if self._kernel.compiles else None
+        return this_machine(self._target.name, self._values) if self._target.name != "interpret" else None
 
     def __iter__(self) -> Generator[Trial]:
         """Try what is not recorded yet; the outcome is saved however this ends.
@@ -222,7 +225,7 @@ class Search:
                 yield self._record(made)
             else:
                 candidates.append(made)
-        rounds = Rounds(self._kernel.target_name, self._values, self._grid, self._machine, self._enough, self._record)
+        rounds = Rounds(self._target.name, self._values, self._grid, self._machine, self._enough, self._record)
         yield from rounds.measure(candidates)
 
     def _candidate(
@@ -246,11 +249,11 @@ class Search:
 
     def _compiled(self, proposals: Sequence[Proposal]) -> Iterator[tuple[Proposal, Compiled | TesseraError | None]]:
         """Each configuration with its compilation, several compiled at once; None for interpreted kernels."""
-        if not self._kernel.compiles:
+        if self._target.name == "interpret":
             yield from ((proposal, None) for proposal in proposals)
             return
         pool = ThreadPoolExecutor(current().workers, thread_name_prefix="tessera-tune")
-        target = _exact_target(self._kernel)
+        target = self._exact_target()
         futures: list[Future[Compiled]] = [
             pool.submit(p.kernel.compile_quietly, *self._values, target=target) for p in proposals
         ]
@@ -267,6 +270,15 @@ class Search:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _exact_target(self) -> str | None:
+        """The target with the architecture of the GPU at hand, where no other is named; None: the kernel's own."""
+        if self._target.name not in ON_GPU or ":" in (self._kernel.options.target or current().target):
+            return None
+        # Needs a GPU.
+        from tessera.runtime.cuda import device_architecture  # noqa: PLC0415
+
+        return f"{self._target.name}:{device_architecture(device_of(self._values), self._target.name)}"
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
@@ -311,13 +323,11 @@ class Search:
         return TuningFailed(f"none of the {count} configurations of {self._kernel.source.name} runs{reason}")
 
 
-def _exact_target(kernel: Kernel) -> str | None:
-    """The target with the architecture of the current GPU, where the kernel names none; None: the kernel's own."""
-    if (kernel.options.target or current().target) != "cuda":
-        return None
-    from tessera.runtime.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
-
-    return f"cuda:{device_architecture()}"
+def _device(target: Target, values: Sequence[object]) -> str:
+    """What a search runs on: the times of another device, or of another number of threads, mean nothing here."""
+    if target.name == "cpu":
+        return f"{target} x{current().threads}"
+    return str(target) if target.name == "interpret" else f"{target} on {this_machine(target.name, values).label}"
 
 
 def _kind(argument: Argument) -> tuple[object, ...]:

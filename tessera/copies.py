@@ -189,11 +189,3 @@ class Ring:
         """Give all memory back."""
         for arguments in self._sets:
             arguments.close()
-
-
-def on_a_device(values: Sequence[object]) -> int | None:
-    """The number of the GPU that the first array in a GPU's memory lies on; None where there is none."""
-    for value in values:
-        if is_array(value) and is_on_device(value):
-            return door.driver().device_of(device_view(value, "").ctypes.data)
-    return None

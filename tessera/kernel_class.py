@@ -6,7 +6,7 @@ import inspect
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -28,7 +28,7 @@ from tessera.frontend.surface import KernelSource
 from tessera.kernel_options import Options, Space, check_constants, with_space
 from tessera.lowering.target.cuda.report import warnings_of
 from tessera.plans import ON_GPU, AnyLauncher, Family, Plan
-from tessera.runtime.device_arrays import is_on_device
+from tessera.runtime.device_arrays import device_of
 from tessera.runtime.dispatch import Shared, drain
 from tessera.runtime.grid import Grid, read_grid
 from tessera.runtime.interpreted import Interpreter
@@ -154,7 +154,7 @@ class Kernel:
     def compile_quietly(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
         """`compile` without its warning: a search tries much that it does not take."""
         Latest.kernel = self
-        wanted = resolve_target(target) if target is not None else self._target((*arguments, *keywords.values()))
+        wanted = resolve_target(target) if target is not None else self.target_for((*arguments, *keywords.values()))
         if wanted.name == "interpret":
             wanted = resolve_target("cpu")
         if not arguments and not keywords:
@@ -169,7 +169,7 @@ class Kernel:
 
         `level`: source, tile, target, llvm, and asm (CPU) or ptx, sass (CUDA; chosen when such a level is asked for).
         """
-        if target is None and level in ("ptx", "sass") and self._target().name != "cuda":
+        if target is None and level in ("ptx", "sass") and self.target_for(arguments).name not in ON_GPU:
             target = "cuda"
         return self.compile(*arguments, target=target).ir(level, stage)
 
@@ -205,7 +205,7 @@ class Kernel:
 
         Raises NotAnArray and the like.
         """
-        return self._described(values, aligned=(target or self._target(values)).name in ON_GPU)
+        return self._described(values, aligned=(target or self.target_for(values)).name in ON_GPU)
 
     def _described(self, values: tuple[Any, ...], *, aligned: bool) -> Described:
         try:
@@ -217,25 +217,28 @@ class Kernel:
         """End the compilations that run in other threads: the search for a configuration was interrupted."""
         self._session.close()
 
-    @property
-    def target_name(self) -> str:
-        """What calls run on: "cpu", "interpret", "cuda" ..."""
-        return self._target().name
+    def target_for(self, values: Sequence[object] = ()) -> Target:
+        """Return what a call on `values` runs on.
+
+        That is what the kernel's own option says, else the setting; and arrays on a GPU mean that GPU, and the
+        architecture to compile for, wherever no other was named.  Launches, searches, profiles and views all ask here.
+        """
+        options = self.options
+        if options.sanitize:
+            return resolve_target("interpret")
+        name = options.target or current().target
+        device = device_of(values) if options.target is None or name in ON_GPU else None
+        if device is None or name == "interpret" or ":" in name:
+            return resolve_target(name)
+        # Needs a GPU.
+        from tessera.runtime.cuda import device_architecture  # noqa: PLC0415
+
+        kind = "cuda" if name == "cpu" else name
+        return Target(kind, device_architecture(device, kind))
 
     def program(self, values: tuple[Any, ...]) -> Program:
         """Return the program that is compiled for arguments like `values`, one a parameter; raises its mistakes."""
         return self._specialise(self.described(values))[0]
-
-    @property
-    def compiles(self) -> bool:
-        """Whether calls run compiled code, not the interpreter."""
-        return self._target().name != "interpret"
-
-    @property
-    def device(self) -> str:
-        """What calls run on, with its threads: the times of another device mean nothing here."""
-        target = self._target()
-        return f"{target} x{current().threads}" if target.name == "cpu" else str(target)
 
     @property
     def last(self) -> Compiled | None:
@@ -263,7 +266,7 @@ class Kernel:
         return tuple(plain(bound.arguments[name]) for name in self._names)
 
     def _plan(self, values: tuple[Any, ...], grid: Grid | None) -> Plan:
-        target = self._target(values)
+        target = self.target_for(values)
         described = self.described(values, target)
         tuned = described.shape_class if self.options.space is not None else ()
         family = self._families.setdefault((described.key, tuned, target), Family())
@@ -295,10 +298,10 @@ class Kernel:
             return None, Interpreter(program, described.types, sanitize=self.options.sanitize)
         if target.name in ON_GPU:
             # Needs a GPU.
-            from tessera.runtime.cuda import CudaLauncher, device_architecture, device_of_arrays  # noqa: PLC0415
+            from tessera.runtime.cuda import CudaLauncher, device_architecture  # noqa: PLC0415
 
             if ":" not in (self.options.target or current().target):
-                target = Target(target.name, device_architecture(device_of_arrays(values), target.name))
+                target = Target(target.name, device_architecture(device_of(values), target.name))
             compiled = self._session.compile(program, target)
             _warn(compiled)
             return compiled, CudaLauncher(compiled.artifact, described.types)
@@ -316,16 +319,6 @@ class Kernel:
         if options.fast:
             program = dataclasses.replace(program, options={**program.options, "fast": True})
         return program, names
-
-    def _target(self, values: tuple[Any, ...] = ()) -> Target:
-        """What to compile for: what the kernel says, else the setting; but arrays on a GPU need a GPU."""
-        options = self.options
-        if options.sanitize:
-            return resolve_target("interpret")
-        name = options.target or current().target
-        if options.target is None and name == "cpu" and any(map(is_on_device, values)):
-            name = "cuda"
-        return resolve_target(name)
 
     def _known_program(self, target: Target) -> Program:
         """The program of the last call, or the one that the annotations alone determine, as it is for `target`."""

@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ import numpy as np
 from tessera.core.mistakes import CudaFailure
 from tessera.core.settings import current
 from tessera.runtime import driver as door
+from tessera.runtime.device_arrays import device_of
 from tessera.runtime.driver import Driver
 
 
@@ -81,8 +82,8 @@ _COPIES: Final = 5
 _MATRIX: Final = 768
 
 
-def this_machine(kind: str) -> Machine:
-    """The machine that kernels for the target `kind` run on now.
+def this_machine(kind: str, values: Sequence[object] = ()) -> Machine:
+    """The machine that kernels for the target `kind` run on now: the GPU on which arrays of `values` lie, if any does.
 
     Raises:
         CudaFailure: there is no GPU.
@@ -90,7 +91,9 @@ def this_machine(kind: str) -> Machine:
     if kind.startswith("cuda"):
         api = door.driver()
         api.enter()
-        return _gpu(api.device())
+        device = device_of(values)
+        with api.inside(api.device() if device is None else device):
+            return _gpu(api.device())
     return _cpu(current().threads)
 
 

@@ -63,11 +63,12 @@ class Profiler:
         graph is captured, and what a call does.
         """
         forbid("profiling a kernel")
-        kernel, kind = self.kernel, self.kernel.target_name
+        kernel = self.kernel
+        values = self._ordered(arguments, keywords)
+        kind = kernel.target_for(values).name
         if kind not in _TARGETS:
             hint = f"choose a target of {', '.join(_TARGETS)}"
             raise NotAvailableYet(f"a kernel for the target {kind} has no profile", hint=hint)
-        values = self._ordered(arguments, keywords)
         timer = timer_for(kind, values)
         try:
             with timer.inside():
@@ -121,7 +122,7 @@ def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind
     assert compiled is not None
     extents = bound_extents(compiled.program, described.arguments)
     shape = launch_shape(compiled.artifact, compiled.program, extents, grid)
-    work, machine = count_work(compiled.program, shape), this_machine(kind)
+    work, machine = count_work(compiled.program, shape), this_machine(kind, values)
     memory = DeviceRecords(shape.groups) if kind == "cuda" else HostRecords(shape.groups)
     mutable = [binding.mutable for binding in compiled.artifact.bindings]
     try:

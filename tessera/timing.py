@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from tessera.copies import on_a_device
 from tessera.runtime import driver as door
+from tessera.runtime.device_arrays import device_of
 
 _FILL: Final = 64 << 20
 """Bytes of a fill: more than the caches of most GPUs, and some 20 microseconds of work."""
@@ -59,7 +59,7 @@ class DeviceTimer:
     def __init__(self, values: Sequence[object] = (), fill: int = _FILL) -> None:
         self._api = door.driver()
         self._api.enter()
-        found = on_a_device(values)
+        found = device_of(values)
         self._device = self._api.device() if found is None else found
         self._host = 0.0
         with self.inside():

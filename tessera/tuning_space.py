@@ -36,9 +36,9 @@ class Proposal:
     predicted: float | None = None
 
 
-def configurations(kernel: Kernel, space: Mapping[str, Sequence[Attribute]]) -> list[dict[str, Attribute]]:
-    """Every combination of the values of a space; schedule options of other targets than the kernel's are left out."""
-    own, target = own_names(kernel.source.function), kernel.target_name
+def configurations(kernel: Kernel, space: Mapping[str, Sequence[Attribute]], target: str) -> list[dict[str, Attribute]]:
+    """Every combination of the values of a space; schedule options of other targets than `target` are left out."""
+    own = own_names(kernel.source.function)
     kept = [n for n in space if n in own or n not in SCHEDULE or target in SCHEDULE[n].targets]
     return [dict(zip(kept, chosen, strict=True)) for chosen in itertools.product(*(space[name] for name in kept))]
 
@@ -77,7 +77,7 @@ def propose(
     machine: None: no cost model (interpreted kernels)
     late: when it says so, the rest of `configs` is left as it is: neither proposed nor refused
     """
-    target = kernel.target_name
+    target = kernel.target_for(values).name
     own = own_names(kernel.source.function)
     proposals: list[Proposal] = []
     refused: list[Trial] = []
@@ -126,7 +126,7 @@ def _predicted(
     """Seconds, and why it cannot run however it is compiled."""
     program = kernel.program(values)
     extents = bound_extents(program, kernel.described(values).arguments)
-    shape = estimated_shape(program, extents, Target(kernel.target_name, ""), grid)
+    shape = estimated_shape(program, extents, Target(kernel.target_for(values).name, ""), grid)
     work = count_work(program, shape)
     return predict(work, machine, shape.lanes).seconds, impossible(work, machine)
 

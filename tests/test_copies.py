@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from support.fake_cuda import FakeDriver
-from tessera.copies import Arguments, DeviceCopy, HostCopy, Ring, on_a_device
+from tessera.copies import Arguments, DeviceCopy, HostCopy, Ring
 from tessera.core.mistakes import CudaFailure
 from tessera.runtime import device_arrays, driver
 
@@ -136,9 +136,3 @@ def test_a_full_device_makes_a_ring_smaller(fake: FakeDriver, monkeypatch: pytes
     fake.lost = CudaFailure("an earlier fault")
     with pytest.raises(CudaFailure):
         Ring(arrays, [True, False], on_device=True, cache_bytes=10_000)
-
-
-def test_which_device_arguments_are_on(fake: FakeDriver):
-    x = np.zeros(4, np.float32)
-    assert on_a_device((x, 1.0)) is None
-    assert on_a_device((x, fake.device_array(x, device=1), 1.0)) == 1

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tessera
+from support.fake_cuda import FakeDriver, install
 from tessera import ceil_div, f32, kernel, launch, mut, tensor, tile
 from tessera.compiled import IrText
 from tessera.core.mistakes import (
@@ -481,3 +482,21 @@ def product(a: f16[m, k], b: f16[n, k], c: mut f32[m, n]):
     after_the_call = module.product.compile(target="cuda:sm_90a").resources()
     assert after_the_call == module.product.compile(*arrays, target="cuda:sm_90a").resources()
     assert bool(after_the_call.notes) == copied
+
+
+def test_arrays_decide_what_a_kernel_runs_on(monkeypatch: pytest.MonkeyPatch):
+    fake = install(monkeypatch, FakeDriver(2))
+    host = np.zeros(N, np.float32)
+    far = fake.device_array(host, device=1)
+    assert scale.target_for((host, host)).name == "cpu"
+    assert str(scale.target_for((host, far))) == "cuda:sm_90a"
+    assert [c.target.name for c in (scale.compile(host, host), scale.compile(far, far))] == ["cpu", "cuda"]
+    assert ".target sm_90a" in scale.inspect_ir("ptx", far, far)
+    with overridden(target="cuda_tile"):
+        assert str(scale.target_for((far, far))) == "cuda_tile:sm_90"
+    with overridden(target="cuda:sm_80"):  # named, so it is that one
+        assert str(scale.target_for((far, far))) == "cuda:sm_80"
+    with overridden(target="interpret"):
+        assert scale.target_for((far, far)).name == "interpret"
+    named = Kernel(scale.function, read_options({"target": "cpu"}))
+    assert named.target_for((far, far)).name == "cpu"

@@ -201,18 +201,20 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeDriver
     monkeypatch.setattr(Session, "_fetch", fetch)
     monkeypatch.setattr(machine, "_COPY_BYTES", 1 << 16)
     machine._gpu.cache_clear()
-    with overridden(cache_dir=tmp_path, target="cuda:sm_90a"):
+    with overridden(cache_dir=tmp_path):
         yield made
     machine._gpu.cache_clear()
 
 
-@pytest.mark.parametrize("on_device", [True, False])
-def test_on_cuda(fake: FakeDriver, on_device: bool):
+@pytest.mark.parametrize(("on_device", "target"), [(True, "cpu"), (True, "cuda:sm_90a"), (False, "cuda")])
+def test_on_cuda(fake: FakeDriver, on_device: bool, target: str):
+    """Arrays on a GPU mean that GPU where no target is named ("cpu" is the setting's default)."""
     x, y = arrays(700)
     kernel = tessera.compile_source(SOURCE).doubled
     values = [fake.device_array(array) for array in (x, y)] if on_device else [x, y]
     kept = len(fake.memory)
-    profile = tessera.profile(kernel)(*values)
+    with overridden(target=target):
+        profile = tessera.profile(kernel)(*values)
     np.testing.assert_array_equal(values[1].get() if on_device else y, 2 * x)
     check(profile, 22)
     assert {tile.unit for tile in profile.tiles} == {0, 1}
@@ -229,8 +231,8 @@ def test_on_a_gpu(module):
     cp = pytest.importorskip("cupy")
     x = cp.arange(1 << 24, dtype=cp.float32)
     y = cp.ones_like(x)
-    with overridden(target="cuda"):
-        profile = tessera.profile(module.added)(x, y, 2.0)
+    profile = tessera.profile(module.added)(x, y, 2.0)
+    assert profile.machine.kind == "cuda"
     cp.testing.assert_array_equal(y, 2 * x + 1)
     check(profile, (1 << 24) // 64)
     assert len(profile.busy) <= profile.machine.units

@@ -45,18 +45,21 @@ def arrays(n: int = 500) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_every_combination(module):
-    assert configurations(module.gemm, {"BM": (1, 2), "BN": (3,)}) == [{"BM": 1, "BN": 3}, {"BM": 2, "BN": 3}]
-    assert configurations(module.gemm, {"BM": (1,), "stages": (2, 3)}) == [{"BM": 1}]
-    assert configurations(module.doubled, {"stages": (2, 3)}) == [{"stages": 2}, {"stages": 3}]  # its own parameter
-    assert configurations(module.product, {"stages": (2, 3), "rows": (1,)}) == [
+    assert configurations(module.gemm, {"BM": (1, 2), "BN": (3,)}, "cpu") == [{"BM": 1, "BN": 3}, {"BM": 2, "BN": 3}]
+    assert configurations(module.gemm, {"BM": (1,), "stages": (2, 3)}, "cpu") == [{"BM": 1}]
+    assert configurations(module.doubled, {"stages": (2, 3)}, "cpu") == [
+        {"stages": 2}, {"stages": 3},  # its own parameter
+    ]  # fmt: skip
+    assert configurations(module.product, {"stages": (2, 3), "rows": (1,)}, "cuda") == [
         {"stages": 2, "rows": 1}, {"stages": 3, "rows": 1},
     ]  # fmt: skip
+    assert configurations(module.product, {"stages": (2, 3), "rows": (1,)}, "cpu") == [{"rows": 1}]
 
 
 def test_options_of_layouts_and_stores_are_searched_and_what_clashes_is_left_out(module):
     values = tuple(np.zeros((128, 128), kind) for kind in (bfloat16, bfloat16, np.float32))
     space = {"warps": (4, 8), "warp_columns": (2, 8, 3), "vector": (4,), "apart": (True, False)}
-    proposals, refused = propose(module.product, configurations(module.product, space), values, None, GPU)
+    proposals, refused = propose(module.product, configurations(module.product, space, "cuda"), values, None, GPU)
     tried = {(p.config["warps"], p.config["warp_columns"]) for p in proposals}
     assert tried == {(4, 2), (8, 2), (8, 8)}
     assert {p.config["apart"] for p in proposals} == {True, False}

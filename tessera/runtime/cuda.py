@@ -75,16 +75,6 @@ def device_architecture(device: int | None = None, target: str = "cuda") -> str:
     return found
 
 
-def device_of_arrays(values: Sequence[object]) -> int | None:
-    """The device of the first array that is on a GPU; None where none is."""
-    for value in values:
-        if is_on_device(value):
-            view = device_view(value, "argument")
-            if view.size:
-                return driver().device_of(address(view))
-    return None
-
-
 def synchronize(stream: int = 0) -> None:
     """Wait for everything launched on `stream` (0: the default stream).  Raises CudaFailure for what failed there."""
     api = driver()

@@ -6,15 +6,18 @@ runtime.
 """
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
 from tessera.core.mistakes import NotAnArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
-from tessera.runtime.arrays import AnyArray
+from tessera.runtime import driver as door
+from tessera.runtime.arrays import AnyArray, is_array
 from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
 from tessera.runtime.memory import DeviceArray
+from tessera.runtime.pointers import address
 
 _CUDA: Final = 2
 _MANAGED: Final = 13
@@ -30,6 +33,16 @@ def is_on_device(value: object) -> bool:
     if hasattr(value, "__dlpack_device__"):
         return int(cast("Any", value).__dlpack_device__()[0]) in (_CUDA, _MANAGED)
     return hasattr(value, "__cuda_array_interface__")
+
+
+def device_of(values: Sequence[object]) -> int | None:
+    """The number of the GPU that the first array in a GPU's memory lies on; None where no array is in one."""
+    for value in values:
+        if is_array(value) and is_on_device(value):
+            view = device_view(value, "argument")
+            if view.size:
+                return door.driver().device_of(address(view))
+    return None
 
 
 def device_view(value: object, name: str, span: Span = NOWHERE) -> AnyArray:

@@ -4,8 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from support.fake_cuda import FakeDriver, install
 from tessera.core.mistakes import NotAnArray, WrongDevice
-from tessera.runtime.device_arrays import device_view, is_on_device, standing_for
+from tessera.runtime.device_arrays import device_of, device_view, is_on_device, standing_for
 
 FAR = 0x7_0000_0000_0000
 """An address that no process has: nothing may read there."""
@@ -112,3 +113,12 @@ def test_what_is_not_on_a_gpu():
 def test_elements_no_kernel_can_have():
     with pytest.raises(NotAnArray, match="x holds elements"):
         device_view(FromDlpack(5, 64, (3,), None), "x")
+
+
+def test_the_device_of_a_call_is_that_of_its_first_array_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
+    fake = install(monkeypatch, FakeDriver(2))
+    x = np.zeros(4, np.float32)
+    assert device_of((x, 1.0, "text")) is None
+    assert device_of((x, fake.device_array(x, device=1), 1.0, fake.device_array(x))) == 1
+    assert device_of((standing := fake.device_array(np.zeros(0, np.float32)), 1)) is None  # it lies nowhere
+    assert is_on_device(standing)
