@@ -44,7 +44,6 @@ COVERED_BY: Final = {
     "tessera/frontend/intrinsics.py": "tests/docs/test_docs.py",
     "tessera/frontend/lane_operations.py": _BUILD,
     "tessera/frontend/loops.py": _BUILD,
-    "tessera/frontend/memory.py": _BUILD,
     "tessera/frontend/memory_operations.py": _BUILD,
     "tessera/frontend/namespace.py": "tests/docs/test_docs.py",
     "tessera/frontend/prune.py": _BUILD,

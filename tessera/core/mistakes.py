@@ -78,7 +78,7 @@ class TypeMismatch(TesseraError):
 
 
 class LossyStore(TesseraError):
-    """A float stored into integers.  Example: `counts[i] = 0.5`."""
+    """A float stored into integers.  Example: `counts[i] = 0.5`, or `a: i32 = x[i]` of f32."""
 
     code = "TSR-E106"
     title = "store would lose the fraction"
@@ -218,6 +218,13 @@ class LaneIndexedTile(TesseraError):
 
     code = "TSR-E214"
     title = "tiles are not indexed element by element"
+
+
+class BeyondExtent(TesseraError):
+    """A negative index that counts past the first element of its axis.  Example: `x[-7]` with `x: f32[6]`."""
+
+    code = "TSR-E215"
+    title = "index before the first element"
 
 
 class UnsupportedReturn(TesseraError):

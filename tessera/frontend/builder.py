@@ -117,9 +117,9 @@ class Builder:
     def index(self, binding: object, span: Span) -> Value:
         """An integer scalar, as i64."""
         value = self.operand(binding, span)
-        if isinstance(value, int):
-            return self.constant(int(value), dtypes.i64, span)
-        if isinstance(value, float) or not isinstance(value.type, Scalar) or not value.type.dtype.is_integer:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self.constant(value, dtypes.i64, span)
+        if isinstance(value, bool | float) or not isinstance(value.type, Scalar) or not value.type.dtype.is_integer:
             raise TypeMismatch(
                 f"an index must be an integer, and this is {describe(value)}", span, "convert it with i64(...)"
             )

@@ -6,6 +6,7 @@ from types import FunctionType
 from typing import Final
 
 from tessera.core.mistakes import (
+    DivisionByZero,
     NotAValue,
     NotCallable,
     TypeMismatch,
@@ -81,10 +82,13 @@ class Evaluator:
     # Operators
 
     def _binop(self, node: ast.BinOp) -> object:
-        return self.binary(node.op, self.evaluate(node.left), self.evaluate(node.right), self.context.span(node))
+        return self.binary(node.op, self.evaluate(node.left), node.right, self.context.span(node))
 
-    def binary(self, op: ast.operator, a: object, b: object, span: Span) -> object:
-        """`a op b`, for expressions and for augmented assignments."""
+    def binary(self, op: ast.operator, a: object, right: ast.expr, span: Span) -> object:
+        """`a op right`, for expressions and for augmented assignments."""
+        b = self.evaluate(right)
+        if isinstance(op, ast.FloorDiv | ast.Mod) and _is_zero(right) and _is_integer_value(a):
+            raise DivisionByZero(f"{describe(a)} is divided by 0", span, "a divisor that is written out must not be 0")
         if isinstance(op, ast.MatMult):
             return tile_operations.dot(self.context, span, a, b)
         if isinstance(op, ast.Pow) and isinstance(b, int | float) and not isinstance(a, int | float):
@@ -117,22 +121,35 @@ class Evaluator:
         return self.context.builder.unary("neg" if isinstance(node.op, ast.USub) else "not", value, span)
 
     def _boolop(self, node: ast.BoolOp) -> object:
-        span, builder = self.context.span(node), self.context.builder
+        """`and`, `or`: of what is known as Python has it; else the bool that both sides, which are computed, make."""
         stops_at = isinstance(node.op, ast.Or)
         result: object = not stops_at
-        for part in node.values:
+        for number, part in enumerate(node.values):
             value = self.evaluate(part)
-            if not isinstance(value, Value | BlockIndex | SharedHole):
-                if bool(value) == stops_at:
-                    return stops_at
-                continue
-            test = builder.truth(value, self.context.span(part))
-            result = (
-                test
-                if not isinstance(result, Value)
-                else builder.binary("or" if stops_at else "and", result, test, span)
-            )
+            known = not isinstance(value, Value | BlockIndex | SharedHole)
+            decides, last = known and bool(value) == stops_at, number == len(node.values) - 1
+            if known and not isinstance(result, Value):
+                if decides:
+                    return value
+                result = value
+            elif not known or decides or last:
+                result = self._joined(node, part, result if isinstance(result, Value) else None, value)
+            if decides:
+                return result
         return result
+
+    def _joined(self, node: ast.BoolOp, part: ast.expr, before: Value | None, value: object) -> object:
+        """`before op value`, of bools."""
+        span, builder = self.context.span(part), self.context.builder
+        opcode = "or" if isinstance(node.op, ast.Or) else "and"
+        operand = builder.operand(value, span)
+        if not (dtype_of_value(operand).kind == "bool" if isinstance(operand, Value) else isinstance(operand, bool)):
+            instead = {"or": "a if a != 0 else b", "and": "b if a != 0 else a"}[opcode]
+            raise TypeMismatch(
+                f"`{opcode}` joins conditions, and this is {describe(value)}", span,
+                f"compare it (`a != 0`); to choose a number, write `{instead}`",
+            )  # fmt: skip
+        return operand if before is None else builder.binary(opcode, before, operand, self.context.span(node))
 
     def _compare(self, node: ast.Compare) -> object:
         span, builder = self.context.span(node), self.context.builder
@@ -145,6 +162,9 @@ class Evaluator:
 
     def _one_comparison(self, op: ast.cmpop, a: object, b: object, span: Span) -> object:
         if isinstance(op, ast.Is | ast.IsNot):
+            if not (a is None or b is None) and (_is_number(a) or _is_number(b)):
+                right = {True: "==", False: "!="}[isinstance(op, ast.Is)]
+                raise UnsupportedSyntax("`is` does not compare numbers", span, f"write {right}")
             return (a is b) == isinstance(op, ast.Is)
         if isinstance(op, ast.In | ast.NotIn):
             raise UnsupportedSyntax("`in` has no meaning in a kernel", span, "compare with == and or")
@@ -340,6 +360,21 @@ def unify_buffers(context: Context, a: object, b: object, span: Span) -> object:
 
 def _is_buffer(binding: object) -> bool:
     return isinstance(binding, SharedHole) or (isinstance(binding, Value) and isinstance(binding.type, Shared))
+
+
+def _is_number(binding: object) -> bool:
+    """A number that is known or computed; not a bool that is known, which there is one object of."""
+    if isinstance(binding, Value):
+        return isinstance(binding.type, Scalar | Tile)
+    return isinstance(binding, int | float) and not isinstance(binding, bool)
+
+
+def _is_integer_value(binding: object) -> bool:
+    return isinstance(binding, Value) and dtype_of_value(binding).is_integer
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value == 0
 
 
 def _name_of(node: ast.AST) -> str:

@@ -4,11 +4,20 @@ import ast
 from typing import Protocol
 
 from tessera.core import dtypes
-from tessera.core.mistakes import BadSlice, LaneIndexedTile, LossyStore, ReadOnlyParameter, TypeMismatch, WrongRank
+from tessera.core.dtypes import DType
+from tessera.core.mistakes import (
+    BadSlice,
+    BeyondExtent,
+    LaneIndexedTile,
+    LossyStore,
+    ReadOnlyParameter,
+    TypeMismatch,
+    WrongRank,
+)
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Extent, Scalar, Tile
 from tessera.core.source import Span
-from tessera.frontend.bindings import BlockIndex, Region
+from tessera.frontend.bindings import BlockIndex, Number, Region
 from tessera.frontend.builder import Builder, dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context
 from tessera.frontend.describe import describe
@@ -69,22 +78,42 @@ def _axis(
     if node is None:
         return 0, _whole_axis(builder, extent)
     if isinstance(node, ast.Slice):
-        return _slice(evaluator, extent, node, span)
-    index = evaluator.evaluate(node)
+        return _slice(evaluator, memory, extent, node, span)
+    index = _place(evaluator, memory, extent, node)
     if isinstance(index, BlockIndex):
         return index.start, index.extent
     where = evaluator.context.span(node)
     if isinstance(index, Value) and isinstance(index.type, Tile):
         raise TypeMismatch(f"an index must be an integer, and this is {describe(index)}", where, "use a slice a:a+128")
-    if isinstance(index, int) and index < 0:
-        if isinstance(extent, str):
-            return builder.index(
-                builder.binary("add", evaluator_dim(builder, extent, where), index, where), where
-            ), None
-        return index + extent, None
-    if isinstance(index, int):
+    if isinstance(index, int) and not isinstance(index, bool):
         return index, None
     return builder.index(index, where), None
+
+
+def _place(evaluator: Evaluates, memory: Value, extent: Extent, node: ast.expr) -> object:
+    """The value of an index, or of an end of a slice: a negative number in the text counts from the end of the axis.
+
+    Only the text decides: what a computed index means does not depend on whether its value is known here.
+    """
+    back = _literal_from_end(node)
+    if back is None:
+        return evaluator.evaluate(node)
+    where = evaluator.context.span(node)
+    if isinstance(extent, int) and 0 < extent < back:
+        raise BeyondExtent(
+            f"{memory.name or 'this buffer'} has {extent} elements here, and {-back} counts {back} from the end",
+            where, f"use {-extent} to {extent - 1}",
+        )  # fmt: skip
+    builder = evaluator.context.builder
+    return builder.binary("add", extent_value(builder, extent, where), -back, where)
+
+
+def _literal_from_end(node: ast.expr) -> int | None:
+    """Return n where `node` is the literal `-n`, else None."""
+    if not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)):
+        return None
+    number = node.operand.value
+    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
 
 
 def evaluator_dim(builder: Builder, symbol: str, span: Span) -> Value:
@@ -103,19 +132,17 @@ def _whole_axis(builder: Builder, extent: Extent) -> int:
     return int(extent)
 
 
-def _slice(evaluator: Evaluates, extent: Extent, node: ast.Slice, span: Span) -> tuple[Value | int, int]:
+def _slice(evaluator: Evaluates, memory: Value, extent: Extent, node: ast.Slice, span: Span) -> tuple[Value | int, int]:
     builder = evaluator.context.builder
     where = evaluator.context.span(node) if hasattr(node, "lineno") else span
     if node.step is not None and evaluator.evaluate(node.step) != 1:
         raise BadSlice("a slice with a step is not a block", where, "load the block and choose with tile.where")
     if node.lower is None and node.upper is None:
         return 0, _whole_axis(builder, extent)
-    lower: object = 0 if node.lower is None else evaluator.evaluate(node.lower)
-    upper: object = extent_value(builder, extent, where) if node.upper is None else evaluator.evaluate(node.upper)
-    if isinstance(lower, int) and lower < 0:
-        lower = builder.binary("add", extent_value(builder, extent, where), lower, where)
-    if isinstance(upper, int) and upper < 0:
-        upper = builder.binary("add", extent_value(builder, extent, where), upper, where)
+    lower: object = 0 if node.lower is None else _place(evaluator, memory, extent, node.lower)
+    upper: object = None if node.upper is None else _place(evaluator, memory, extent, node.upper)
+    if upper is None:
+        upper = extent_value(builder, extent, where)
     first, last = builder.index(lower, where), builder.index(upper, where)
     symbols, length = builder.affine.symbols_of(*builder.affine.difference(last, first))
     if symbols is None:
@@ -135,20 +162,21 @@ def store(context: Context, region: Region, value: object, span: Span, cache: st
     check_writable(context, region.memory, span)
     dtype = memory_type(region.memory).dtype
     operand = builder.operand(value, span)
-    have = dtype_of_value(operand) if isinstance(operand, Value) else None
-    is_fraction = have.is_float if have else isinstance(operand, float)
-    if is_fraction and not dtype.is_float:
-        from_what = have or "a float"
-        raise context_lossy(from_what, dtype, span)
+    check_lossless(operand, dtype, span)
     made = builder.as_value(operand, span, dtype)
     if not region.shape and shape_of(made):
         raise WrongRank(f"{describe(made)} does not fit one element", span, "store it to a slice")
     builder.store(region, builder.broadcast_to(made, region.shape, span), span, cache)
 
 
-def context_lossy(have: object, dtype: object, span: Span) -> Exception:
-    """The error for storing floats into integers."""
-    return LossyStore(f"{have} does not go into {dtype} without loss", span, f"convert it: {dtype}(...)")
+def check_lossless(operand: Value | Number, dtype: DType, span: Span) -> None:
+    """Refuse to make an integer or a bool of a float unasked."""
+    have = dtype_of_value(operand) if isinstance(operand, Value) else None
+    is_fraction = have.is_float if have else isinstance(operand, float)
+    if is_fraction and not dtype.is_float:
+        raise LossyStore(
+            f"{have or 'a float'} does not go into {dtype} without loss", span, f"convert it: {dtype}(...)"
+        )
 
 
 def check_writable(context: Context, memory: Value, span: Span) -> None:

@@ -111,8 +111,10 @@ class Statements:
             raise WrongArguments("a local's annotation is a dtype", span, "acc: f32 = 0.0")
         if node.value is None:
             raise UnsupportedSyntax("a declaration without a value", self.context.span(node), "give it a value")
-        value = self.evaluator.evaluate(node.value)
-        made = self.context.builder.as_value(value, self.context.span(node.value), dtype)
+        where = self.context.span(node.value)
+        value = self.context.builder.operand(self.evaluator.evaluate(node.value), where)
+        memory.check_lossless(value, dtype, where)
+        made = self.context.builder.as_value(value, where, dtype)
         self.context.builder.weak.discard(made)
         self._bind(node.target, made)
 
@@ -143,12 +145,14 @@ class Statements:
 
     def _changed(self, node: ast.AugAssign, old: object, span: Span) -> object:
         """`old op value`; `acc += tile.dot(a, b)` continues acc's own sums, whatever the extent of a block is."""
+        if not isinstance(node.op, ast.Add):
+            return self.evaluator.binary(node.op, old, node.value, span)
         value = self.evaluator.evaluate(node.value)
-        if isinstance(node.op, ast.Add) and isinstance(value, Value) and isinstance(old, Value):
+        if isinstance(value, Value) and isinstance(old, Value):
             accumulated = self.context.builder.accumulate(value, old)
             if accumulated is not None:
                 return accumulated
-        return self.evaluator.binary(node.op, old, value, span)
+        return self.context.builder.binary("add", old, value, span)
 
     def _bind(self, target: ast.expr, value: object) -> None:
         span = self.context.span(target)
