@@ -6,10 +6,9 @@ too short for a record each, and only one of several gets one.  The call itself,
 and is an ordinary one.
 """
 
-import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -18,18 +17,15 @@ import numpy as np
 from tessera.arguments import Described, plain
 from tessera.compiled import Compiled
 from tessera.copies import Arguments, Ring
-from tessera.core import dtypes
-from tessera.core.artifact import Artifact, Binding, Slot
 from tessera.core.mistakes import BadKernelOption, NotAvailableYet
 from tessera.core.profile import RECORD_BYTES, WORDS, with_profile
-from tessera.core.program.types import Scalar
-from tessera.core.source import NOWHERE
 from tessera.core.work import Numbers, Work
 from tessera.kernel_class import Kernel
 from tessera.launch_shape import bound_extents, launch_shape
 from tessera.machine import Machine, this_machine
 from tessera.profile_result import Profile, read_records
 from tessera.runtime import driver as door
+from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.grid import Grid, read_grid
 from tessera.runtime.launch import Launcher
 from tessera.runtime.recording import forbid
@@ -123,10 +119,11 @@ def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind
     extents = bound_extents(compiled.program, described.arguments)
     shape = launch_shape(compiled.artifact, compiled.program, extents, grid)
     work, machine = count_work(compiled.program, shape), this_machine(kind, values)
-    memory = DeviceRecords(shape.groups) if kind == "cuda" else HostRecords(shape.groups)
+    on_device = compiled.target.name == "cuda"
+    memory = DeviceRecords(shape.groups) if on_device else HostRecords(shape.groups)
     mutable = [binding.mutable for binding in compiled.artifact.bindings]
     try:
-        ring = Ring(values, mutable, on_device=kind == "cuda", cache_bytes=machine.cache_bytes)
+        ring = Ring(values, mutable, on_device=on_device, cache_bytes=machine.cache_bytes)
         try:
             runs = _Runs(compiled, described, grid, memory, ring, timer)
             found = runs.take(work, machine)
@@ -189,12 +186,12 @@ class _Runs:
             ordinary, writing = CudaLauncher(compiled.artifact, types), CudaLauncher(recording.artifact, types)
             return (
                 lambda *values: ordinary(*values, grid=grid),
-                lambda *values: writing(*values, grid=grid, profile=memory.address),
+                lambda *values: writing(*values, grid=grid, profile=memory.place),
             )
-        host, recorder = Launcher(compiled.artifact, types), Launcher(_with_address(recording.artifact), (*types, int))
+        host, recorder = Launcher(compiled.artifact, types), Launcher(recording.artifact, types)
         return (
             lambda *values: host(*values, grid=grid),
-            lambda *values: recorder(*values, memory.address, grid=grid),
+            lambda *values: recorder(*values, grid=grid, profile=memory.place),
         )
 
     def _once(self, launch: Callable[..., None]) -> float:
@@ -208,16 +205,15 @@ class HostRecords:
     """Zeroed memory for the records of a launch on the CPU."""
 
     def __init__(self, groups: int) -> None:
-        self._words = np.zeros((groups, WORDS), np.uint64)
-        self.address = self._words.ctypes.data
+        self.place: Any = np.zeros((groups, WORDS), np.uint64)
 
     def clear(self) -> None:
         """Forget the records."""
-        self._words[:] = 0
+        self.place[:] = 0
 
     def read(self) -> Numbers:
         """The records, one row a group."""
-        return self._words.copy()
+        return self.place.copy()
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -230,29 +226,22 @@ class DeviceRecords:
         self._api = door.driver()
         self._groups = groups
         self._size = (groups + _LARGEST_CLUSTER) * RECORD_BYTES
-        self.address = self._api.allocate(self._size, 0)
+        self._address = self._api.allocate(self._size, 0)
+        self.place: Any = standing_for(self._address, (self._size,), np.dtype(np.uint8), None)
 
     def clear(self) -> None:
         """Forget the records."""
-        self._api.clear(self.address, self._size, 0)
+        self._api.clear(self._address, self._size, 0)
 
     def read(self) -> Numbers:
         """The records, one row a group, once the default stream is done."""
         words = np.zeros((self._groups, WORDS), np.uint64)
         if self._groups:
-            self._api.download(words, self.address, 0)
+            self._api.download(words, self._address, 0)
             self._api.wait(0)
         return words
 
     def close(self) -> None:
         """Give the memory back."""
         if not self._api.gone:
-            self._api.free(self.address, 0)
-
-
-def _with_address(artifact: Artifact) -> Artifact:
-    """The same code, with the address of the records as one more argument."""
-    number = len(artifact.bindings)
-    binding = Binding("records", Scalar(dtypes.u64), mutable=False, span=NOWHERE)
-    slots: Sequence[Slot] = [Slot("scalar", number) if slot.kind == "profile" else slot for slot in artifact.slots]
-    return dataclasses.replace(artifact, bindings=(*artifact.bindings, binding), slots=tuple(slots))
+            self._api.free(self._address, 0)

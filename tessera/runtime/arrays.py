@@ -22,6 +22,21 @@ _LONGEST: Final = (1 << 31) - 1  # the most that a GPU's bulk copies count along
 _DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed cuda", 14: "oneapi"}
 
 
+class DeviceView(np.ndarray[Any, Any]):
+    """Stands for an array in a GPU's memory: address, shape, strides and dtype, never the bytes.
+
+    It has a class of its own so that no launch on the host takes it for memory of the host, nor one on a GPU what is
+    not there, and so that arithmetic on it is an error instead of a segmentation fault.
+    """
+
+    __array_ufunc__ = None  # pyright: ignore[reportAssignmentType] - NumPy's way to say that there is no arithmetic
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype}{list(self.shape)} in a GPU's memory at {address(self):#x}>"
+
+    __str__ = __repr__
+
+
 def is_array(value: object) -> bool:
     """Is `value` something that `as_array` can view (or refuse because of its device), rather than a number?"""
     if isinstance(value, np.ndarray):
@@ -41,6 +56,8 @@ def as_array(value: object, name: str, *, mutable: bool = False, span: Span = NO
     caller's memory.
     """
     # A memmap or another subclass is the same memory; the runtime knows NumPy's own class alone.
+    if isinstance(value, DeviceView):
+        raise _elsewhere(name, "a GPU", span)
     base = isinstance(value, np.ndarray)
     array: AnyArray = np.asarray(cast("AnyArray", value)) if base else _view(value, name, mutable, span)
     if not array.dtype.isnative:

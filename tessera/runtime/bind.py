@@ -20,10 +20,11 @@ from tessera.core.mistakes import (
     NotDivisible,
     OverlappingArrays,
     ScalarRange,
+    WrongDevice,
 )
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Note
-from tessera.runtime.arrays import AnyArray, as_array, rows_aligned
+from tessera.runtime.arrays import AnyArray, DeviceView, as_array, rows_aligned
 from tessera.runtime.pointers import address
 
 Number = int | float | bool
@@ -75,10 +76,15 @@ class Binder:
     `scalars` holds the Python type that each parameter's argument must have, where it is a scalar: the artifact may
     have been specialised on it (an unannotated parameter given an int is an i64), as it may on gaps in an array: then
     `facts` declines arrays without gaps, for which there is faster code.  None: what the dtype suggests, any array.
+    `view` is the class of the arrays: NumPy's own for memory of the host, `DeviceView` for that of a GPU.  Every launch
+    gets its addresses here, so none runs on memory that it cannot reach.
     """
 
-    def __init__(self, artifact: Artifact, scalars: Sequence[type] | None = None) -> None:
+    def __init__(
+        self, artifact: Artifact, scalars: Sequence[type] | None = None, view: type[AnyArray] = np.ndarray
+    ) -> None:
         self.artifact = artifact
+        self._view = view
         self._specs: list[_Spec] = []
         base = 0
         for index, binding in enumerate(artifact.bindings):
@@ -93,10 +99,11 @@ class Binder:
     def facts(self, arguments: Sequence[Any]) -> Facts | None:
         """Return the facts of `arguments` (as many as there are parameters), or None when anything is unusual."""
         found: Facts = []
+        view = self._view
         # The caller has counted the arguments; `strict` alone would take as long as a whole array.
         for value, spec in zip(arguments, self._specs):  # noqa: B905
             if spec.is_array:
-                if not _array_facts(value, spec, found):
+                if type(value) is not view or not _array_facts(value, spec, found):
                     return None
             elif type(value) is not spec.scalar or not (
                 spec.limits is None or spec.limits[0] <= value <= spec.limits[1]
@@ -121,6 +128,15 @@ class Binder:
         self._check_symbols(converted)
         self.check_overlap(converted)
         return tuple(converted)
+
+    def address_of(self, memory: AnyArray | None) -> int:
+        """Where the memory lies that a launch is given besides its arguments, 0 for None.  Raises WrongDevice."""
+        if memory is None:
+            return 0
+        if type(memory) is not self._view:
+            message = f"kernel {self.artifact.name} was given memory that it cannot reach"
+            raise self._error(WrongDevice(message, self.artifact.span))
+        return address(memory)
 
     def symbol(self, name: str) -> tuple[int, int]:
         """Where the extent that binds `name` is among the facts, and its scale; KeyError for an unknown name."""
@@ -163,7 +179,7 @@ class Binder:
         kind = binding.type
         if isinstance(kind, Array):
             try:
-                array = as_array(value, binding.name, mutable=binding.mutable, span=binding.span)
+                array = self._own(value, binding)
             except TesseraError as error:
                 raise self._error(error) from None
             return self._check_array(array, binding, kind)
@@ -171,6 +187,15 @@ class Binder:
             number = self._check_scalar(value, binding, kind.dtype)
             return value if type(value) is spec.scalar else number
         raise TypeError(f"parameter {binding.name!r} has type {kind}")
+
+    def _own(self, value: object, binding: Binding) -> AnyArray:
+        """`value` as an array in the memory that launches run on.  Raises WrongDevice for any other, NotAnArray."""
+        if self._view is np.ndarray:
+            return as_array(value, binding.name, mutable=binding.mutable, span=binding.span)
+        if isinstance(value, DeviceView):
+            return value
+        message = f"{binding.name} lies in the memory of the CPU, and this launch runs on a GPU"
+        raise WrongDevice(message, binding.span, hint="copy it to the GPU first")
 
     def _check_array(self, array: AnyArray, binding: Binding, kind: Array) -> AnyArray:
         name, span = binding.name, binding.span
@@ -339,7 +364,7 @@ def _places(artifact: Artifact) -> list[tuple[str, int, int, int]]:
 
 def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
     """Append address, extents and strides of `value`; False when it is not exactly what the parameter takes."""
-    if type(value) is not np.ndarray or value.dtype is not spec.dtype:
+    if value.dtype is not spec.dtype:
         return False
     shape, flags = value.shape, value.flags
     if (

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast
 from tessera.core.artifact import Artifact
 from tessera.core.mistakes import CudaFailure, ScalarRange, WrongDevice
 from tessera.core.program.types import Array
-from tessera.runtime.arrays import AnyArray
+from tessera.runtime.arrays import AnyArray, DeviceView
 from tessera.runtime.bind import Binder
 from tessera.runtime.device_arrays import device_view, is_on_device
 from tessera.runtime.device_code import DeviceCode
@@ -94,7 +94,7 @@ class CudaLauncher:
         self.artifact = artifact
         self._driver = driver()
         self._driver.enter()
-        self._binder = Binder(artifact, scalars)
+        self._binder = Binder(artifact, scalars, DeviceView)
         self._grid = GridRule(artifact, self._binder.symbol)
         self._layout = ParameterLayout(artifact)
         self._slots = SlotPlan(self._layout.packed, self._binder)
@@ -113,20 +113,22 @@ class CudaLauncher:
         self.quick: Callable[[Sequence[Any]], bool] = _never
         self._load()
 
-    def __call__(self, *arguments: object, grid: Grid | None = None, stream: StreamLike = 0, profile: int = 0) -> None:
+    def __call__(
+        self, *arguments: object, grid: Grid | None = None, stream: StreamLike = 0, profile: DeviceView | None = None
+    ) -> None:
         """Launch on `stream` (a CUstream's address, 0 for the default one, or a `Stream`).
 
         Arrays may be on the device or in NumPy.
-        `profile` is the address, on the device, of memory for the launch's profile records; 0: nobody looks.
+        `profile` is memory on the device for the launch's profile records, where it writes any.
         Returns at once when all arrays are on the device; `synchronize` then waits.  Raises the TesseraError of
         whatever is wrong with the arguments before anything runs, and CudaFailure for what the driver refuses.
         """
-        if profile or not self.run(arguments, grid, stream):
+        if profile is not None or not self.run(arguments, grid, stream):
             self._driver.enter()
             device = self._device(arguments)
             with self._driver.inside(device):
                 handle = stream if isinstance(stream, int) else stream.handle(device)
-                self._launch_in_full(arguments, grid, handle, profile)
+                self._launch_in_full(arguments, grid, handle, self._binder.address_of(profile))
 
     def run(self, arguments: Sequence[Any], grid: Grid | None = None, stream: StreamLike = 0) -> bool:
         """Launch when `arguments` are like those of an earlier call; False, having started nothing, otherwise."""
@@ -159,13 +161,6 @@ class CudaLauncher:
                 raise WrongDevice(message, binding.span, f"pass cupy.asarray({binding.name})")
         with self._driver.inside(self._device(arguments)):
             return self._prepare(self._place(arguments, HostArguments(self._driver, 0)), grid, 0, 0)
-
-    def groups(self, arguments: Sequence[Any], grid: Grid | None = None) -> int:
-        """How many groups a launch on `arguments` has.  Raises the TesseraError they make."""
-        bindings = zip(arguments, self.artifact.bindings, strict=False)
-        values = [device_view(v, b.name, b.span) if is_on_device(v) else v for v, b in bindings]
-        facts = self._binder.facts(self._binder.check(values))
-        return 0 if facts is None else self._grid.shape(facts, grid).units
 
     def on_device(self, arguments: Sequence[Any]) -> bool:
         """Whether every array lies in the memory of a GPU."""

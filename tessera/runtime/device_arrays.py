@@ -1,8 +1,7 @@
-"""Arrays in a GPU's memory, as NumPy arrays that stand for them: address, shape, strides and dtype, never the bytes.
+"""Arrays in a GPU's memory, as NumPy arrays that stand for them (`DeviceView`).
 
-Everything that checks arguments (`Binder`) looks at exactly these four, so it serves device arrays unchanged.  The
-address is the device's: reading an element on the host would be a segmentation fault, so these arrays stay inside the
-runtime.
+Everything that checks arguments (`Binder`) looks at address, shape, strides and dtype, so it serves device arrays
+unchanged.  They stay inside the runtime.
 """
 
 import ctypes
@@ -14,7 +13,7 @@ import numpy as np
 from tessera.core.mistakes import NotAnArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime import driver as door
-from tessera.runtime.arrays import AnyArray, is_array
+from tessera.runtime.arrays import AnyArray, DeviceView, is_array
 from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
 from tessera.runtime.memory import DeviceArray
 from tessera.runtime.pointers import address
@@ -45,7 +44,7 @@ def device_of(values: Sequence[object]) -> int | None:
     return None
 
 
-def device_view(value: object, name: str, span: Span = NOWHERE) -> AnyArray:
+def device_view(value: object, name: str, span: Span = NOWHERE) -> DeviceView:
     """The array that stands for `value`, the argument for parameter `name` written at `span`.
 
     Raises NotAnArray for a dtype NumPy and ml_dtypes have none of, WrongDevice for memory that is not a GPU's.
@@ -70,27 +69,27 @@ class _Header:
 
 def standing_for(
     address: int, shape: tuple[int, ...], dtype: "np.dtype[Any]", strides: tuple[int, ...] | None
-) -> AnyArray:
+) -> DeviceView:
     """A NumPy array at a device's address; `strides` in bytes, None for C order.  Its elements must not be read."""
     if 0 in shape:
-        return np.empty(shape, dtype)
+        return np.empty(shape, dtype).view(DeviceView)
     header = _Header()
     header.__array_interface__ = {
         "data": (address, False), "shape": shape, "strides": strides, "version": 3,
         "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",  # NumPy cannot read all of ml_dtypes'
     }  # fmt: skip
     array: AnyArray = np.asarray(header)
-    return array if array.dtype is dtype else array.view(dtype)
+    return (array if array.dtype is dtype else array.view(dtype)).view(DeviceView)
 
 
-def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
+def _from_dlpack(value: Any, name: str, span: Span) -> DeviceView:
     """Read a tensor's description from its capsule, which is not consumed: the tensor stays its owner's.
 
     No stream is named, so the producer makes the data ready for the default stream, where launches go by default.
     """
     found = as_bytes(value)
     if found is not None:
-        return _from_dlpack(found[0], name, span).view(found[1])
+        return cast("DeviceView", _from_dlpack(found[0], name, span).view(found[1]))
     capsule = value.__dlpack__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

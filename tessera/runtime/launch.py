@@ -80,21 +80,16 @@ class Launcher:
         self._scratch_bytes = artifact.resources.scratch_bytes
         self._bounded = artifact.bounded
 
-    def __call__(self, *arguments: object, grid: Grid | None = None, profile: int = 0) -> None:
+    def __call__(self, *arguments: object, grid: Grid | None = None, profile: AnyArray | None = None) -> None:
         """Run the kernel on `arguments`, in the order of its parameters; arrays may be anything `as_array` can view.
 
-        `profile` is the address of memory for the launch's profile records; 0: nobody looks.
+        `profile` is memory for the launch's profile records, where it writes any.
         Raises the TesseraError of whatever is wrong with the arguments, before anything is written.
         """
         if not self.run(arguments, grid, profile) and not self.run(self._binder.check(arguments), grid, profile):
             raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
 
-    def groups(self, arguments: Sequence[Any], grid: Grid | None = None) -> int:
-        """How many groups a launch on `arguments` has.  Raises the TesseraError they make."""
-        facts = self._binder.facts(self._binder.check(arguments))
-        return 0 if facts is None else self._grid.shape(facts, grid).units
-
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None, profile: int = 0) -> bool:
+    def run(self, arguments: Sequence[Any], grid: Grid | None = None, profile: AnyArray | None = None) -> bool:
         """Run the kernel when `arguments` are exactly what it takes; False, having done nothing, when they are not.
 
         KeyboardInterrupt ends a long launch within two seconds; what it has written so far stays written.
@@ -108,14 +103,14 @@ class Launcher:
         if shape.units == 0:
             return True
         try:
-            slots, buffers = self._slots.pack(facts, shape, profile)
+            slots, buffers = self._slots.pack(facts, shape, self._binder.address_of(profile))
         except (OverflowError, struct.error):
             self._binder.check(arguments)  # names the number that is too large
             raise ScalarRange("a number is too large for its parameter", self.artifact.span) from None
         if self._bounded and shape.lanes <= _INLINE_LANES and self._bytes(arguments) <= _INLINE_BYTES:
             self._quick(slots, 0, shape.units, scratch.address(self._scratch_bytes), _NEVER_ADDRESS)
         else:
-            keep = (self._loaded, arguments, buffers)
+            keep = (self._loaded, arguments, buffers, profile)
             threads.run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))
         return True
 

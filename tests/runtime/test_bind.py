@@ -19,8 +19,11 @@ from tessera.core.mistakes import (
     OverlappingArrays,
     ReadOnlyArray,
     ScalarRange,
+    WrongDevice,
 )
+from tessera.runtime.arrays import DeviceView
 from tessera.runtime.bind import Binder, scalar_value
+from tessera.runtime.device_arrays import standing_for
 
 X = np.arange(8, dtype=np.float32)
 Y = np.zeros(8, np.float32)
@@ -228,3 +231,20 @@ def test_scalars_that_do_not_fit(value: object, dtype: dtypes.DType, kind: type[
 
 def test_spans_point_at_the_parameter():
     assert raises(ScalarRange, (X, Y, 1e39)).span != SPAN
+
+
+def test_a_launch_takes_memory_of_its_own_machine_alone():
+    far = [standing_for(address, (8,), np.dtype(np.float32), None) for address in (4096, 8192)]
+    host, device = Binder(scale_artifact()), Binder(scale_artifact(), view=DeviceView)
+    assert device.facts((*far, 2.0)) == [4096, 8, 8192, 8, 2.0]
+    assert host.facts((X, far[1], 2.0)) is device.facts((far[0], Y, 2.0)) is None
+    with pytest.raises(WrongDevice, match="y lies in the memory of a GPU, and this kernel runs on the CPU"):
+        host.check((X, far[1], 2.0))
+    with pytest.raises(WrongDevice, match="y lies in the memory of the CPU, and this launch runs on a GPU"):
+        device.check((far[0], Y, 2.0))
+    assert host.address_of(Y) == Y.ctypes.data
+    assert device.address_of(far[1]) == 8192
+    assert host.address_of(None) == device.address_of(None) == 0
+    for binder, memory in ((host, far[0]), (device, X)):
+        with pytest.raises(WrongDevice, match="memory that it cannot reach"):
+            binder.address_of(memory)

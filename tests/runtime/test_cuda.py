@@ -26,6 +26,7 @@ from tessera.lowering.compile import compile_program
 from tessera.lowering.target.cuda import architectures
 from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.runtime import cuda
+from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.devices import count
 from tessera.runtime.grid import Grid
 from tessera.runtime.memory import DeviceArray, to_device
@@ -224,10 +225,16 @@ def test_profile_records_are_written_where_the_launcher_says(noting: FakeDriver)
     noting.keep = [8, 8]
     launcher, x = cuda.CudaLauncher(raw_kernels.profiled()), to_device(np.zeros(6, np.float32))
     launcher(x)
-    launcher(x, profile=0x700)
+    launcher(x, profile=standing_for(0x700, (8,), np.dtype(np.uint8), None))
     launcher(x)
     assert [int.from_bytes(given[1], "little") for given in noting.parameters] == [0, 0x700, 0]
-    assert launcher.groups((x,)) == 1
+
+
+def test_no_launch_is_given_memory_that_it_cannot_reach(noting: FakeDriver):
+    launcher, x = cuda.CudaLauncher(raw_kernels.profiled()), to_device(np.zeros(6, np.float32))
+    with pytest.raises(WrongDevice, match="memory that it cannot reach"):
+        launcher(x, profile=np.zeros(8, np.uint8))
+    assert not noting.sizes
 
 
 def test_a_call_like_the_last_one_is_not_bound_again(noting: FakeDriver, monkeypatch: pytest.MonkeyPatch):

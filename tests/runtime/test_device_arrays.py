@@ -63,6 +63,9 @@ def test_a_view_has_everything_but_the_bytes():
     assert (view.ctypes.data, view.shape, view.strides, view.dtype) == (FAR, (3, 4), (16, 4), np.float32)
     assert view.flags.c_contiguous
     assert view.nbytes == 48
+    assert repr(view) == str(view) == f"<float32[3, 4] in a GPU's memory at {FAR:#x}>"
+    with pytest.raises(TypeError):
+        view + 1  # pyright: ignore[reportUnusedExpression]
 
 
 @pytest.mark.parametrize("strides", [(32, 8), (4, 12), (-16, 4), (0, 4)])
