@@ -66,7 +66,7 @@ def compile_source(text: str, name: str | None = None) -> ModuleType:
 
     `name` is what errors call it; left out, it is made from the text.  Raises SyntaxMistake.
     """
-    digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
     file = name or f"<tessera {digest}>"
     module = ModuleType(f"tessera_source_{digest}", "Compiled from Tessera source.")
     run_cell(text, vars(module), name=file)

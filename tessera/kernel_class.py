@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from tessera.arguments import Described, describe_arguments, plain
 from tessera.compiled import Compiled, IrText
+from tessera.core.callers import at_call
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
     ArgumentCount,
@@ -23,6 +24,7 @@ from tessera.core.source import Span
 from tessera.core.targets import Target
 from tessera.examples import example_arguments, require_symbolic, span_of
 from tessera.free_names import FreeNames
+from tessera.frontend.annotations import check_signature
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
 from tessera.kernel_options import Options, Space, check_constants, with_space
@@ -40,6 +42,9 @@ from tessera.session import Session, Specification, resolve_target, session
 Function = Callable[..., Any]
 _MANY: Final = 3
 _HOW: Final = "write kernel[grid, block](...)"
+_AXES: Final = (
+    "write kernel[(x, y, z), block](...) for a grid of three axes, kernel[grid, block, stream](...) for a stream"
+)
 _CONFIGURED: Final = 64
 """Grids a kernel keeps ready."""
 _EARLIER: Final = 4
@@ -55,6 +60,7 @@ class Kernel:
     def __init__(self, function: Function, options: Options | None = None, home: Session | None = None) -> None:
         self.options = options or Options()
         self.source: KernelSource = source_for(function)
+        check_signature(self.source)
         self.function = function
         self._session = home or session()
         self._signature = inspect.signature(function)
@@ -91,7 +97,7 @@ class Kernel:
         """
         try:
             found = self._configured.get(key)
-        except TypeError:  # lists
+        except (TypeError, ValueError):  # lists and other things without a hash
             return self._configure(key)
         if found is None:
             found = self._configure(key)
@@ -101,10 +107,17 @@ class Kernel:
 
     def _configure(self, key: object) -> "Configured":
         given = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
-        if len(given) > _MANY:
-            raise BadGrid(f"a launch has a grid, a block and a stream, got {len(given)} entries", hint=_HOW)
-        configured = Configured(self, read_grid(*given[:2]))
-        return configured.on(given[2]) if len(given) == _MANY else configured
+        try:
+            if not 1 <= len(given) <= _MANY:
+                raise BadGrid(f"a launch has a grid, a block and a stream, got {len(given)} entries", hint=_HOW)
+            configured = Configured(self, read_grid(*given[:2]))
+            for stream in given[2:]:
+                if isinstance(stream, int):  # the address of a stream is given by name
+                    raise BadGrid(f"the third entry of a launch is a stream, got {stream!r}", hint=_AXES)
+                configured = configured.on(stream)
+            return configured
+        except TesseraError as mistake:
+            raise at_call(mistake) from None
 
     def launch(
         self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None, grid: Grid | None = None,
@@ -185,8 +198,7 @@ class Kernel:
 
         Raises BadKernelOption for a name that stands for neither, and for a value that an option cannot have.
         """
-        check_constants(self.function, self.source.function, constants)
-        return self.with_constants(constants)
+        return self.with_constants(check_constants(self.function, self.source.function, constants))
 
     def with_constants(self, constants: Mapping[str, Attribute]) -> "Kernel":
         """`variant` without its checks: a search says itself what it leaves out, and why."""
@@ -198,7 +210,7 @@ class Kernel:
 
         None stands for the default one.  Raises BadStream.
         """
-        return Configured(self, None, None if stream is None else as_stream(stream))
+        return Configured(self, None).on(stream)
 
     def described(self, values: tuple[Any, ...], target: Target | None = None) -> Described:
         """Return the types and shapes of `values`, one a parameter, as `target` tells them apart (None: the own one).
@@ -355,7 +367,10 @@ class Configured:
 
     def on(self, stream: object) -> "Configured":
         """The same in the order of a stream, ours or another library's.  Raises BadStream."""
-        return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
+        try:
+            return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
+        except TesseraError as mistake:
+            raise at_call(mistake) from None
 
 
 def _warn(compiled: Compiled) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
+import numpy as np
+
 from tessera.core.mistakes import BadGrid, BadKernelOption
 from tessera.core.program.program import Attribute
 from tessera.core.schedule import SCHEDULE, illegal
@@ -55,14 +57,37 @@ def read_options(given: Mapping[str, Any]) -> Options:
     shared = options.get("shared")
     if shared is not None and (isinstance(shared, bool) or not isinstance(shared, int)):
         raise BadKernelOption(f"shared is a number of bytes, got {shared!r}", hint="write shared=8 * KiB")
-    if not isinstance(options.get("fast", False), bool):
-        raise BadKernelOption(f"fast is True or False, got {options['fast']!r}", hint="write fast=True")
+    for name in ("fast", "sanitize"):
+        if not isinstance(options.get(name, False), bool):
+            raise BadKernelOption(f"{name} is True or False, got {options[name]!r}", hint=f"write {name}=True")
+    if "constants" in options:
+        constants = _values_by_name(options["constants"], "constants", "constants=dict(BM=64)")
+        options["constants"] = {name: _attribute(name, value) for name, value in constants.items()}
     if options.get("target") is not None:
         _check_target(options["target"])
     if options.get("space") is not None:
         space: Space = options.pop("space")
         return with_space(Options(**options), space, {})
     return Options(**options)
+
+
+def _values_by_name(given: object, what: str, hint: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(key, str) for key in cast("Mapping[object, object]", given)
+    ):
+        raise BadKernelOption(f"{what} gives values by name, got {given!r}", hint=f"write {hint}")
+    return dict(cast("Mapping[str, Any]", given))
+
+
+def _attribute(name: str, value: object) -> Attribute:
+    """Return `value` as Python has it.  Raises BadKernelOption for what no tuning parameter can be."""
+    if isinstance(value, np.generic):
+        value = cast("object", value.item())
+    if isinstance(value, tuple):
+        return tuple(_attribute(name, item) for item in cast("tuple[object, ...]", value))
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise BadKernelOption(f"{name} is {value!r}, it must be a number or a name", hint=f"write {name}=64")
 
 
 def _check_target(name: object) -> None:
@@ -82,8 +107,13 @@ def _tile(value: object) -> tuple[int, ...]:
 def with_space(options: Options, space: Space | None, more: Mapping[str, Iterable[Attribute]]) -> Options:
     """Return `options` with a space to search.  Raises BadKernelOption for an empty one."""
     merged: dict[str, tuple[Attribute, ...]] = {}
-    for name, values in {**(space or {}), **more}.items():
-        merged[name] = (values,) if isinstance(values, str | int | float) else tuple(values)
+    given = {} if space is None else _values_by_name(space, "space", "space=dict(BM=[64, 128])")
+    for name, values in {**given, **more}.items():
+        single = isinstance(values, str | int | float)
+        if not single and not isinstance(values, Iterable):
+            raise BadKernelOption(f"the values of {name!r} are {values!r}", hint=f"write {name}=[64, 128]")
+        listed = (values,) if single else cast("Iterable[object]", values)
+        merged[name] = tuple(_attribute(name, value) for value in listed)
         if not merged[name]:
             raise BadKernelOption(f"no values are given for {name!r}", hint=f"write {name}=[64, 128]")
     if not merged:
@@ -94,14 +124,17 @@ def with_space(options: Options, space: Space | None, more: Mapping[str, Iterabl
 _PYTHON: Final = frozenset(dir(builtins))
 
 
-def check_constants(function: Callable[..., Any], text: ast.FunctionDef, constants: Mapping[str, Attribute]) -> None:
-    """Check what `kernel.variant` is given for a kernel's function, whose text is `text`.
+def check_constants(
+    function: Callable[..., Any], text: ast.FunctionDef, constants: Mapping[str, Attribute]
+) -> dict[str, Attribute]:
+    """Check and return what `kernel.variant` is given for a kernel's function, whose text is `text`.
 
     Raises BadKernelOption for values that a schedule option cannot have, and for names that stand neither for such an
     option nor for anything in the kernel or in the functions it calls.
     """
     own = own_names(text)
-    for name, value in constants.items():
+    found = {name: _attribute(name, value) for name, value in constants.items()}
+    for name, value in found.items():
         if name in own:
             continue
         reason = illegal(name, value) if name in SCHEDULE else ""
@@ -114,6 +147,7 @@ def check_constants(function: Callable[..., Any], text: ast.FunctionDef, constan
             near = difflib.get_close_matches(name, [*SCHEDULE, *sorted(own)], 1)
             more = f"did you mean {near[0]}?" if near else f"the schedule options are {', '.join(SCHEDULE)}"
             raise BadKernelOption(f"{text.name} has no tuning parameter {name!r}, nor is it an option", hint=more)
+    return found
 
 
 def own_names(text: ast.FunctionDef) -> set[str]:

@@ -81,3 +81,25 @@ def test_an_option_of_the_kernels_own_has_any_value():
     y = np.zeros(1, np.float32)
     stages_of_its_own.variant(stages=0.5)(y)
     assert y[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"constants": 3}, "constants gives values by name, got 3"),
+        ({"constants": {"BM": len}}, "BM is <built-in function len>, it must be a number or a name"),
+        ({"space": ["BM"]}, "space gives values by name, got ['BM']"),
+        ({"space": {"BM": None}}, "the values of 'BM' are None"),
+        ({"sanitize": "yes"}, "sanitize is True or False, got 'yes'"),
+    ],
+)
+def test_values_of_the_wrong_kind(options, message):
+    with pytest.raises(BadKernelOption) as caught:
+        read_options(options)
+    assert caught.value.message == message
+
+
+def test_numpys_numbers_are_taken():
+    space = read_options({"space": {"BM": 2 ** np.arange(5, 8)}}).space
+    assert space == {"BM": (32, 64, 128)}
+    assert [type(value) for value in space["BM"]] == [int, int, int]

@@ -5,6 +5,8 @@ when the first setting is asked for.  `configure` changes settings for the proce
 """
 
 import dataclasses
+import math
+import operator
 import os
 import threading
 import warnings
@@ -12,12 +14,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from tessera.core.callers import at_call
 from tessera.core.mistakes import BadSetting
 
 _PREFIX: Final = "TESSERA_"
 _MOST_WORKERS: Final = 4  # each takes 200 MB
+_MOST_THREADS: Final = 4096
+_MOST_BYTES: Final = 1 << 62
 TARGETS: Final = ("cpu", "interpret", "cuda", "cuda_tile")
 
 
@@ -57,16 +62,71 @@ class Settings:
     worker_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        _check(self.target.partition(":")[0] in TARGETS, "target", self.target, f"one of {', '.join(TARGETS)}")
-        _check(self.threads >= 1, "threads", self.threads, "at least 1")
-        _check(self.workers >= 1, "workers", self.workers, "at least 1")
-        _check(self.cache_bytes >= 0, "cache_bytes", self.cache_bytes, "at least 0")
-        _check(self.compile_timeout > 0, "compile_timeout", self.compile_timeout, "more than 0 seconds")
+        """Give each setting its own type.  Raises BadSetting."""
+        for name, rule in _RULES.items():
+            value = getattr(self, name)
+            try:
+                object.__setattr__(self, name, rule.accept(value))
+            except (TypeError, ValueError, OverflowError):
+                hint = f"write configure({name}={rule.example!r}), or set {_PREFIX}{name.upper()}"
+                raise BadSetting(f"{name} is {value!r}, it must be {rule.wanted}", hint=hint) from None
 
 
-def _check(legal: bool, name: str, value: object, wanted: str) -> None:
-    if not legal:
-        raise BadSetting(f"{name} is {value!r}, it must be {wanted}", hint=f"change {_PREFIX}{name.upper()}")
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What one setting can be.
+
+    read: from the text of an environment variable to a value; raises ValueError
+    accept: from any value to one of the setting's own type; raises TypeError, ValueError or OverflowError
+    """
+
+    read: Callable[[str], object]
+    accept: Callable[[object], object]
+    wanted: str
+    example: object
+
+
+def _path(value: object) -> Path:
+    text = os.fspath(cast("str | os.PathLike[str]", value))
+    if not isinstance(text, str) or not text or "\0" in text:  # pyright: ignore[reportUnnecessaryIsInstance] - bytes
+        raise ValueError(value)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # ~name of an unknown user
+        raise ValueError(value) from None
+
+
+def _integer(lowest: int, highest: int) -> Callable[[object], int]:
+    def accept(value: object) -> int:
+        if isinstance(value, bool):
+            raise TypeError(value)
+        number = operator.index(cast("int", value))
+        if not lowest <= number <= highest:
+            raise ValueError(value)
+        return number
+
+    return accept
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool | str):
+        raise TypeError(value)
+    number = float(cast("float", value))
+    if math.isnan(number) or number <= 0:
+        raise ValueError(value)
+    return min(number, threading.TIMEOUT_MAX)
+
+
+def _target(value: object) -> str:
+    if not isinstance(value, str) or value.partition(":")[0] not in TARGETS:
+        raise ValueError(value)
+    return str(value)
 
 
 def _boolean(text: str) -> bool:
@@ -76,40 +136,43 @@ def _boolean(text: str) -> bool:
         raise ValueError(text) from None
 
 
-_PARSERS: Final[dict[str, Callable[[str], object]]] = {
-    "cache_dir": lambda text: Path(text).expanduser(),
-    "cache_bytes": int,
-    "cache": _boolean,
-    "threads": int,
-    "target": str,
-    "compile_timeout": float,
-    "workers": int,
-    "worker_bytes": int,
+_RULES: Final[dict[str, _Rule]] = {
+    "cache_dir": _Rule(str, _path, "a path", "/tmp/tessera"),  # noqa: S108 - an example
+    "cache_bytes": _Rule(int, _integer(0, _MOST_BYTES), "a number of bytes, at least 0", 1 << 30),
+    "cache": _Rule(_boolean, _switch, "True or False", True),
+    "threads": _Rule(int, _integer(1, _MOST_THREADS), f"an integer, at least 1 and at most {_MOST_THREADS}", 4),
+    "target": _Rule(str, _target, f"one of {', '.join(TARGETS)}", "cpu"),
+    "compile_timeout": _Rule(float, _seconds, "a number of seconds, more than 0 seconds", 60.0),
+    "workers": _Rule(int, _integer(1, _MOST_THREADS), f"an integer, at least 1 and at most {_MOST_THREADS}", 2),
+    "worker_bytes": _Rule(int, _integer(0, _MOST_BYTES), "a number of bytes, at least 0", 1 << 30),
 }
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Read the settings out of `environment`; a value of the wrong form raises BadSetting.
 
-    An unknown name that begins with `TESSERA_` may belong to other software, or be a slip: it gets a warning.
+    An empty value is none.  An unknown name that begins with `TESSERA_` may belong to other software, or be a slip: it
+    gets a warning.
     """
     found: dict[str, Any] = {}
     for variable, text in environment.items():
         if not variable.startswith(_PREFIX):
             continue
         name = variable.removeprefix(_PREFIX).lower()
-        if name not in _PARSERS:
-            warnings.warn(f"{variable} is no setting of Tessera ({', '.join(_PARSERS)})", stacklevel=2)
+        if name not in _RULES:
+            warnings.warn(f"{variable} is no setting of Tessera ({', '.join(_RULES)})", stacklevel=2)
+            continue
+        if not text:
             continue
         try:
-            found[name] = _PARSERS[name](text)
+            found[name] = _RULES[name].read(text)
         except ValueError:
             raise BadSetting(f"{variable} is {text!r}, which cannot be read", hint=f"unset {variable}") from None
     return Settings(**found)
 
 
 class _Holder:
-    """The process's settings; None until somebody asks."""
+    """The process's settings; None before the first use."""
 
     lock: threading.Lock = threading.Lock()
     value: Settings | None = None
@@ -125,11 +188,17 @@ def current() -> Settings:
 
 
 def configure(**changes: Any) -> Settings:
-    """Change settings for the whole process and return the new ones; names and meanings as in `Settings`."""
-    unknown = sorted(set(changes) - set(_PARSERS))
+    """Change settings for the whole process and return the new ones; names and meanings as in `Settings`.
+
+    Raises BadSetting, with the place of the call.
+    """
+    unknown = sorted(set(changes) - set(_RULES))
     if unknown:
-        raise BadSetting(f"{unknown[0]!r} is no setting", hint=f"the settings are {', '.join(_PARSERS)}")
-    _Holder.value = dataclasses.replace(current(), **changes)
+        raise at_call(BadSetting(f"{unknown[0]!r} is no setting", hint=f"the settings are {', '.join(_RULES)}"))
+    try:
+        _Holder.value = dataclasses.replace(current(), **changes)
+    except BadSetting as mistake:
+        raise at_call(mistake) from None
     return _Holder.value
 
 

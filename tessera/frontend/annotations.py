@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from tessera.core import dtypes
 from tessera.core.dtypes import DType
-from tessera.core.mistakes import ArgumentType, BadAnnotation, NotDivisible
+from tessera.core.mistakes import ArgumentType, BadAnnotation, NotDivisible, UnsupportedSyntax
 from tessera.core.program.arguments import ArrayArgument, ScalarArgument
 from tessera.core.program.program import Symbol
 from tessera.core.program.types import Array, Extent, Scalar
 from tessera.core.source import Span
 from tessera.frontend.context import suggestion
 from tessera.frontend.namespace import dtype_of
+from tessera.frontend.surface import KernelSource
 
 Lookup = Callable[[str], object]
 
@@ -29,6 +30,17 @@ class Declared:
     extents: tuple[ast.expr, ...] | None
     mutable: bool
     named: bool  # `f32[n]` or `mut ...`: writes need `mut`
+
+
+def check_signature(kernel: KernelSource) -> None:
+    """Raise UnsupportedSyntax for `*args` and `**options`: a kernel's parameters are known when it is compiled."""
+    arguments = kernel.function.args
+    for star, extra in (("*", arguments.vararg), ("**", arguments.kwarg)):
+        if extra is not None:
+            column = extra.col_offset + 1
+            span = Span(kernel.source.name, extra.lineno, column, extra.lineno, column + len(extra.arg))
+            what = f"{star}{extra.arg} in the parameters of {kernel.name}"
+            raise UnsupportedSyntax(what, span, "write each parameter by its name").with_source(kernel.source)
 
 
 def parse_annotation(node: ast.expr | None, lookup: Lookup, span: Callable[[ast.AST], Span]) -> Declared:

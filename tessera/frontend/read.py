@@ -3,7 +3,6 @@
 import ast
 import inspect
 import linecache
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
+from tessera.core.callers import cell_label
 from tessera.core.mistakes import NoSource, SyntaxMistake
 from tessera.core.source import Source
 from tessera.frontend.normalise import node_span
@@ -92,7 +92,8 @@ def from_function(function: Callable[..., Any]) -> KernelSource:
             f"the text of {function.__qualname__} is not to be had",
             hint="define it in a file or a notebook cell, or give its text to tessera.compile_source",
         )
-    found = _plain_functions(code.co_filename, "".join(lines), _label(code)).get((code.co_firstlineno, code.co_name))
+    functions = _plain_functions(code.co_filename, "".join(lines), cell_label(code.co_filename))
+    found = functions.get((code.co_firstlineno, code.co_name))
     if found is None:
         raise NoSource(
             f"{code.co_filename} has no def {code.co_name} at line {code.co_firstlineno} any more",
@@ -216,11 +217,3 @@ def _plain_functions(name: str, text: str, label: str) -> dict[_Place, KernelSou
     """The functions of one file of plain Python, by place."""
     source = Source(name, unix_line_ends(text), 1, label)
     return _functions(guarded(source, lambda: parse_python(source.text, source)), source)
-
-
-def _label(code: CodeType) -> str:
-    """What IPython calls the cell that `code` came from ("Cell In[3]"), or an empty string."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    named = shell.compile.format_code_name(code.co_filename) if shell is not None else None
-    return " ".join(named) if named else ""

@@ -37,7 +37,7 @@ def explain(error: SyntaxError, source: Source) -> SyntaxMistake:
                 where = LineIndex(source).span(finding.first.start, finding.last.end)
                 return _mistake(source, finding.message, where, finding.hint)
     message = error.msg or "invalid syntax"
-    hint = next((remedy for pattern, remedy in _BY_MESSAGE if re.match(pattern, message)), "")
+    hint = next((remedy for pattern, remedy in _BY_MESSAGE if re.match(pattern, message)), _ELSEWISE)
     return _mistake(source, message, span, hint)
 
 
@@ -164,6 +164,19 @@ def _range(line: list[Token]) -> _Finding | None:
     return None
 
 
+def _open_signature(line: list[Token]) -> _Finding | None:
+    """`def k(x: f32[n], y: f32[n]:`, with a second colon in one parameter."""
+    if line[0].text not in ("def", "async"):
+        return None
+    colons = 0
+    for token in line:
+        if token.depth == 1 and token.text in (":", ",", "lambda"):
+            colons = colons + 1 if token.text == ":" else -1 if token.text == "lambda" else 0
+            if colons == 2:
+                return _Finding(token, token, "the list of parameters is not closed", "write ) before the colon")
+    return None
+
+
 def _typed_parameter(line: list[Token]) -> _Finding | None:
     """`def k(f32[n] x)` and `def k(float x)`."""
     if line[0].text not in ("def", "async"):
@@ -175,8 +188,9 @@ def _typed_parameter(line: list[Token]) -> _Finding | None:
 
 
 _HABITS: Final[tuple[Callable[[list[Token]], _Finding | None], ...]] = (
-    _mut, _decorator, _statement, _operator, _cuda_launch, _range, _typed_parameter,
+    _mut, _decorator, _statement, _operator, _cuda_launch, _range, _open_signature, _typed_parameter,
 )  # fmt: skip
+_ELSEWISE: Final = "look for a missing operator, comma, bracket or colon here, or just before"
 _BY_MESSAGE: Final = (
     (r"expected ':'", "end the line with a colon"),
     (r"'.' was never closed", "add the bracket that closes it"),

@@ -1,6 +1,7 @@
 """How many groups a launch has: from the user's grid, or from the artifact's rule and the arguments' extents."""
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
@@ -47,9 +48,13 @@ def _extents(value: object, what: str) -> Extents:
     given: list[Any] = list(cast("list[Any]", value)) if isinstance(value, tuple | list) else [value]
     extents: list[int] = []
     for item in given:
-        if isinstance(item, bool) or not hasattr(item, "__index__"):
+        try:
+            number = operator.index(item)
+        except TypeError:
+            number = None
+        if number is None or isinstance(item, bool):
             raise BadGrid(f"a {what} is made of integers, got {item!r}", hint=_HOW)
-        extents.append(int(item))
+        extents.append(number)
     if not 1 <= len(extents) <= _AXES:
         raise BadGrid(f"a {what} has 1 to 3 axes, got {len(extents)}", hint=_HOW)
     if min(extents) < 0 or max(extents) > _MOST or (what == "block" and min(extents) == 0):

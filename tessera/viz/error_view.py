@@ -2,7 +2,6 @@
 
 import linecache
 import re
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from tessera.core.callers import cell_label
 from tessera.core.errors import TesseraError, display_width, render
 from tessera.core.source import NOWHERE, Source, Span
 
@@ -47,15 +47,12 @@ Namer = Callable[[str], str]
 """What a file is called."""
 
 
-def cell_label(name: str) -> str:
+def named(file: str) -> str:
     """Return `Cell In[3]` for the file name that IPython gave a cell, and any other name as it is."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    named = shell.compile.format_code_name(name) if shell is not None else None
-    return " ".join(named) if named else name
+    return cell_label(file) or file
 
 
-def error_view(error: TesseraError, namer: Namer = cell_label) -> ErrorView:
+def error_view(error: TesseraError, namer: Namer = named) -> ErrorView:
     """Return what there is to show of `error`: the places, the remedy, and the user's own calls that led there."""
     places = [("", error.span), *((note.message, note.span) for note in error.notes)]
     excerpts = tuple(_excerpt(title, error.source, span, namer) for title, span in places if span != NOWHERE)
@@ -63,7 +60,7 @@ def error_view(error: TesseraError, namer: Namer = cell_label) -> ErrorView:
     return ErrorView(headline, error.message, excerpts, error.hint, tuple(_calls(error, namer)))
 
 
-def error_lines(error: TesseraError, namer: Namer = cell_label) -> list[str]:
+def error_lines(error: TesseraError, namer: Namer = named) -> list[str]:
     """Return the error in colour, as lines for IPython's traceback: the plain text and the calls that led there."""
     head, *rest = render(error).split("\n")
     code, _, message = head.partition(": ")

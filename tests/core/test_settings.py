@@ -28,7 +28,7 @@ def test_defaults_lie_in_the_user_cache():
     ("variable", "text", "message"),
     [
         ("TESSERA_THREADS", "many", "TESSERA_THREADS is 'many'"),
-        ("TESSERA_THREADS", "0", "threads is 0, it must be at least 1"),
+        ("TESSERA_THREADS", "0", "threads is 0, it must be an integer, at least 1 and at most 4096"),
         ("TESSERA_TARGET", "gpu", "target is 'gpu', it must be one of cpu, interpret, cuda"),
         ("TESSERA_CACHE", "maybe", "TESSERA_CACHE is 'maybe'"),
         ("TESSERA_COMPILE_TIMEOUT", "-1", "more than 0 seconds"),

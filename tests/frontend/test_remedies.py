@@ -49,6 +49,14 @@ def marked(error: SyntaxMistake) -> str:
         ("%time x", "%", "% commands of IPython do not work", "move it to a cell of its own"),
         ("!ls", "!", "! commands of IPython do not work", "move it to a cell of its own"),
         ("def k(f32[n] x): ...", "x", "a parameter's type stands after its name", "write x: f32[n]"),
+        (
+            "def k(x: f32[n], y: mut f32[n]:\n    y[0] = x[0]",
+            ":",
+            "the list of parameters is not closed",
+            "write ) before",
+        ),
+        ("def k(x: f32[n], c: f32 = 1.0:\n    pass", ":", "the list of parameters is not closed", "write ) before"),
+        ("x = 3 4", "4", "invalid syntax", "look for a missing operator"),
         ("def k(float a, float b): ...", "a", "a parameter's type stands after its name", "write a: f32[n]"),
     ],
 )
