@@ -68,7 +68,7 @@ def plain(value: object) -> object:
     """A 0-d array as the scalar it holds, NumPy's bool as Python's, which packs as a number; all else as it is."""
     if isinstance(value, np.ndarray) and cast("AnyArray", value).ndim == 0:
         value = cast("object", cast("AnyArray", value)[()])
-    return bool(value) if isinstance(value, np.bool_) else cast("object", value)
+    return bool(cast("Any", value)) if isinstance(value, np.bool_) else cast("object", value)
 
 
 def _array(value: object, name: str, span: Span, *, aligned: bool) -> ArrayArgument:

@@ -4,6 +4,7 @@ Kept apart from `core/errors.py` because it looks at the running program.
 """
 
 import contextlib
+import inspect
 import linecache
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ def at_call(error: Mistake) -> Mistake:
     """Give `error` the place of the call that led here, where it has none and the text of the call is known."""
     if error.span != NOWHERE:
         return error
-    frame = _users_frame(sys._getframe(1))
+    frame = _users_frame(inspect.currentframe())
     if frame is None:
         return error
     name = frame.f_code.co_filename

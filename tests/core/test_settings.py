@@ -1,7 +1,9 @@
 """Settings: where they come from, what is refused."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tessera.core.mistakes import BadSetting
@@ -54,3 +56,55 @@ def test_overridden_and_configure():
     assert current() is before
     with pytest.raises(BadSetting, match="'thread' is no setting"):
         configure(thread=2)
+
+
+def test_an_empty_variable_is_none():
+    found = from_environment({"TESSERA_CACHE_DIR": "", "TESSERA_THREADS": ""})
+    assert found == from_environment({})
+
+
+class Folder:
+    """A path that is no `Path`."""
+
+    def __fspath__(self) -> str:
+        return "~/cache"
+
+
+@pytest.mark.parametrize("given", ["scratch", Path("scratch"), Folder(), "~/cache"])
+def test_cache_dir_takes_text_and_paths(given: Any):
+    with overridden(cache_dir=given) as inside:
+        assert inside.cache_dir == Path(given).expanduser()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("cache_dir", 3, "a path"),
+        ("cache_dir", "", "a path"),
+        ("cache_dir", b"scratch", "a path"),
+        ("cache_dir", "a\0b", "a path"),
+        ("threads", "4", "an integer, at least 1 and at most 4096"),
+        ("threads", True, "an integer"),
+        ("threads", 2.0, "an integer"),
+        ("workers", 0, "an integer, at least 1"),
+        ("cache", 1, "True or False"),
+        ("cache_bytes", -1, "a number of bytes, at least 0"),
+        ("worker_bytes", None, "a number of bytes"),
+        ("compile_timeout", float("nan"), "a number of seconds"),
+        ("compile_timeout", "60", "a number of seconds"),
+        ("target", None, "one of cpu, interpret"),
+    ],
+)
+def test_values_of_the_wrong_kind(name: str, value: Any, wanted: str):
+    before = current()
+    with pytest.raises(BadSetting) as caught:
+        configure(**{name: value})
+    assert caught.value.message.startswith(f"{name} is {value!r}, it must be {wanted}")
+    assert caught.value.hint.startswith(f"write configure({name}=")
+    assert current() is before
+
+
+def test_numpys_integers_are_taken():
+    with overridden(threads=np.int64(3)) as inside:
+        assert inside.threads == 3
+        assert type(inside.threads) is int
