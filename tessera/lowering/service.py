@@ -24,6 +24,7 @@ from typing import Final
 
 from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError
+from tessera.core.interrupts import LOOK
 from tessera.core.mistakes import CompilerCrash, CompileTimeout
 from tessera.core.program.program import Program
 from tessera.core.settings import current
@@ -33,7 +34,6 @@ from tessera.lowering.protocol import Compile, Reply, Request, Warm
 from tessera.lowering.reports import CrashReport, write_report
 
 _STDERR_BYTES: Final = 8192
-_LOOK: Final = 0.2  # seconds between two looks at pending signals
 # -P: modules that lie in the user's folder must not shadow what the worker imports.
 _COMMAND: Final = (sys.executable, "-P", "-m", "tessera.lowering.worker")
 
@@ -100,7 +100,7 @@ class Worker:
     def _receive(self, deadline: float) -> bytes:
         """Wait for a message; in short steps, since a signal that comes just before a wait does not wake it."""
         while (left := deadline - time.monotonic()) > 0:
-            if self.connection.poll(min(left, _LOOK)):
+            if self.connection.poll(min(left, LOOK)):
                 return self.connection.recv_bytes()
         raise TimeoutError
 
@@ -281,7 +281,7 @@ class CompileService:
                     worker = Worker()
                     self._busy.add(worker)
                     return worker
-                self._changed.wait(timeout=0.5)
+                self._changed.wait(timeout=LOOK)
 
     def _give_back(self, worker: Worker) -> None:
         with self._changed:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tessera.core.interrupts import LOOK
+
 _ENGINE: Final = "tessera-engine-"
-_LOOK: Final = 0.2
-"""Seconds between two looks at pending signals while something is waited for."""
 
 
 class FairOrder:
@@ -113,7 +113,7 @@ class Dispatcher:
             watched = [(q, q.submitted) for q in (self._queues.values() if queues is None else queues)]
             try:
                 while any(queue.done < goal and not queue.idle for queue, goal in watched):
-                    self._changed.wait(_LOOK)
+                    self._changed.wait(LOOK)
             except BaseException:
                 self._drop(queue for queue, _ in watched)
                 raise
@@ -133,7 +133,7 @@ class Dispatcher:
         """Wait until `done`, which the operations of some queue bring about."""
         with self._changed:
             while not done():
-                self._changed.wait(_LOOK)
+                self._changed.wait(LOOK)
 
     def _drop(self, queues: Iterable[Queue]) -> None:
         for queue in queues:

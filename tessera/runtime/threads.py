@@ -15,12 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tessera.core.interrupts import LOOK
 from tessera.core.settings import current
 from tessera.runtime.cpu import Entry
 
 _CHUNKS_PER_THREAD: Final = 8
-_LOOK: Final = 0.2
-"""Seconds between two looks at pending signals while a launch runs."""
 _PATIENCE: Final = 1.5  # seconds given to a cancelled kernel before its threads are left behind
 ALIGNMENT: Final = 64
 
@@ -47,7 +46,11 @@ scratch: Final = Scratch()
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One launch: `groups` groups in chunks of `chunk`; `keep` holds what the kernel's addresses point to."""
+    """One launch: `groups` groups in chunks of `chunk`; `keep` holds what the kernel's addresses point to.
+
+    to_start: threads that have yet to begin; working: those that have begun and not ended
+    finished: taken while the job runs, released by the last thread that ends
+    """
 
     entry: Entry
     slots: bytes
@@ -58,10 +61,26 @@ class Job:
     next_chunk: "itertools.count[int]" = field(default_factory=itertools.count)
     cancel: ctypes.c_int32 = field(default_factory=ctypes.c_int32)
     to_start: int = 0
-    pending: int = 0
+    working: int = 0
     finished: threading.Lock = field(default_factory=threading.Lock)
     lock: threading.Lock = field(default_factory=threading.Lock)
     failure: BaseException | None = None
+
+    def begin(self) -> bool:
+        """Count one more thread in; False when no more are wanted."""
+        with self.lock:
+            if self.to_start == 0:
+                return False
+            self.working += 1
+            self.to_start -= 1
+            return True
+
+    def withdraw(self) -> bool:
+        """Cancel what has begun, let nothing more begin, and return whether no thread works any more."""
+        self.cancel.value = 1
+        with self.lock:
+            self.to_start = 0
+            return self.working == 0
 
     def work(self) -> None:
         """Run chunks until none is left or the launch is cancelled."""
@@ -77,8 +96,8 @@ class Job:
             self.failure = error
             self.cancel.value = 1
         with self.lock:
-            self.pending -= 1
-            if self.pending == 0:
+            self.working -= 1
+            if self.working == self.to_start == 0:
                 self.finished.release()
 
 
@@ -116,17 +135,15 @@ class Pool:
         return True
 
     def _run(self, job: Job) -> None:
-        job.to_start = job.pending = min(self.count, -(-job.groups // job.chunk))
+        job.to_start = min(self.count, -(-job.groups // job.chunk))
         job.finished.acquire()
         try:
             # One put, so that an interrupt comes before it or after it: each thread that starts calls the next.
             self._jobs.put(job)
-            # A signal between the interpreter's last look and the wait wakes nobody: look again now and then.
-            while not job.finished.acquire(timeout=_LOOK):
+            while not job.finished.acquire(timeout=LOOK):
                 pass
         except BaseException:
-            job.cancel.value = 1
-            if not _finishes(job):
+            if not _stops(job):
                 self.close()
                 _forget(self)
             raise
@@ -147,25 +164,28 @@ class Pool:
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
-            with job.lock:
-                job.to_start -= 1
-                another = job.to_start > 0
-            if another:
-                self._jobs.put(job)
-            job.work()
+            if job.begin():
+                if job.to_start:
+                    self._jobs.put(job)
+                job.work()
             del job  # arrays of a finished launch must not live on in a waiting thread
 
 
-def _finishes(job: Job) -> bool:
-    """Wait for a cancelled job, whatever else interrupts; False when it takes too long."""
+def _stops(job: Job) -> bool:
+    """Cancel a job and wait until no thread works on it, whatever else interrupts; False when that takes too long.
+
+    The interrupt may have come at any moment: before the job was queued, or after its end, when its lock is taken.
+    """
     deadline = time.monotonic() + _PATIENCE
-    while (left := deadline - time.monotonic()) > 0:
+    while True:
         try:
-            if job.finished.acquire(timeout=left):
+            if job.withdraw():
                 return True
+            if time.monotonic() > deadline:
+                return False
+            job.finished.acquire(timeout=LOOK)
         except KeyboardInterrupt:  # a second Ctrl-C while the first is being served
             continue
-    return False
 
 
 class _Shared:

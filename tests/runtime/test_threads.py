@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import weakref
+from random import Random
 
 import pytest
 
@@ -96,9 +97,83 @@ def test_an_interrupt_cancels():
     interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
         pool().run(running)
-    assert running.pending == 0
+    assert running.working == 0
     assert pool() is before
     test_every_group_runs_once(10, 3)
+
+
+class Interrupting:
+    """A lock: the first successful `acquire` with a timeout ends in Ctrl-C, after it has taken the lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.interrupted = False
+        self.waits_after = 0
+
+    def acquire(self, timeout: float = -1) -> bool:
+        if timeout < 0:  # taken before the job begins
+            return self._lock.acquire()
+        self.waits_after += self.interrupted
+        taken = self._lock.acquire(timeout=timeout)
+        if taken and not self.interrupted:
+            self.interrupted = True
+            raise KeyboardInterrupt
+        return taken
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def test_an_interrupt_right_after_the_end_is_delivered_at_once():
+    before, lock, entry = pool(), Interrupting(), Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        pool().run(Job(entry, b"", 4, 1, 0, None, finished=lock))  # pyright: ignore[reportArgumentType]
+    assert lock.interrupted
+    assert len(entry.calls) == 4
+    assert pool() is before
+    test_every_group_runs_once(10, 3)
+    assert lock.waits_after == 0, "the lock of a job that has ended is waited for"
+
+
+def test_an_interrupt_before_the_job_is_queued(monkeypatch: pytest.MonkeyPatch):
+    class Refusing:
+        """A queue that Ctrl-C comes before."""
+
+        def put(self, _: Job) -> None:
+            raise KeyboardInterrupt
+
+    before = pool()
+    with monkeypatch.context() as patch:
+        patch.setattr(before, "_jobs", Refusing())
+        waiting = job(Recorder(), 4)
+        with pytest.raises(KeyboardInterrupt):
+            before.run(waiting)
+    assert not waiting.begin()
+    assert pool() is before
+    test_every_group_runs_once(10, 3)
+
+
+def test_interrupts_at_any_moment_keep_the_threads():
+    """Between, before and during launches; the signal comes in on its own, not at a line of ours."""
+    before, moments = pool(), Random(11)
+    hits = 0
+    was = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        for _ in range(60):
+            entry = Recorder()
+            signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 3e-3))
+            try:
+                for _ in range(2000):
+                    pool().run(job(entry, 8, 2))
+            except KeyboardInterrupt:
+                hits += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert pool() is before
+            test_every_group_runs_once(6, 1)
+    finally:
+        signal.signal(signal.SIGALRM, was)
+    assert hits == 60
 
 
 def test_a_kernel_that_does_not_stop_is_left_behind():
