@@ -9,6 +9,7 @@ from tessera.core.program.program import Op
 from tessera.runtime.interpret import memory as mem
 from tessera.runtime.interpret.findings import COPY
 from tessera.runtime.interpret.memory import Choice, Memory
+from tessera.runtime.interpret.poison import CLEAN, Marks, marked
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.state import Mask, State, lane_dependent
 
@@ -17,27 +18,46 @@ def read(state: State, op: Op, operands: list[Any]) -> list[Any]:
     """One element for the group, or one a lane."""
     memory, *indices = operands
     if not state.is_varying(op):
-        place = _group_place(state, op, memory, indices, writes=False)
-        return [memory.data.dtype.type(0) if place is None else memory.data[place]]
+        place = _group_place(memory, indices)
+        if place is None:
+            return [marked(memory.data.dtype.type(0), _doubt(state, op, memory, state.mask, indices))]
+        state.launch.traffic.count(memory, 1, written=False)
+        return [marked(memory.data[place], _watch_group(state, op, memory, place, writes=False))]
     first = memory.buffers[0] if isinstance(memory, Choice) else memory
     result = np.zeros(state.mask.shape, first.data.dtype)
+    marks = np.zeros(state.mask.shape if state.sanitizer is not None else (), np.int32)
     for buffer, mask in state.parts(memory):
-        lanes, place = _lane_places(state, op, buffer, mask, indices, writes=False)
+        touched = mask & mem.inside(buffer.data.shape, [state.per_lane(index) for index in indices])
+        lanes, place = _lane_places(state, buffer, touched, indices, writes=False)
         result[lanes] = buffer.data[place]
-    return [result]
+        if state.sanitizer is not None:
+            marks[lanes] = _watch_lanes(state, op, buffer, lanes, place, writes=False)
+            marks[mask & ~touched] = _doubt(state, op, buffer, mask & ~touched, indices)
+    return [marked(result, marks)]
 
 
 def write(state: State, op: Op, operands: list[Any]) -> list[Any]:
     """One element by the group, or one by each lane; of lanes that write the same element the last one wins."""
     memory, value, *indices = operands
     if not state.is_varying(op):
-        place = _group_place(state, op, memory, indices, writes=True)
+        place = _group_place(memory, indices)
         if place is not None:
+            state.launch.traffic.count(memory, 1, written=True)
+            _watch_group(state, op, memory, place, writes=True)
             memory.data[place] = value
+        elif state.sanitizer is not None:
+            raise state.sanitizer.written_outside(memory, [int(i) for i in indices], state.agents()[0], op)
         return []
     values = state.per_lane(value)
     for buffer, mask in state.parts(memory):
-        lanes, place = _lane_places(state, op, buffer, mask, indices, writes=True)
+        everywhere = [state.per_lane(index) for index in indices]
+        touched = mask & mem.inside(buffer.data.shape, everywhere)
+        if state.sanitizer is not None and np.any(touched != mask):
+            first = int(np.argmax(touched != mask))
+            outside = [int(index[first]) for index in everywhere]
+            raise state.sanitizer.written_outside(buffer, outside, int(state.lanes[first]), op)
+        lanes, place = _lane_places(state, buffer, touched, indices, writes=True)
+        _watch_lanes(state, op, buffer, lanes, place, writes=True)
         buffer.data[place] = values[lanes]
     return []
 
@@ -47,10 +67,11 @@ def load(state: State, op: Op, operands: list[Any]) -> list[Any]:
     memory, *starts = operands
     if state.is_varying(op):
         raise lane_dependent(op.result, op.span)
-    box = _group_box(state, op, memory, starts, writes=False)
+    box, marks = _group_box(state, op, memory, starts, writes=False)
     extents: Any = op.attributes["extents"]
     dropped: Any = op.attributes["dropped"]
-    return [mem.load(memory.data, box).reshape([e for axis, e in enumerate(extents) if axis not in dropped])]
+    shape = [e for axis, e in enumerate(extents) if axis not in dropped]
+    return [marked(mem.load(memory.data, box).reshape(shape), marks.reshape(shape) if marks.ndim else marks)]
 
 
 def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
@@ -58,7 +79,7 @@ def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
     memory, tile, *starts = operands
     if state.is_varying(op):
         raise lane_dependent(op.operands[1], op.span)
-    box = _group_box(state, op, memory, starts, writes=True)
+    box, _ = _group_box(state, op, memory, starts, writes=True)
     mem.store(memory.data, box, tile)
     return []
 
@@ -80,57 +101,82 @@ def copy(state: State, op: Op, operands: list[Any]) -> list[Any]:
     return []
 
 
-def _group_place(
-    state: State, op: Op, memory: Memory, indices: Sequence[Numbers], *, writes: bool
-) -> tuple[int, ...] | None:
+def _doubt(state: State, op: Op, memory: Memory, missed: Mask, indices: Sequence[Numbers]) -> Marks:
+    """Return the mark of a read that is outside the memory for the lanes `missed`."""
+    if state.sanitizer is None or not missed.any():
+        return CLEAN
+    if not state.is_varying(op):
+        place = [int(index) for index in indices]
+        places: dict[int, Sequence[int]] = dict.fromkeys(state.agents(), place)
+    else:
+        everywhere = [state.per_lane(index)[missed].tolist() for index in indices]
+        lanes: list[int] = state.lanes[missed].tolist()
+        places = dict(zip(lanes, zip(*everywhere, strict=True), strict=True))
+    return np.asarray(state.sanitizer.read_outside(memory, places, op), np.int32)
+
+
+def _group_place(memory: Memory, indices: Sequence[Numbers]) -> tuple[int, ...] | None:
     """Return the element a uniform statement uses, or None when it is outside."""
     place = tuple(int(index) for index in indices)
-    if not all(0 <= index < size for index, size in zip(place, memory.data.shape, strict=True)):
-        if state.sanitizer is not None:
-            state.sanitizer.outside(memory, place, state.agents()[0], op, writes=writes)
-        return None
-    state.launch.traffic.count(memory, 1, written=writes)
-    if state.sanitizer is not None:
-        agents = state.agents()
-        elements = np.repeat(mem.flat(memory.data.shape, [np.asarray(index) for index in place]), len(agents))
-        watch = state.sanitizer.write if writes else state.sanitizer.read
-        watch(memory, elements, agents, op)
-    return place
+    inside = all(0 <= index < size for index, size in zip(place, memory.data.shape, strict=True))
+    return place if inside else None
+
+
+def _watch_group(state: State, op: Op, memory: Memory, place: tuple[int, ...], *, writes: bool) -> Marks:
+    """Tell the sanitizer of an element that a uniform statement uses; return the mark of what is read."""
+    if state.sanitizer is None:
+        return CLEAN
+    agents = state.agents()
+    elements = np.repeat(mem.flat(memory.data.shape, [np.asarray(index) for index in place]), len(agents))
+    if writes:
+        state.sanitizer.write(memory, elements, agents, op)
+        return CLEAN
+    return state.sanitizer.read(memory, elements, agents, op).max()
 
 
 def _lane_places(
-    state: State, op: Op, memory: Memory, mask: Mask, indices: Sequence[Numbers], *, writes: bool
+    state: State, memory: Memory, touched: Mask, indices: Sequence[Numbers], *, writes: bool
 ) -> tuple[Any, tuple[Numbers, ...]]:
-    """Return the lanes (positions in the window) whose element is inside, and the elements, axis by axis."""
-    shape = memory.data.shape
-    everywhere = [state.per_lane(index) for index in indices]
-    touched = mask & mem.inside(shape, everywhere)
-    if state.sanitizer is not None and np.any(touched != mask):
-        first = int(np.argmax(touched != mask))
-        place = [int(index[first]) for index in everywhere]
-        state.sanitizer.outside(memory, place, int(state.lanes[first]), op, writes=writes)
+    """Return the lanes `touched` (as positions in the window), and their elements, axis by axis."""
     lanes = touched.nonzero()[0]
-    places = tuple(index[lanes] for index in everywhere)
     state.launch.traffic.count(memory, len(lanes), written=writes)
-    if state.sanitizer is not None:
-        watch = state.sanitizer.write if writes else state.sanitizer.read
-        watch(memory, mem.flat(shape, places), state.lanes[lanes].astype(np.int32), op)
-    return lanes, places
+    return lanes, tuple(state.per_lane(index)[lanes] for index in indices)
 
 
-def _group_box(state: State, op: Op, memory: Memory, starts: Sequence[Numbers], *, writes: bool) -> mem.Box:
-    """Return the part of a tile's window that is inside the memory."""
+def _watch_lanes(state: State, op: Op, memory: Memory, lanes: Any, places: Any, *, writes: bool) -> Marks:
+    """Tell the sanitizer of the elements that lanes use; return the marks of what is read, one for each."""
+    if state.sanitizer is None:
+        return CLEAN
+    elements, agents = mem.flat(memory.data.shape, places), state.lanes[lanes].astype(np.int32)
+    if writes:
+        state.sanitizer.write(memory, elements, agents, op)
+        return CLEAN
+    return state.sanitizer.read(memory, elements, agents, op)
+
+
+def _group_box(
+    state: State, op: Op, memory: Memory, starts: Sequence[Numbers], *, writes: bool
+) -> tuple[mem.Box, Marks]:
+    """Return the part of a tile's window that is inside the memory, and the marks of what is read."""
     extents: Any = op.attributes["extents"]
     corner = [int(start) for start in starts]
     box = mem.clip(memory.data.shape, corner, extents)
     state.launch.traffic.count(memory, box.elements, written=writes)
     if state.sanitizer is None:
-        return box
+        return box, CLEAN
     agents = state.agents()
+    number = 0
     if memory.shared and not box.whole:
         place = mem.first_outside(memory.data.shape, corner, extents)
-        state.sanitizer.outside(memory, place, agents[0], op, writes=writes)
+        if writes:
+            raise state.sanitizer.written_outside(memory, place, agents[0], op)
+        number = state.sanitizer.read_outside(memory, dict.fromkeys(agents, place), op)
     elements = np.repeat(mem.flat_box(memory.data.shape, box), len(agents))
-    watch = state.sanitizer.write if writes else state.sanitizer.read
-    watch(memory, elements, np.resize(np.asarray(agents, np.int32), len(elements)), op)
-    return box
+    who = np.resize(np.asarray(agents, np.int32), len(elements))
+    if writes:
+        state.sanitizer.write(memory, elements, who, op)
+        return box, CLEAN
+    marks = np.full(extents, number, np.int32)
+    inside = tuple(part.stop - part.start for part in box.memory)
+    marks[box.window] = state.sanitizer.read(memory, elements, who, op)[:: len(agents)].reshape(inside)
+    return box, marks

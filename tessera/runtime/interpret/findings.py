@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tessera.core import mistakes
 from tessera.core.errors import TesseraError
-from tessera.core.program.program import Op
-from tessera.core.source import Note
+from tessera.core.program.program import UNKNOWN_SOURCE, Op
+from tessera.core.source import Note, Source
 from tessera.runtime.interpret.memory import Memory
 
 GROUP: Final = -1
@@ -41,6 +41,7 @@ class Launch:
     groups: int
     lanes: int
     grouped: bool
+    source: Source = UNKNOWN_SOURCE
 
 
 def element(memory: Memory, number: int) -> str:
@@ -120,13 +121,28 @@ def out_of_bounds(launch: Launch, memory: Memory, index: Sequence[int], now: Acc
     size = f"{parts[0]} elements" if len(shape) == 1 else f"shape ({', '.join(parts)})"
     axis = next((k for k, (i, n) in enumerate(zip(index, shape, strict=True)) if not 0 <= i < n), 0)
     limit = f"< {words[axis]}" if index[axis] >= 0 else ">= 0"
-    which = "index" if len(shape) == 1 else f"index {axis}"
+    which = _named(launch, now.op, axis - len(shape)) or ("index" if len(shape) == 1 else f"index {axis}")
     instead = "the write does nothing" if now.writes else "the read gives 0"
     return mistakes.OutOfBounds(
         f"{_who(launch, now)} {_verb(now)} {memory.name}[{place}], but {memory.name} has {size}",
         now.op.span,
         f"guard it: `if {which} {limit}:` (without the sanitizer {instead})",
     )
+
+
+def _named(launch: Launch, op: Op, number: int) -> str:
+    """What the user calls an index of an access: the variable, or what stands in the brackets; "" for a number."""
+    index = op.operands[number]
+    if index.name:
+        return index.name
+    span = index.span
+    outer = op.span
+    if not (outer.line == span.line == span.end_line and outer.column < span.column <= span.end_column) or (
+        span.file != launch.source.name
+    ):
+        return ""
+    text = launch.source.line(span.line)[span.column - 1 : span.end_column - 1]
+    return text if any(character.isalpha() for character in text) else ""
 
 
 def divergent(op: Op, active: NDArray[np.bool_], branch: Op | None, what: str) -> TesseraError:

@@ -10,6 +10,7 @@ from tessera.core.program.types import Shared, Tile
 from tessera.runtime.interpret import access
 from tessera.runtime.interpret.geometry import WARP
 from tessera.runtime.interpret.memory import fresh_shared
+from tessera.runtime.interpret.poison import Poisoned, marked, passed_on, plain
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.state import Mask, State, choose, lane_dependent
 from tessera.runtime.interpret.values import PURE, prepare
@@ -30,12 +31,28 @@ class Machine(State):
             operands = [values[operand] for operand in op.operands]
             if op.opcode == "yield":
                 return operands
+            if self.sanitizer is not None and any(type(operand) is Poisoned for operand in operands):
+                values.update(zip(op.results, self.poisoned(op, operands), strict=True))
+                continue
             function = self.launch.functions.get(op) or self.prepare(op)
             if function is not None:
                 values[op.results[0]] = function(*operands)
             else:
                 values.update(zip(op.results, _EFFECTS[op.opcode](self, op, operands), strict=True))
         return []
+
+    def poisoned(self, op: Op, operands: list[Any]) -> list[Any]:
+        """Execute an operation on values that carry marks: pass them on, or report the read they come from."""
+        function = self.launch.functions.get(op) or self.prepare(op)
+        if function is not None:
+            marks = passed_on(op, operands, function)
+            if marks is not None:
+                return [marked(function(*map(plain, operands)), marks)]
+        used = _USED.get(op.opcode, len(operands))
+        for value, operand in zip(op.operands[:used], operands, strict=False):
+            self.use(value, operand)
+        operands = [*map(plain, operands[:used]), *operands[used:]]
+        return [function(*operands)] if function is not None else _EFFECTS[op.opcode](self, op, operands)
 
     def masked(self, mask: Mask, op: Op, block: Block, arguments: Sequence[Any]) -> list[Any]:
         """Execute a block with only the lanes in `mask` active; `op` has parted them from any others."""
@@ -152,6 +169,7 @@ class Machine(State):
         while True:
             self.launch.check_cancelled()
             go_on, *passed = self.masked(active, op, condition, carried)
+            go_on = self.use(condition.ops[-1].operands[0], go_on)
             results = [self.merge(active, a, b, v) for a, b, v in zip(passed, results, op.results, strict=True)]
             active = active & go_on
             if not active.any():
@@ -167,6 +185,8 @@ def _shuffle_target(mode: str, place: Numbers, amount: Numbers) -> Numbers:
     return amount if mode == "idx" else place ^ amount
 
 
+_USED: Final = {"for": 3, "while": 0}
+"""How many operands an operation itself uses: the rest is carried on, marks and all."""
 _EFFECTS: Final[dict[str, Callable[[Machine, Op, list[Any]], list[Any]]]] = {
     "select": Machine.select_buffer,
     "id": Machine.id,

@@ -15,16 +15,18 @@ Two parameters that are the same array are watched as one; arrays that overlap o
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessera.core.errors import TesseraError
 from tessera.core.program.program import Op
 from tessera.runtime.interpret import findings
 from tessera.runtime.interpret.findings import COPY, GROUP, NOBODY, Access, Launch
 from tessera.runtime.interpret.memory import Memory
+from tessera.runtime.interpret.poison import CLEAN, Marks
 
 # Rows of a shadow: whose access is remembered.
 WRITER: Final = 0
@@ -51,7 +53,10 @@ class Shadow:
 
 
 class Sanitizer:
-    """Watches one launch; every method raises a `TesseraError` for what it finds."""
+    """Watches one launch; every method raises a `TesseraError` for what it finds.
+
+    doubts: what is wrong with values that were read outside arrays, should an agent use one (see `poison.py`)
+    """
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
@@ -61,6 +66,7 @@ class Sanitizer:
         self.subgroups: dict[int, NDArray[np.int32]] = {}
         self.shared: dict[object, Shadow] = {}
         self.arrays: dict[object, Shadow] = {}
+        self.doubts: list[Callable[[int], TesseraError]] = []
 
     # -- what orders accesses ----------------------------------------------------------------------------------
 
@@ -91,18 +97,19 @@ class Sanitizer:
 
     # -- accesses ----------------------------------------------------------------------------------------------
 
-    def read(self, memory: Memory, elements: Elements, agents: Sequence[int] | Agents, op: Op) -> None:
-        """`agents[k]` (a lane, GROUP or COPY) reads element `elements[k]` (row-major, inside the memory)."""
+    def read(self, memory: Memory, elements: Elements, agents: Sequence[int] | Agents, op: Op) -> Marks:
+        """`agents[k]` (a lane, GROUP or COPY) reads element `elements[k]` (row-major, inside the memory).
+
+        Return a mark for each: of elements of shared memory that nothing has written.
+        """
         shadow, agents = self._enter(memory, agents, op)
         before, events = shadow.agent[:, elements], shadow.event[:, elements]
         self._check(memory, elements, agents, before[:1], events[:1], writes=False)
-        if memory.shared:
-            unwritten = events[WRITER] < 0
-            if unwritten.any():
-                first = int(np.argmax(unwritten))
-                now = self._now(int(agents[first]), writes=False)
-                raise findings.uninitialised(self.launch, memory, int(elements[first]), now)
         self._remember_read(shadow, elements, agents, before[READER], events[READER])
+        unwritten = events[WRITER] < 0
+        if not memory.shared or not unwritten.any():
+            return np.zeros(len(elements), np.int32)
+        return np.where(unwritten, self._unwritten(memory, elements[unwritten], agents[unwritten], op), CLEAN)
 
     def write(self, memory: Memory, elements: Elements, agents: Sequence[int] | Agents, op: Op) -> None:
         """`agents[k]` writes element `elements[k]`."""
@@ -117,18 +124,47 @@ class Sanitizer:
             other = int(shadow.agent[WRITER, number])
             raise findings.same_statement(self.launch, memory, number, now, other)
 
-    def outside(self, memory: Memory, index: Sequence[int], agent: int, op: Op, *, writes: bool) -> None:
-        """`agent` uses an index that is outside `memory`."""
+    def written_outside(self, memory: Memory, index: Sequence[int], agent: int, op: Op) -> TesseraError:
+        """`agent` writes at an index that is outside `memory`."""
         self.ops.append(op)
-        agent = GROUP if self.launch.lanes == 1 else agent
-        raise findings.out_of_bounds(self.launch, memory, index, self._now(agent, writes))
+        return findings.out_of_bounds(self.launch, memory, index, self._now(self._agent(agent), writes=True))
+
+    def read_outside(self, memory: Memory, indices: Mapping[int, Sequence[int]], op: Op) -> int:
+        """Each agent of `indices` reads at an index that is outside `memory`; return the doubt's number."""
+        self.ops.append(op)
+        group = len(self.group_starts) - 1
+
+        def finding(agent: int) -> TesseraError:
+            who = agent if agent in indices else next(iter(indices))
+            access = Access(op, False, self._agent(who), group)
+            return findings.out_of_bounds(self.launch, memory, indices[who], access)
+
+        return self.doubt(finding)
+
+    def _unwritten(self, memory: Memory, elements: Elements, agents: Agents, op: Op) -> int:
+        group = len(self.group_starts) - 1
+        places = dict(zip(agents.tolist(), elements.tolist(), strict=True))
+
+        def finding(agent: int) -> TesseraError:
+            who = agent if agent in places else next(iter(places))
+            return findings.uninitialised(self.launch, memory, places[who], Access(op, False, who, group))
+
+        return self.doubt(finding)
+
+    def doubt(self, finding: Callable[[int], TesseraError]) -> int:
+        """Note what is wrong with a value that was read, and only where an agent uses it; return its number, from 1."""
+        self.doubts.append(finding)
+        return len(self.doubts)
+
+    def _agent(self, agent: int) -> int:
+        # The only lane is the group: everything it does is in order.
+        return GROUP if self.launch.lanes == 1 and agent >= 0 else agent
 
     def _enter(self, memory: Memory, agents: Sequence[int] | Agents, op: Op) -> tuple[Shadow, Agents]:
         self.ops.append(op)
         who = np.asarray(agents, np.int32)
         if self.launch.lanes == 1:
-            # The only lane is the group: everything it does is in order.
-            who = np.where(who >= 0, GROUP, who).astype(np.int32)
+            who = np.where(who >= 0, self._agent(0), who).astype(np.int32)
         return self._shadow(memory), who
 
     def _shadow(self, memory: Memory) -> Shadow:

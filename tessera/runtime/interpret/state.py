@@ -18,6 +18,7 @@ from tessera.core.source import Span
 from tessera.runtime.interpret.findings import GROUP
 from tessera.runtime.interpret.geometry import Geometry, Window
 from tessera.runtime.interpret.memory import Choice, Memory, Traffic
+from tessera.runtime.interpret.poison import Poisoned, marked, marks_of, plain
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.sanitizer import Sanitizer
 
@@ -87,11 +88,24 @@ class State:
         if new is old or not (self.mask & ~chosen).any():
             return new
         if isinstance(of.type, Scalar):
-            sides: tuple[Numbers, Numbers] = (new, old)
-            return np.where(chosen, *sides)
+            sides: tuple[Numbers, Numbers] = (plain(new), plain(old))
+            return marked(np.where(chosen, *sides), np.where(chosen, marks_of(new), marks_of(old)))
         if isinstance(of.type, Tile):
             raise lane_dependent(of, of.span)
         return choose(chosen, new, old)
+
+    def use(self, of: Value, operand: Any) -> Any:
+        """Return the value of `operand`.  Raises what the sanitizer found where an active lane's is poison."""
+        if self.sanitizer is None or not isinstance(operand, Poisoned):
+            return operand
+        marks = operand.marks
+        if isinstance(of.type, Scalar) and marks.ndim:
+            marks = np.where(self.mask, marks, 0)
+        if marks.any():
+            place = int(np.argmax(marks != 0))
+            lane = int(self.lanes[place]) if isinstance(of.type, Scalar) and marks.ndim else self.agents()[0]
+            raise self.sanitizer.doubts[int(marks.flat[place]) - 1](lane)
+        return operand.value
 
     def parts(self, memory: Memory | Choice) -> list[tuple[Memory, Mask]]:
         """Return each buffer that active lanes mean, with those lanes."""

@@ -308,8 +308,10 @@ def test_tile_edges_are_fine_in_arrays_but_not_in_shared_memory() -> None:
     run(b.done(), [np.ones(LANES, np.float32), y], symbols={"n": LANES}, sanitize=True)
     assert y.sum() == LANES - 40
     b = Kernel()
-    b.say("    t = smem[8:72]")
-    b.load(b.smem, [b.const(8)], [LANES])
+    b.fill()
+    b.sync()
+    b.say("    y[:] = smem[8:72]")
+    b.store(b.y, b.load(b.smem, [b.const(8)], [LANES]), [b.const(0)], [LANES])
     assert finding(b.done()).message == "the group reads smem[64], but smem has 64 elements"
 
 
@@ -337,8 +339,8 @@ def test_shared_memory_is_new_in_each_group() -> None:
     b.say("    if group_linear_id() == 0: smem[i] = x[i]")
     with b.when(b.compare("eq", b.id("group"), b.const(0))):
         b.write(b.smem, b.read(b.x, b.i), b.i)
-    b.say("    v = smem[i]")
-    b.read(b.smem, b.i)
+    b.say("    y[i] = smem[i]")
+    b.write(b.y, b.read(b.smem, b.i), b.i)
     error = finding(b.done(), groups=2)
     assert error.message == "lane 0 of group 1 reads smem[0] here, which nothing has written"
 
@@ -394,8 +396,8 @@ def test_copy_over_what_lanes_still_read() -> None:
     b = Kernel()
     b.fill()
     b.sync()
-    b.say("    v = smem[i]")
-    b.read(b.smem, b.i)
+    b.say("    y[i] = smem[i]")
+    b.write(b.y, b.read(b.smem, b.i), b.i)
     b.say("    cp_async.shared.global(smem, x[0:64])")
     b.copy(b.smem, b.x, [b.const(0)], [LANES])
     error = finding(b.done())
