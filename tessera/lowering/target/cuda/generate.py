@@ -50,6 +50,7 @@ from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
 from tessera.lowering.target.cuda.tiles.stages import Depth
 from tessera.lowering.target.cuda.tiles.team import OutOfTurnError
+from tessera.lowering.target.cuda.tiles.unaligned_places import unaligned_places
 from tessera.lowering.target.cuda.uniformity import LOOPS, Uniformity, analyse, is_tile, walk
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.target.llvm_ir import to_llvm_text
@@ -128,7 +129,8 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     )
     return TargetCode(
         code, lowered.entry, tuple(frame.slots), frame.rule, resources, bounded, tuple(listings), tuple(passes),
-        lost_products(dots, lowered.plan, lowered.refusal, chip) or lowered.large,
+        (*lost_products(dots, lowered.plan, lowered.refusal, chip), *unaligned_places(lowered.plan, program, chip))
+        or lowered.large,
     )  # fmt: skip
 
 

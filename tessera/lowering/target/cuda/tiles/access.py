@@ -18,6 +18,8 @@ from tessera.lowering.tile.attributes import dropped_axes
 
 _VECTOR_BYTES: Final = 16
 _SHORT: Final = 16
+_ONE_OR_BOTH: Final = ("arith.addi", "arith.subi", "arith.minsi", "arith.maxsi")
+"""Made of two numbers, they are multiples of what both are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +66,15 @@ def access_bytes(kind: Type, op: Any) -> int:
     return min(_VECTOR_BYTES, common & -common)
 
 
+def begins_aligned(kind: Array, start: Any) -> bool:
+    """Whether a window that begins at `start` of the last axis of an aligned array certainly begins at 16 bytes.
+
+    The copy engine asks for it, though PTX does not say so: elsewhere the hardware reports an illegal instruction, and
+    the process loses its context.
+    """
+    return multiple_of(start) * kind.dtype.bytes % _VECTOR_BYTES == 0
+
+
 def multiple_of(value: Any, depth: int = 8) -> int:
     """A number that a Tile IR index is certainly a multiple of (0 for the constant 0)."""
     owner = value.owner
@@ -76,9 +87,9 @@ def multiple_of(value: Any, depth: int = 8) -> int:
     if op.name == "arith.constant":
         attribute = op.attributes["value"]
         return abs(int(attribute.value)) if isinstance(attribute, ir.IntegerAttr) else 1
-    if depth == 0 or op.name not in ("arith.muli", "arith.addi", "arith.subi"):
+    if depth == 0 or op.name not in ("arith.muli", *_ONE_OR_BOTH, "arith.select"):
         return 1
-    a, b = (multiple_of(v, depth - 1) for v in op.operands)
+    a, b = (multiple_of(v, depth - 1) for v in list(op.operands)[-2:])
     return a * b if op.name == "arith.muli" else math.gcd(a, b)
 
 

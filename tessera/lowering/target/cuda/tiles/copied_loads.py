@@ -4,6 +4,7 @@ from typing import Any
 
 from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.tiles.access import begins_aligned
 from tessera.lowering.target.cuda.tiles.decision import Kernel
 from tessera.lowering.target.cuda.tiles.pipeline import is_vector
 from tessera.lowering.tile.attributes import dropped_axes
@@ -16,7 +17,18 @@ def copied_ahead(kernel: Kernel, load: Any) -> bool:
 
 
 def fits_copy_engine(kernel: Kernel, load: Any) -> bool:
-    """Whether the copy engine has windows of a load's shape, on an array that the kernel only reads."""
+    """Whether the copy engine has windows of a load's shape and place, on an array that the kernel only reads."""
+    return _has_box(kernel, load) and begins_aligned(kernel.array(load.operands[0]), list(load.operands)[-1])
+
+
+def begins_anywhere(kernel: Kernel, load: Any) -> bool:
+    """Whether the copy engine would do a load, if only it were certain to begin at a multiple of 16 bytes."""
+    kind = kernel.array(load.operands[0])
+    return kind.aligned and _has_box(kernel, load) and not begins_aligned(kind, list(load.operands)[-1])
+
+
+def _has_box(kernel: Kernel, load: Any) -> bool:
+    """Whether the copy engine has windows of a load's shape, and the kernel only reads its array."""
     kind = kernel.array(load.operands[0])
     if not kernel.divides or not kernel.only_reads(load) or len(kind.shape) > 5:
         return False
@@ -31,7 +43,9 @@ def fits_copy_engine(kernel: Kernel, load: Any) -> bool:
 def vector_copied_ahead(kernel: Kernel, load: Any) -> bool:
     """Whether the copy engine can do a load of a vector: of an aligned array that the kernel only reads."""
     kind = kernel.array(load.operands[0])
-    if not kind.aligned or not kernel.only_reads(load) or not is_vector(load):
+    if not kind.aligned or not begins_aligned(kind, list(load.operands)[-1]):
+        return False
+    if not kernel.only_reads(load) or not is_vector(load):
         return False
     (extent,) = load.results[0].type.shape
     dropped = dropped_axes(load)

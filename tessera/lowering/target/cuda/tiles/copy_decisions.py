@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from tessera.lowering.target.cuda.build import width
-from tessera.lowering.target.cuda.tiles.copied_loads import copied_ahead, copied_by_team, fits_copy_engine
+from tessera.lowering.target.cuda.tiles.copied_loads import (
+    begins_anywhere,
+    copied_ahead,
+    copied_by_team,
+    fits_copy_engine,
+)
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
-from tessera.lowering.target.cuda.tiles.pipeline import find_rings, is_vector
+from tessera.lowering.target.cuda.tiles.pipeline import find_rings, is_vector, source_load
 from tessera.lowering.target.cuda.tiles.plan import Plan
-from tessera.lowering.target.cuda.tiles.product_choice import MMA, MOST_WARP_BITS, WGMMA, may_run_on
+from tessera.lowering.target.cuda.tiles.product_choice import MMA, MOST_WARP_BITS, WGMMA, may_run_on, product_kind
 from tessera.lowering.target.cuda.tiles.realignment import find_realigned, is_gapless
 from tessera.lowering.target.cuda.tiles.staging import find_copies
 from tessera.lowering.target.cuda.tiles.store_decisions import is_matrix_store
@@ -57,7 +62,8 @@ class CopyAhead(Decision):
 
     before: `for { %a = tessera.load %A[...]; %acc = tessera.dot %a, %b, %acc_1 }`
     after:  `%a = tessera.load %A[...] ring 0`; where the sum goes straight to the next round's product, that one is
-            not waited for: `tessera.dot %a, %b, %acc_1 runs_on into the next round`
+            not waited for: `tessera.dot %a, %b, %acc_1 runs_on into the next round`; what may begin at no multiple of
+            16 bytes, where the copy engine faults, is `begins anywhere copied by the team`
     keeps:  loads of arrays that the kernel writes, that are neither aligned nor realigned, or that others read as well
     """
 
@@ -80,6 +86,7 @@ class CopyAhead(Decision):
             if dot is not None and (waits or not may_run_on(plan.products, dot)):
                 ring.running = None
         plan.copies = find_copies(kernel.dots, lambda load: copied_by_team(kernel, load))
+        plan.anywhere = {load for load in _wanted(kernel) if begins_anywhere(kernel, load)}
         plan.gathered = tuple(_blocks(op) for op in kernel.operations if is_matrix_store(op))
         plan.stored = min(
             kernel.option("store_blocks", _MOST_BLOCKS), max((_blocks(op) for op in kernel.operations), default=1)
@@ -97,8 +104,22 @@ class CopyAhead(Decision):
         for copy in plan.copies:
             for load in copy.loads:
                 yield load, "copied", "by the team"
+        for op in plan.anywhere:
+            if op.name == "tessera.load":
+                yield op, "begins", "anywhere"
         if plan.rings:
             yield function, "copying", "warp"
+
+
+def _wanted(kernel: Kernel) -> Iterator[Any]:
+    """The loads that the copy engine would do if it had windows on all of them."""
+    if not kernel.chip.bulk_copies:
+        return
+    fills, warps = _fills_processor(kernel.plan), kernel.option("warps", 0)
+    for dot in kernel.dots:
+        groups = product_kind(dot, kernel.chip, lambda _: True, warps) == WGMMA
+        if groups or (fills and kernel.plan.products[dot] != MMA):
+            yield from filter(None, map(source_load, list(dot.operands)[:2]))
 
 
 def _fills_processor(plan: Plan) -> bool:

@@ -22,6 +22,7 @@ class Plan:
     copies: of buffers that the team fills itself
     rounded: loads that the copy engine rounds to tf32
     realigned: loads that read a copy of their array whose rows are aligned, which the launcher makes
+    anywhere: loads and stores that lanes do, as they may begin at no multiple of 16 bytes
     products: how each product is computed
     overlaps: loops with a product that runs beside the next round's first one, by loop
     running: loops with several products that run until their sums are needed, by loop
@@ -48,6 +49,7 @@ class Plan:
     copies: list[CopyPlan] = field(default_factory=list[CopyPlan])
     rounded: set[Any] = field(default_factory=set[Any])
     realigned: set[Any] = field(default_factory=set[Any])
+    anywhere: set[Any] = field(default_factory=set[Any])
     written: set[int] = field(default_factory=set[int])
     loaded: set[int] = field(default_factory=set[int])
     order: MemoryOrder = field(default_factory=MemoryOrder)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tessera.core.profile import wants_profile
-from tessera.lowering.target.cuda.tiles.access import multiple_of
+from tessera.lowering.target.cuda.tiles.access import begins_aligned, multiple_of
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan, find_later
 from tessera.lowering.target.cuda.tiles.plan import Plan
@@ -29,8 +29,10 @@ class DivideStores(Decision):
     def decide(self, kernel: Kernel) -> bool:
         """By the layouts; one store that needs the whole team takes the memory of all."""
         plan = kernel.plan
-        stores = filter(is_matrix_store, kernel.operations)
+        stores = list(filter(is_matrix_store, kernel.operations))
         wanted = plan.specialised and bool(kernel.option("apart", 1))
+        if plan.specialised:
+            plan.anywhere |= {op for op in stores if self._begins_anywhere(kernel, op)}
         plan.apart = wanted and all(self._divides(kernel, op) for op in stores)
         return True
 
@@ -39,11 +41,19 @@ class DivideStores(Decision):
         array = kernel.array(op.operands[0])
         return own_rows(layout, 1 << kernel.plan.bits) and copied_panels(op, layout, array) is not None
 
+    def _begins_anywhere(self, kernel: Kernel, op: Any) -> bool:
+        array = kernel.array(op.operands[0])
+        whole = len(array.shape) - 1 not in dropped_axes(op)
+        return array.aligned and whole and not begins_aligned(array, list(op.operands)[-1])
+
     def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
         """At the stores."""
         for op in walk(function.regions[0].blocks[0]):
             if plan.specialised and is_matrix_store(op):
                 yield op, "stored", "by each warp group" if plan.apart else "by the team"
+        for op in plan.anywhere:
+            if op.name == "tessera.store":
+                yield op, "begins", "anywhere"
 
 
 @dataclass(frozen=True, slots=True)

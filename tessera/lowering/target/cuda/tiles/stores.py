@@ -10,6 +10,7 @@ from tessera.core.layouts import Layout, axis_bits, coordinates
 from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles import assembly
+from tessera.lowering.target.cuda.tiles.access import begins_aligned
 from tessera.lowering.target.cuda.tiles.host import RoomHost
 from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.shared_tile import Panels, box_of
@@ -45,14 +46,14 @@ def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
 def copied_panels(op: Any, layout: Layout, array: Array) -> Panels | None:
     """How one column block of a stored tile is gathered for the copy engine; None where that may not store it.
 
-    It takes aligned arrays and tiles of at most 128 rows whose lanes hold parts of every column block: the results of
-    products.  It would store the padding of a tile too.
+    It takes aligned places in aligned arrays, and tiles of at most 128 rows whose lanes hold parts of every column
+    block: the results of products.  It would store the padding of a tile too.
     """
     dropped = dropped_axes(op)
     kind = op.operands[1].type
     if len(layout.shape) != 2 or layout.shape[0] > _MOST_ROWS or tuple(kind.shape) != layout.shape:
         return None
-    if not array.aligned or len(array.shape) - 1 in dropped:
+    if not array.aligned or len(array.shape) - 1 in dropped or not begins_aligned(array, list(op.operands)[-1]):
         return None
     size = width(str(kind.element_type)) // 8
     panels = Panels(layout.shape[0], min(layout.shape[1], _LINE // size), size)

@@ -33,24 +33,29 @@ def test_warp_groups_that_have_rows_of_their_own(shape: tuple[int, int], bits: i
 
 
 def panels(
-    layout: Layout, rank: int = 2, dropped: str = "", *, aligned: bool = True, shape: tuple[int, ...] = ()
-) -> Panels | None:
-    """What becomes of a store of bf16, of that `shape` before padding, to an array of this rank."""
+    layout: Layout, rank: int = 2, dropped: str = "", *, aligned: bool = True, shape: tuple[int, ...] = (),
+    start: int = 64,
+) -> Panels | None:  # fmt: skip
+    """What becomes of a store of bf16, of that `shape` before padding, to column `start` of an array of this rank."""
     with shared_context():
         attribute = ir.Attribute.parse(f"array<i64{': ' if dropped else ''}{dropped}>")
         kind = ir.Type.parse(f"tensor<{'x'.join(map(str, shape or layout.shape))}xbf16>")
-        op = SimpleNamespace(attributes={"dropped": attribute}, operands=[None, SimpleNamespace(type=kind)])
+        module = ir.Module.parse(f"func.func @f() {{ %0 = arith.constant {start} : i64 return }}")
+        place = module.body.operations[0].regions[0].blocks[0].operations[0].result
+        op = SimpleNamespace(attributes={"dropped": attribute}, operands=[None, SimpleNamespace(type=kind), place])
         return copied_panels(op, layout, Array(bf16, tuple("mnk"[:rank]), aligned=aligned))
 
 
 def test_column_blocks_are_128_bytes_wide():
     assert panels(accumulator((128, 256), 3)) == Panels(128, 64, 2)
     assert panels(accumulator((64, 64), 2), 3, "0") == Panels(64, 64, 2)
+    assert panels(accumulator((64, 64), 2), start=-8) == Panels(64, 64, 2)
 
 
 def test_what_the_copy_engine_does_not_store():
     sums = accumulator((128, 256), 3)
     assert panels(sums, aligned=False) is None
+    assert panels(sums, start=4) is None  # 8 bytes
     assert panels(sums, 3, "2") is None  # the columns are not contiguous
     assert panels(accumulator((256, 128), 3)) is None  # too many rows
     assert panels(accumulator((128, 32), 2)) is None  # too few columns
