@@ -23,7 +23,8 @@ def unaligned_places(plan: Plan | None, program: Program, chip: Architecture) ->
 def _remarks(plan: Plan, program: Program, chip: Architecture) -> Iterator[Remark]:
     found = [(next(iter(spans(op.location)), NOWHERE), op) for op in plan.anywhere]
     for span, op in sorted(found, key=lambda one: (one[0].line, one[0].column)):
-        parameter = program.parameters[ir.BlockArgument(op.operands[0]).arg_number]
+        number: int = ir.BlockArgument(op.operands[0]).arg_number
+        parameter = program.parameters[number]
         kind = parameter.value.type
         if isinstance(kind, Array):
             done, by = ("stored", "store") if op.name == "tessera.store" else ("read", "copy")
