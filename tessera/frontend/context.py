@@ -5,8 +5,9 @@ import builtins
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from tessera.core.mistakes import DotShape, UndefinedName
+from tessera.core.mistakes import DotShape, SyntaxMistake, UndefinedName
 from tessera.core.program.program import Attribute, Value
 from tessera.core.program.types import Extent
 from tessera.core.source import Source, Span
@@ -14,6 +15,11 @@ from tessera.frontend.bindings import Undefined
 from tessera.frontend.builder import Builder, binding_error
 from tessera.frontend.elsewhere import remedy_for
 from tessera.frontend.namespace import LANGUAGE
+
+
+_DEEPEST: Final = 240
+"""Parts of expressions and statements inside one another, a statement counting twice: Python itself takes 200 brackets
+and 100 indentations.  What comes after the frontend visits nested control flow recursively."""
 
 
 @dataclass
@@ -53,6 +59,7 @@ class Context:
     loops: int = 0
     equal: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     inlined: list[str] = field(default_factory=list[str])
+    depth: int = 0
     # Set by `Statements`: what builds statements and expressions, for functions that are expanded in place.
     run: Callable[[Sequence[ast.stmt]], None] = field(init=False)
     evaluate: Callable[[ast.expr], object] = field(init=False)
@@ -67,6 +74,17 @@ class Context:
             self.equal.append((a, b))
         elif isinstance(a, str) or isinstance(b, str):
             self.builder.knowledge.fix(a if isinstance(a, str) else str(b))
+
+    def enter(self, node: ast.expr | ast.stmt, levels: int) -> None:
+        """Go `levels` deeper, into `node`; the attempt ends where that is deeper than any reader follows."""
+        self.depth += levels
+        if self.depth > _DEEPEST:
+            remedy = "give the inner part a name" if isinstance(node, ast.expr) else "write the inner part as a function"
+            raise SyntaxMistake("the code is nested too deeply", self.span(node), remedy)
+
+    def leave(self, levels: int) -> None:
+        """Come back from `enter`."""
+        self.depth -= levels
 
     def span(self, node: ast.AST) -> Span:
         """The place of an AST node (its columns count characters from 0)."""

@@ -27,6 +27,7 @@ from tessera.frontend.host import HOST_FUNCTIONS, host_attribute
 from tessera.frontend.inline import inline
 from tessera.frontend.memory import extent_value, index_nodes, index_tile, region_of
 from tessera.frontend.namespace import Intrinsic, Namespace, ceil_div, dtype_of
+from tessera.frontend.shallow import left_chain
 
 _BINARY: Final[dict[type[ast.operator], str]] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -57,7 +58,11 @@ class Evaluator:
             raise UnsupportedSyntax(
                 f"{_name_of(node)} has no meaning in a kernel", self.context.span(node), "use numbers, names and calls"
             )
-        return self._subscript(node, lazy=lazy) if isinstance(node, ast.Subscript) else method(node)
+        self.context.enter(node, 1)
+        try:
+            return self._subscript(node, lazy=lazy) if isinstance(node, ast.Subscript) else method(node)
+        finally:
+            self.context.leave(1)
 
     def index_value(self, node: ast.expr) -> Value:
         """An expression as an i64 scalar."""
@@ -82,7 +87,11 @@ class Evaluator:
     # Operators
 
     def _binop(self, node: ast.BinOp) -> object:
-        return self.binary(node.op, self.evaluate(node.left), node.right, self.context.span(node))
+        chain = left_chain(node)
+        value = self.evaluate(chain[0].left)
+        for step in chain:
+            value = self.binary(step.op, value, step.right, self.context.span(step))
+        return value
 
     def binary(self, op: ast.operator, a: object, right: ast.expr, span: Span) -> object:
         """`a op right`, for expressions and for augmented assignments."""

@@ -16,6 +16,7 @@ from tessera.core.mistakes import NoSource, SyntaxMistake
 from tessera.core.source import Source
 from tessera.frontend.normalise import node_span
 from tessera.frontend.parse import guarded, parse, parse_python, shift_columns, unix_line_ends
+from tessera.frontend.shallow import cut_chains
 from tessera.frontend.surface import KernelSource
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -124,11 +125,13 @@ class AnnotationTransformer(ast.NodeTransformer):
     For `get_ipython().ast_transformers`; leaves every other function alone.
     """
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """Quote `node`'s annotations where it is a kernel; look for kernels inside it too."""
-        if is_kernel(node):
-            quote_annotations(node)
-        self.generic_visit(node)
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Quote the annotations of every kernel in `node`, and let Python compile its long chains of operators."""
+        # A walk, not the visitor's recursion: a sum of a thousand terms is a tree a thousand levels deep.
+        for part in ast.walk(node):
+            if isinstance(part, ast.FunctionDef) and is_kernel(part):
+                quote_annotations(part)
+                cut_chains(part)
         return node
 
 
@@ -172,6 +175,7 @@ def _quoted(annotation: ast.expr | None) -> ast.expr | None:
 def _make_runnable(tree: ast.Module, source: Source) -> None:
     for node in _definitions(tree):
         quote_annotations(node)
+        cut_chains(node)
     # Some mistakes only the compiler sees: `return` outside a function, two parameters of one name.  It goes first,
     # so that its errors count characters too.
     compile(tree, source.name, "exec", dont_inherit=True)

@@ -52,7 +52,9 @@ class Statements:
                 self._leave(node, rest)
                 return
             if isinstance(node, ast.If) and rest and may_leave(node):
+                self.context.enter(node, 2)
                 self.control.branch(node, *_split(node, rest))
+                self.context.leave(2)
                 return
             self._statement(node)
 
@@ -78,6 +80,7 @@ class Statements:
             raise UnsupportedSyntax(
                 f"{_REFUSED[name]} has no meaning in a kernel", self.context.span(node), "move it outside"
             )
+        self.context.enter(node, 2)
         try:
             getattr(self, f"_{name.lower()}")(node)
         except HoleUsed as unknown:
@@ -85,6 +88,8 @@ class Statements:
             # What it would have set is unknown until then, and using that is skipped likewise.
             self.context.builder.knowledge.incomplete = unknown
             self.context.scope.update(dict.fromkeys(assigned_names([node]), unknown.hole))
+        finally:
+            self.context.leave(2)
 
     # Simple statements
 
@@ -201,19 +206,26 @@ class Statements:
 
 def leaves(nodes: Sequence[ast.stmt]) -> bool:
     """True when every path through `nodes` ends in return, break or continue."""
-    if not nodes:
-        return False
-    last = nodes[-1]
-    if isinstance(last, ast.Return | ast.Break | ast.Continue):
-        return True
-    return isinstance(last, ast.If) and leaves(last.body) and leaves(last.orelse)
+    ends = [nodes]  # a stack, not recursion: `elif` after `elif` is as deep as it is long
+    while ends:
+        last = next(reversed(ends.pop()), None)
+        if isinstance(last, ast.If):
+            ends += last.body, last.orelse
+        elif not isinstance(last, ast.Return | ast.Break | ast.Continue):
+            return False
+    return True
 
 
 def may_leave(node: ast.stmt) -> bool:
     """True when some path through `node` ends in return, break or continue of the loop (or kernel) around it."""
-    if isinstance(node, ast.Return | ast.Break | ast.Continue):
-        return True
-    return isinstance(node, ast.If) and any(may_leave(n) for n in (*node.body, *node.orelse))
+    inside = [node]
+    while inside:
+        one = inside.pop()
+        if isinstance(one, ast.Return | ast.Break | ast.Continue):
+            return True
+        if isinstance(one, ast.If):
+            inside += one.body + one.orelse
+    return False
 
 
 def _split(node: ast.If, rest: Sequence[ast.stmt]) -> tuple[Sequence[ast.stmt], Sequence[ast.stmt]]:

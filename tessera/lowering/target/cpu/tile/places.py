@@ -28,11 +28,8 @@ class Scratch(Source):
         self.pointer = pointer
         self.strides = tuple(strides)
         self.dense = dense
-
-    @property
-    def axis(self) -> int | None:
-        """The axis of stride 1."""
-        return next((a for a in reversed(range(len(self.shape))) if self.strides[a] == 1 and self.shape[a] > 1), None)
+        unit = (a for a in reversed(range(len(self.shape))) if self.strides[a] == 1 and self.shape[a] > 1)
+        self.axis = next(unit, None)
 
     def start(self, frame: Frame) -> Any:
         """The address of the row's first element."""
@@ -113,12 +110,8 @@ class Block(Source):
         self.spans = tuple(spans.get(a) for a in axes)
         self.dropped = tuple(span.inside for a, span in spans.items() if a not in block)
         self.guards = tuple(span.inside for span in spans.values())
-
-    @property
-    def axis(self) -> int | None:
-        """The axis of stride 1, or the last one with more than one element."""
         unit = (a for a in reversed(range(len(self.shape))) if self._is_unit(a) and self.shape[a] > 1)
-        return next(unit, vector_axis(self.shape))
+        self.axis = next(unit, vector_axis(self.shape))
 
     def _is_unit(self, axis: int) -> bool:
         stride = self.strides[axis]

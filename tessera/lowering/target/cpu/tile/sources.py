@@ -106,10 +106,12 @@ class Source(ABC):
 
     guards: conditions (`i1`) that must all hold for `Frame.inside`
     bytes: width of the widest number that computing an element takes
-    axis: the axis along which vectors are cheapest; None where all are alike
+    axis: the axis along which vectors are cheapest; None where all are alike.  Like the others it is settled when the
+        source is made: asked for on demand, each operand would ask its own operands again
     """
 
     guards: tuple[Any, ...] = ()
+    axis: int | None = None
 
     def __init__(self, shape: Sequence[int], element: str) -> None:
         self.shape = tuple(shape)
@@ -119,11 +121,6 @@ class Source(ABC):
     @abstractmethod
     def row(self, frame: Frame) -> Row:
         """Emit what a row shares; see `Frame.row`."""
-
-    @property
-    def axis(self) -> int | None:
-        """The cheapest vector axis."""
-        return None
 
 
 def vector_axis(shape: Sequence[int]) -> int:
@@ -173,11 +170,7 @@ class Moved(Source):
         self.axes = tuple(axes)
         self.guards = source.guards
         self.bytes = source.bytes
-
-    @property
-    def axis(self) -> int | None:
-        """Where the source's own axis went."""
-        return None if self.source.axis is None else self.axes[self.source.axis]
+        self.axis = None if source.axis is None else self.axes[source.axis]
 
     def row(self, frame: Frame) -> Row:
         """The source's row; where the vector axis is none of its own, one element repeated."""
@@ -230,11 +223,7 @@ class Computed(Source):
         self.guards = all_guards(operands)
         # Floats of 16 bits are computed in 32.
         self.bytes = max([4 if self.element in ("f16", "bf16") else self.bytes, *(o.bytes for o in operands)])
-
-    @property
-    def axis(self) -> int | None:
-        """The operands' axis: the last one they name."""
-        return max((o.axis for o in self.operands if o.axis is not None), default=None)
+        self.axis = max((o.axis for o in operands if o.axis is not None), default=None)
 
     def row(self, frame: Frame) -> Row:
         """The function of the operands' rows."""
