@@ -16,7 +16,6 @@ from tessera.frontend.builder import Builder, binding_error
 from tessera.frontend.elsewhere import remedy_for
 from tessera.frontend.namespace import LANGUAGE
 
-
 _DEEPEST: Final = 240
 """Parts of expressions and statements inside one another, a statement counting twice: Python itself takes 200 brackets
 and 100 indentations.  What comes after the frontend visits nested control flow recursively."""
@@ -79,7 +78,9 @@ class Context:
         """Go `levels` deeper, into `node`; the attempt ends where that is deeper than any reader follows."""
         self.depth += levels
         if self.depth > _DEEPEST:
-            remedy = "give the inner part a name" if isinstance(node, ast.expr) else "write the inner part as a function"
+            remedy = (
+                "give the inner part a name" if isinstance(node, ast.expr) else "write the inner part as a function"
+            )
             raise SyntaxMistake("the code is nested too deeply", self.span(node), remedy)
 
     def leave(self, levels: int) -> None:

@@ -5,7 +5,8 @@ value in *scratch* is computed once, in program order.  Virtual is cheaper as lo
 """
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -30,6 +31,9 @@ _COSTS: Final = {
 _GATHER: Final = 10
 _LOOP: Final = 8
 """How often a loop of unknown length is taken to run."""
+_DEEPEST: Final = 64
+"""Operations computed for one reader, one inside the other.  Keeping one value in so many costs nothing, and whatever
+follows expressions recursively has an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +62,22 @@ class _Placement:
         self.order = {op: number for number, op in enumerate(self.ops)}
         self.names = {op: str(op.name) for op in self.ops}
         self.makers = [op for op in self.ops if self.names[op] not in _CONTROL and any(map(_is_tile, op.results))]
-        self.writers = [op for op in self.ops if self.names[op] in _WRITES]
         self.virtual: dict[Any, bool] = {}
+        self._writes = self._places_of_writes()
+        self._ends = self._ends_of_loops()
+        self._levels: dict[Any, int] = {}
         self._reads: dict[Any, int] = {}
         self._costs: dict[Any, int] = {}
+        self._readers: dict[Any, tuple[Any, ...]] = {}
+        self._aligned: dict[tuple[Any, Any], bool] = {}
+        self._reached: dict[tuple[Any, Any], bool] = {}
 
     def mark(self) -> None:
         """Decide, users before what they use, and write the attributes."""
+        for op in self.makers:
+            self.cost(op)  # what it reads has its cost by now: none has to ask for another's
         for op in reversed(self.makers):
+            self.reads(op)  # likewise, from the other end
             self.virtual[op] = self._is_virtual(op)
         for op in reversed(self.makers):
             if self.names[op] == "tessera.load" and self.virtual[op]:
@@ -77,12 +89,38 @@ class _Placement:
             if carried is not None:
                 op.attributes["tessera.replaces"] = integer(carried)
 
+    def _places_of_writes(self) -> dict[Any, list[int]]:
+        """The numbers of the operations that write each array; under None, those that may write shared memory."""
+        found: dict[Any, list[int]] = {None: []}
+        for op in self.ops:
+            if self.names[op] in _WRITES:
+                memory = op.operands[0] if op.operands else None
+                if memory is not None:
+                    found.setdefault(memory, []).append(self.order[op])
+                if memory is None or is_shared(memory.type):
+                    found[None].append(self.order[op])
+        return found
+
+    def _ends_of_loops(self) -> dict[Any, int]:
+        """The number of each loop's last operation."""
+        ends: dict[Any, int] = {}
+        around: list[Any] = []
+        for number, op in enumerate(self.ops):
+            while around and not _is_inside(op, around[-1]):
+                ends[around.pop()] = number - 1
+            if self.names[op] in _LOOPS:
+                around.append(op)
+        return ends | dict.fromkeys(around, len(self.ops) - 1)
+
     # -- virtual or not ----------------------------------------------------------------------------------------
 
     def _is_virtual(self, op: Any) -> bool:
         name = self.names[op]
         if name in _FREE:
             return True
+        levels = self._levels[op] = 1 + max((self._levels[u] for u in self._virtual_users(op)), default=0)
+        if levels > _DEEPEST and name != "tessera.load":
+            return False
         if name in _KEPT or (name != "tessera.load" and self._handed_on(op)):
             return False
         if name == "tessera.transpose":
@@ -93,6 +131,9 @@ class _Placement:
             return True
         reads, cost = self.reads(op), self.cost(op)
         return reads <= 1 or cost * reads <= cost + 1 + reads
+
+    def _virtual_users(self, op: Any) -> Iterator[Any]:
+        return (user for user, _ in _uses(op.results[0]) if self.virtual.get(user, False))
 
     def _handed_on(self, op: Any) -> bool:
         return any(self.names[user] in _FLOWS for user, _ in _uses(op.results[0]))
@@ -131,37 +172,38 @@ class _Placement:
 
     # -- loads and the writes after them -----------------------------------------------------------------------
 
-    def readers(self, value: Any) -> Iterator[Any]:
+    def readers(self, value: Any) -> tuple[Any, ...]:
         """The operations at which `value`'s memory is read: users, and users of what is computed from it."""
-        for user, _ in _uses(value):
-            if self.virtual.get(user, False):
-                yield from self.readers(user.results[0])
-            else:
-                yield user
+        found = self._readers.get(value)
+        if found is None:
+            chain = (
+                self.readers(user.results[0]) if self.virtual.get(user, False) else (user,) for user, _ in _uses(value)
+            )
+            found = self._readers[value] = tuple(dict.fromkeys(reader for readers in chain for reader in readers))
+        return found
 
     def _overwritten(self, load: Any) -> bool:
         """Whether a reader of `load` may come after a write to the same memory."""
         memory = load.operands[0]
-        shared = is_shared(memory.type)
-        writers = [w for w in self.writers if w.operands and w.operands[0] == memory]
-        if shared:  # any lane may write after a barrier, and buffers may take turns under one name
-            writers = [w for w in self.writers if not w.operands or is_shared(w.operands[0].type)]
-        if not writers:
-            return False
-        return any(
-            self._between(load, writer, reader) for reader in self.readers(load.results[0]) for writer in writers
+        # Any lane may write shared memory after a barrier, and buffers may take turns under one name.
+        writes = self._writes.get(None if is_shared(memory.type) else memory, [])
+        return bool(writes) and any(
+            self._written_before(load, reader, writes) for reader in self.readers(load.results[0])
         )
 
-    def _between(self, load: Any, writer: Any, reader: Any) -> bool:
-        begin, middle, end = self.order[load], self.order[writer], self.order[reader]
-        if writer == reader:
-            if not (_same_place(load, writer) and self._aligned_value(reader.operands[1], load.results[0])):
-                return True
-        elif begin < middle < end:
+    def _written_before(self, load: Any, reader: Any, writes: Sequence[int]) -> bool:
+        """Whether one of `writes`, sorted, may come between `load` and `reader`."""
+        begin, end = self.order[load], self.order[reader]
+        if _any_between(writes, begin + 1, end):
             return True
-        # A loop around both that the load is not in: the writer runs before the reader's next turn.
-        around, outside = set(_ancestors(reader)) & set(_ancestors(writer)), _ancestors(load)
-        return any(str(op.name) in _LOOPS and op not in outside for op in around)
+        if _any_between(writes, end, end + 1):
+            in_place = _same_place(load, reader) and self._aligned_value(reader.operands[1], load.results[0])
+            if not in_place:
+                return True
+        # A loop around the reader that the load is not in: what is written in it comes before the reader's next turn.
+        outside = _ancestors(load)
+        around = (op for op in _ancestors(reader) if op in self._ends and op not in outside)
+        return any(_any_between(writes, self.order[loop], self._ends[loop] + 1) for loop in around)
 
     # -- results in place of carried tiles ---------------------------------------------------------------------
 
@@ -196,24 +238,41 @@ class _Placement:
         """Whether reading `value` reads the memory of `source`."""
         if value == source:
             return True
-        op = defining(value)
-        return op is not None and self.virtual.get(op, False) and self._depends(op, source)
+        found = self._reached.get((value, source))
+        if found is None:
+            op = defining(value)
+            found = op is not None and self.virtual.get(op, False) and self._depends(op, source)
+            self._reached[value, source] = found
+        return found
 
     def _aligned_value(self, value: Any, source: Any) -> bool:
         """Whether reading an element of `value` reads, of `source`, nothing but the same element."""
-        if value == source:
-            return True
         op = defining(value)
-        if op is None or not self.virtual.get(op, False):
+        if value == source or op is None or not self.virtual.get(op, False):
             return True
-        if self.names[op] in _MOVES:
-            return not self._depends(op, source)
-        return all(self._aligned_value(v, source) for v in op.operands)
+        found = self._aligned.get((value, source))
+        if found is None:
+            if self.names[op] in _MOVES:
+                found = not self._depends(op, source)
+            else:
+                found = all(self._aligned_value(v, source) for v in op.operands)
+            self._aligned[value, source] = found
+        return found
 
 
 _WRITES: Final = frozenset(("tessera.store", "tessera.write", "tessera.copy", "tessera.barrier", "tessera.group_sync"))
 _TURNING: Final = frozenset(("tessera.dot", "tessera.store", "tessera.transpose"))
 _LOOPS: Final = frozenset(("scf.for", "scf.while"))
+
+
+def _any_between(numbers: Sequence[int], first: int, last: int) -> bool:
+    """Whether one of `numbers`, sorted, is `first` or more and less than `last`."""
+    place = bisect_left(numbers, first)
+    return place < len(numbers) and numbers[place] < last
+
+
+def _is_inside(op: Any, loop: Any) -> bool:
+    return loop in _ancestors(op)
 
 
 def _is_tile(value: Any) -> bool:

@@ -150,3 +150,21 @@ def test_a_transpose_among_sums_is_kept_and_for_a_product_it_is_not():
     k = Kernel()
     k.give(k.dot(k.take(), k.transpose(k.take(k.y), 1, 0)))
     assert ("transpose", "virtual") in places(k.program())
+
+
+def test_a_long_chain_is_kept_now_and_then():
+    k = Kernel()
+    value = k.take()
+    for _ in range(200):
+        value = k.value("add", value, value)
+    k.give(value)
+    found = [place for name, place in places(k.program()) if name == "addf"]
+    assert [number for number, place in enumerate(found) if place == "scratch"] == [5, 70, 135]
+
+
+def test_a_load_is_kept_when_a_loop_writes_its_array_before_the_next_turn():
+    k = Kernel()
+    tile = k.take(k.y)
+    with k.loop(k.zero, k.const(4), k.const(1)):
+        k.give(tile, k.y)
+    assert places(k.program())[0] == ("load", "scratch")

@@ -123,8 +123,10 @@ class Engine:
 
     def _settle(self, op: Any) -> None:
         """Wait for what still runs and is used somewhere inside `op`: a wait inside would be for one branch only."""
+        if not len(op.regions):
+            return
         pending = [value for value, meaning in self.env.items() if isinstance(meaning, Pending)]
-        if pending and len(op.regions):
+        if pending:
             used = {operand for inner in walk(op.regions[0].blocks[0]) for operand in inner.operands}
             for region in list(op.regions)[1:]:
                 for block in region.blocks:

@@ -69,6 +69,18 @@ class _Inference:
         self.aligned = aligned
         self.layouts: dict[Any, Layout] = {}
         self.links: dict[Any, list[tuple[Any, Rule]]] = {}
+        self._narrow = self._narrowest()
+
+    def _narrowest(self) -> dict[int, int]:
+        """The fewest elements that an access may move together, by the last extent of its tile."""
+        found: dict[int, int] = {}
+        for op in self.operations:
+            for tile in _accessed(op):
+                if tile.type.shape:
+                    elements = self.aligned(op) * 8 // max(8, width(str(tile.type.element_type)))
+                    last = tile.type.shape[-1]
+                    found[last] = min(elements, found.get(last, elements))
+        return found
 
     def run(self, sums: Mapping[Any, Layout]) -> dict[Any, Layout]:
         """A layout for every tile."""
@@ -82,7 +94,8 @@ class _Inference:
             if op.name == "tessera.reduce":
                 self.say(op.operands[0], self._reduction(op))
         for value in (*self._accessed("tessera.store"), *self._accessed("tessera.load"), *self._all()):
-            self.say(value, self._plain(value))
+            if value not in self.layouts:
+                self.say(value, self._plain(value))
         return self.layouts
 
     def _accessed(self, name: str) -> list[Any]:
@@ -186,13 +199,7 @@ class _Inference:
         """Bits of the number of elements of a tile that loads and stores move together."""
         size = max(8, width(str(value.type.element_type)))
         last = value.type.shape[-1] if value.type.shape else 1
-        kinds = [
-            (tile.type.element_type, self.aligned(op))
-            for op in self.operations
-            for tile in _accessed(op)
-            if tile.type.shape and tile.type.shape[-1] == last
-        ]
-        narrow = [aligned * 8 // max(8, width(str(kind))) for kind, aligned in kinds]
+        narrow = [self._narrow[last]] if last in self._narrow else []
         wanted = [self.neighbours] if self.neighbours else []
         return max(0, min([_VECTOR_BYTES * 8 // size, *narrow, *wanted]).bit_length() - 1)
 
