@@ -1,6 +1,7 @@
 """Run text in Tessera syntax: a cell's kernels and host code, in a namespace that also knows the language's names."""
 
 import builtins
+import dataclasses
 import hashlib
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -48,6 +49,10 @@ def run_cell(
     namespace["__builtins__"] = {**vars(builtins), **language_names()}
     try:
         exec(code, namespace)  # noqa: S102 - running the user's cell is the purpose  # pyright: ignore[reportArgumentType]
+    except TesseraError as error:
+        if error.source is not None and error.source.name == name and not error.source.label:
+            error.source = dataclasses.replace(error.source, label=label)  # a call's place (`at_call`) has none
+        raise
     finally:
         if had:
             namespace["__builtins__"] = before

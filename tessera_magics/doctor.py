@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import tessera
+from tessera.core.private_files import folder_fault
 from tessera.core.settings import current
 from tessera.lowering.service import host_target
 from tessera.lowering.target.cuda.architectures import ARCHITECTURES
@@ -79,6 +80,9 @@ def _cache() -> tuple[str, str, str]:
     cache = session().cache
     if cache is None:
         return "cache", "off", "switched off by the setting `cache` (TESSERA_CACHE)"
+    fault = folder_fault(cache.folder.parent) or folder_fault(cache.folder)
+    if fault:
+        return "cache", "not used", f"{fault}: chmod -R go-w {cache.folder.parent}, or set TESSERA_CACHE_DIR"
     found = cache.statistics()
     return "cache", f"{found.entries} kernels", f"{found.bytes / _MIB:.1f} MiB in {shown_path(found.folder)}"
 

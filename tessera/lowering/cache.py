@@ -9,7 +9,6 @@ same time agree by a lock file on who builds it.
 import hashlib
 import os
 import struct
-import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Final
 from tessera.core.artifact import Artifact
 from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.listing import Listing
+from tessera.core.private_files import Untrusted, make_folder, read_private, replace_file, require_private
 from tessera.lowering.packing import (
     Malformed,
     Place,
@@ -85,7 +85,11 @@ class Statistics:
 
 @dataclass(slots=True)
 class Cache:
-    """The store in `folder`, kept below `limit` bytes by dropping what was not used for longest."""
+    """The store in `folder`, kept below `limit` bytes by dropping what was not used for longest.
+
+    Entries are machine code, which runs in the user's name: those of folders that others may write to, or that belong
+    to another user, are neither read nor written (see `tessera.core.private_files`).
+    """
 
     folder: Path
     limit: int
@@ -97,16 +101,20 @@ class Cache:
         """Return the entry of `key`, as if compiled from `place`, or None."""
         path = self._path(key)
         try:
-            data = path.read_bytes()
-        except OSError:
+            require_private(*self._folders)
+        except Untrusted as error:
+            self._warn(error)
             self.counters.misses += 1
             return None
         try:
-            entry = _parse(data, key, place)
-        except Malformed:
+            entry = _parse(read_private(path), key, place)
+        except (Malformed, Untrusted):
             self.counters.damaged += 1
             self.counters.misses += 1
             _remove(path)
+            return None
+        except OSError:
+            self.counters.misses += 1
             return None
         self.counters.hits += 1
         _touch(path)
@@ -115,12 +123,11 @@ class Cache:
     def put(self, key: str, entry: Entry) -> None:
         """Store `entry`; a folder that cannot be written costs one warning and nothing else."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            _write_atomically(self._path(key), _serialise(key, entry))
+            make_folder(self.folder)
+            require_private(*self._folders)
+            replace_file(self._path(key), _serialise(key, entry))
         except OSError as error:
-            if not self._warned:
-                self._warned = True
-                warnings.warn(f"compiled kernels are not kept: {error}", RuntimeWarning, stacklevel=2)
+            self._warn(error)
             return
         if self._puts % _PUTS_BETWEEN_SWEEPS == 0:
             self._sweep()
@@ -159,6 +166,20 @@ class Cache:
             count += _remove(path)
         return count
 
+    @property
+    def _folders(self) -> tuple[Path, Path]:
+        """The folder and the one it lies in: who may write there could put another in its place."""
+        return self.folder.parent, self.folder
+
+    def _warn(self, error: OSError) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        text = f"compiled kernels are not kept: {error}"
+        if isinstance(error, Untrusted):
+            text += f". Try: chmod -R go-w {self.folder.parent}, or set TESSERA_CACHE_DIR to a folder of your own"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{_SUFFIX}"
 
@@ -195,10 +216,11 @@ class Cache:
         import filelock  # noqa: PLC0415 - needed only to build
 
         try:
+            require_private(*self._folders)
             folder = self.folder / "locks"
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             # 256 lock files for all keys: they are never deleted, since deleting a lock file races with its users.
-            lock = filelock.FileLock(folder / key[:2], poll_interval=0.01)
+            lock = filelock.FileLock(folder / key[:2], mode=0o600, poll_interval=0.01)
             lock.acquire()
         except OSError:
             yield False
@@ -235,17 +257,6 @@ def _parse(data: bytes, key: str, place: Place) -> Entry:
     if _checksum(key, *parts) != checksum:
         raise Malformed("checksum")
     return Entry(unpack_artifact(parts[0], parts[1], place), parts[2])
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
-        try:
-            file.write(data)
-            file.close()
-            Path(file.name).replace(path)
-        except BaseException:
-            _remove(Path(file.name))
-            raise
 
 
 def _touch(path: Path) -> None:

@@ -1,12 +1,16 @@
 """Crash reports: what the compiler was doing when it died, for a person to read and for the worker to replay."""
 
+import os
 import pickle
 import platform
+import re
+import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tessera.core.private_files import make_folder, require_private, write_new
 from tessera.core.program.program import Program
 from tessera.core.program.text import to_text
 from tessera.lowering.key import toolchain
@@ -28,13 +32,16 @@ class CrashReport:
 def write_report(report: CrashReport, folder: Path) -> Path:
     """Write NAME.pickle (to replay) and NAME.txt (to read) into `folder`, and return the former's path.
 
-    The newest 20 reports are kept.  A report goes to the temporary directory where `folder` cannot be written.
+    The newest 20 reports are kept.  A report goes to a folder of the user's own in the temporary directory where
+    `folder` cannot be written, or where others may write too.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        require_private(folder.parent)
+        make_folder(folder)
         path = _write(report, folder)
     except OSError:
-        path = _write(report, Path(tempfile.gettempdir()))
+        folder = _own_temporary_folder()
+        path = _write(report, folder)
     for old in sorted(folder.glob("*.pickle"), key=_age)[:-_KEPT]:
         old.unlink(missing_ok=True)
         old.with_suffix(".txt").unlink(missing_ok=True)
@@ -48,11 +55,24 @@ def _age(path: Path) -> float:
         return 0.0
 
 
+def _own_temporary_folder() -> Path:
+    """One for all reports of a user; a new one where its name is taken by something that is not the user's alone."""
+    owner = os.geteuid() if hasattr(os, "geteuid") else os.getpid()
+    folder = Path(tempfile.gettempdir(), f"tessera-crashes-{owner}")
+    try:
+        if folder.is_symlink():
+            raise FileExistsError(folder)
+        make_folder(folder)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="tessera-crashes-"))
+    return folder
+
+
 def _write(report: CrashReport, folder: Path) -> Path:
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{report.name}-", suffix=".pickle", delete=False) as file:
-        pickle.dump(report.request, file, protocol=pickle.HIGHEST_PROTOCOL)
-    path = Path(file.name)
-    path.with_suffix(".txt").write_text(_text(report, path))
+    plain = re.sub(r"\W", "_", report.name, flags=re.ASCII)  # file systems differ in what they can spell
+    path = folder / f"{plain}-{secrets.token_hex(4)}.pickle"
+    write_new(path, pickle.dumps(report.request, protocol=pickle.HIGHEST_PROTOCOL))
+    write_new(path.with_suffix(".txt"), _text(report, path).encode(errors="backslashreplace"))
     return path
 
 

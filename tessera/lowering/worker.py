@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tessera.core.errors import TesseraError
+from tessera.core.private_files import Untrusted, read_private
 from tessera.lowering.protocol import TAKEN, Abort, Compile, Reply, Request, Sleep, Warm
 
 _STATUS: Final = Path("/proc/self/status")
@@ -113,7 +114,12 @@ def _perform(request: Request) -> object:
 
 
 def _replay(path: Path) -> int:
-    request: Request = pickle.loads(path.read_bytes())  # noqa: S301 - the user's own report
+    try:
+        data = read_private(path)
+    except Untrusted as error:
+        sys.stderr.write(f"refused, since a report can run code: {error}\n")
+        return 1
+    request: Request = pickle.loads(data)  # noqa: S301 - the user's own report
     reply = _answer(request)
     sys.stdout.write(f"{reply.outcome}\n" if reply.outcome == "done" else f"{reply.outcome}: {reply.value}\n")
     return 0 if reply.outcome == "done" else 1

@@ -138,6 +138,53 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path):
     assert cache.get_or_build(KEY, PLACE, lambda: PLAIN) == PLAIN  # warned once
 
 
+@pytest.mark.parametrize("shared", [".", "kernels"])
+@pytest.mark.parametrize("bits", [0o777, 0o1777, 0o775])
+def test_a_folder_that_others_may_write_is_not_used(tmp_path: Path, shared: str, bits: int):
+    folder = tmp_path / "cache"
+    own = Cache(folder / "kernels", 1 << 20)
+    own.put(KEY, OBSERVED)
+    (folder / shared).chmod(bits)
+    cache = Cache(folder / "kernels", 1 << 20)
+    with pytest.warns(RuntimeWarning) as caught:
+        assert cache.get_or_build(KEY, PLACE, lambda: PLAIN) == PLAIN
+    path = folder / shared
+    remedy = f"Try: chmod -R go-w {folder}, or set TESSERA_CACHE_DIR to a folder of your own"
+    messages = [str(warning.message) for warning in caught]
+    assert messages == [f"compiled kernels are not kept: others may write to {path}. {remedy}"]
+    assert cache.get_or_build(KEY, PLACE, lambda: PLAIN) == PLAIN  # warned once
+    assert not (folder / "kernels" / "locks").exists()
+    (folder / shared).chmod(0o755)
+    assert own.get(KEY, PLACE) == OBSERVED  # as it was
+
+
+def test_a_planted_entry_is_not_run(cache: Cache):
+    cache.put(KEY, OBSERVED)
+    file_of(cache).chmod(0o666)
+    assert cache.get_or_build(KEY, PLACE, lambda: PLAIN) == PLAIN
+    assert cache.counters.damaged == 1
+    assert file_of(cache).stat().st_mode & 0o777 == 0o600
+
+
+def test_another_users_entry_is_not_run(cache: Cache, monkeypatch: pytest.MonkeyPatch):
+    cache.put(KEY, OBSERVED)
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setattr("tessera.lowering.cache.require_private", lambda *_: None)  # the folders count as fit
+    assert cache.get(KEY, PLACE) is None
+
+
+def test_a_link_in_place_of_an_entry_is_replaced(cache: Cache, tmp_path: Path):
+    cache.put(KEY, OBSERVED)
+    kept = tmp_path / "kept"
+    file_of(cache).rename(kept)
+    (cache.folder / f"{KEY}.kernel").symlink_to(kept)
+    assert cache.get(KEY, PLACE) is None
+    cache.put(KEY, PLAIN)
+    assert cache.get(KEY, PLACE) == PLAIN
+    assert not file_of(cache).is_symlink()
+    assert kept.exists()
+
+
 WORKER = """
 import sys, time, os
 from pathlib import Path

@@ -1,8 +1,12 @@
 """Crash reports: two files, the newest twenty."""
 
+import dataclasses
 import os
 import pickle
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from tessera.core.targets import Target
 from tessera.lowering.protocol import Compile
@@ -35,9 +39,41 @@ def test_the_newest_twenty_stay(tmp_path: Path):
     assert sorted(p.with_suffix(".txt") for p in left) == sorted(tmp_path.glob("*.txt"))
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path):
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The temporary directory, which others may write to."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("where", ["file/crashes", "shared/crashes"])
+def test_a_folder_that_cannot_be_used(tmp_path: Path, temporary: Path, where: str):
     (tmp_path / "file").write_text("in the way")
-    path = write_report(REPORT, tmp_path / "file" / "crashes")
-    assert path.exists()
-    path.unlink()
-    path.with_suffix(".txt").unlink()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    for _ in range(25):
+        path = write_report(REPORT, tmp_path / where)
+    assert path.parent == temporary / f"tessera-crashes-{os.geteuid()}"
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
+    assert len(list(path.parent.iterdir())) == 40
+
+
+def test_a_report_follows_no_link(tmp_path: Path, temporary: Path):
+    """The folder's name is known to others: a link under it must not be used, nor a folder that they may write to."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (temporary / f"tessera-crashes-{os.geteuid()}").symlink_to(elsewhere)
+    path = write_report(REPORT, Path("/dev/null/crashes"))
+    assert path.parent.parent == temporary
+    assert list(elsewhere.iterdir()) == []
+    assert path.with_suffix(".txt").read_text(encoding="utf-8").startswith("kernel:")
+
+
+def test_names_that_a_file_system_cannot_spell(tmp_path: Path):
+    path = write_report(dataclasses.replace(REPORT, name="größe/../x", details="\udc80 ä"), tmp_path)
+    assert path.name.startswith("gr__e____x-")
+    assert "\\udc80 ä" in path.with_suffix(".txt").read_text(encoding="utf-8")
