@@ -6,12 +6,14 @@ in a group is the sum of the product of its masks over all dimensions but the gr
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tessera.core.work import Numbers, Shape
 from tessera.index_values import MOST, Table, combine
+
+_AXES: Final = 3
 
 
 class LaunchSpace:
@@ -19,16 +21,16 @@ class LaunchSpace:
 
     shape: of the launch
     trips: turns of the loops whose iterations are its groups, outer first, where `shape.ranges` says that they are
-    lanes: whether lanes differ from each other; one_axis: whether the lanes of a group lie along one axis
+    lanes: whether lanes differ from each other; group: lanes along each axis of a group
 
     grid: the dimensions that tell groups apart; lane: the one of a group's lanes, None where they do not differ
     """
 
-    def __init__(self, shape: Shape, trips: Sequence[int], *, lanes: bool, one_axis: bool) -> None:
+    def __init__(self, shape: Shape, trips: Sequence[int], *, lanes: bool, group: Sequence[int]) -> None:
         self.shape = shape
         self.grid: list[int] = []
         self.lane: int | None = None
-        self._one_axis = one_axis
+        self._group_extents = (*group, 1, 1)[:_AXES]
         self._sizes: list[int] = []
         if shape.ranges:
             self.grid = [self.dimension(turns) for turns in trips]
@@ -53,8 +55,8 @@ class LaunchSpace:
         return np.zeros([self._sizes[dim] for dim in self.grid])
 
     def per_group(self, counted: Numbers) -> Numbers:
-        """The same in the order of the groups: axis 0 of the grid is the fastest, of loops the innermost."""
-        return counted.ravel(order="C" if self.shape.ranges else "F")
+        """The same in the order of the groups: the last axis of the grid, or the innermost loop, is the fastest."""
+        return counted.ravel()
 
     def identify(self, of: str, axis: int | None) -> Table | None:
         """The value of an id ("group", "lane", "thread", "group_lanes", "grid_groups"); None where it is not known."""
@@ -62,26 +64,45 @@ class LaunchSpace:
         group = Table((), np.asarray(0)) if shape.whole is not None or shape.ranges else self._group(axis)
         if of == "group":
             return group
-        if of == "group_lanes" and axis in (None, 0):
-            return Table((), np.asarray(shape.lanes if shape.whole is None else shape.whole))
         if of == "grid_groups":
             return Table((), np.asarray(shape.groups if axis is None else shape.axes[axis]))
-        if of not in ("lane", "thread") or not self._one_axis or axis not in (None, 0) or self.lane is None:
+        if of not in ("lane", "thread", "group_lanes"):
             return None
-        lane = self.along(self.lane)
-        base = self.along(self.grid[0], shape.lanes) if shape.whole is not None else None
-        if of == "thread" and shape.whole is None:
-            base = None if group is None else Table(group.dims, group.values * shape.lanes)
-        elif shape.whole is None:
+        if shape.whole is not None:
+            return self._of_whole(of, axis)
+        extent = shape.lanes if axis is None else self._group_extents[axis]
+        if of == "group_lanes":
+            return Table((), np.asarray(extent))
+        lane = self._lane(axis)
+        if of == "lane" or lane is None:
             return lane
+        return None if group is None else combine(np.add, Table(group.dims, group.values * extent), lane)
+
+    def _of_whole(self, of: str, axis: int | None) -> Table | None:
+        """An id in a kernel whose one group is the whole launch, which has one axis."""
+        if axis not in (None, 0):
+            return Table((), np.asarray(1 if of == "group_lanes" else 0))
+        if of == "group_lanes":
+            return Table((), np.asarray(self.shape.whole))
+        if self.lane is None:
+            return None
+        base, lane = self.along(self.grid[0], self.shape.lanes), self.along(self.lane)
         return None if lane is None or base is None else combine(np.add, base, lane)
+
+    def _lane(self, axis: int | None) -> Table | None:
+        """The lane's index in its group, linear or along an axis."""
+        lane = None if self.lane is None else self.along(self.lane)
+        if lane is None or axis is None:
+            return lane
+        below = math.prod(self._group_extents[axis + 1 :])
+        return Table(lane.dims, lane.values // below % self._group_extents[axis])
 
     def _group(self, axis: int | None) -> Table | None:
         if axis is not None:
             return self.along(self.grid[axis])
         total: Table | None = Table((), np.asarray(0))
         below = 1
-        for dim in self.grid:
+        for dim in reversed(self.grid):
             along = self.along(dim, below)
             total = None if total is None or along is None else combine(np.add, total, along)
             below *= self._sizes[dim]

@@ -88,9 +88,8 @@ class _Counter:
         self.has_lanes = shape.lanes > 1 and any(
             op.opcode == "id" and op.attributes["of"] in _LANE_IDS for op in program.body.walk()
         )
-        one_axis = program.group is None or len(program.group) == 1
         trips = [self._trips(loop) for loop in self.spread]
-        self.space = LaunchSpace(shape, trips, lanes=self.has_lanes, one_axis=one_axis)
+        self.space = LaunchSpace(shape, trips, lanes=self.has_lanes, group=program.group or (1,))
         self.tally = _Tally(self.space.zeros(), self.space.zeros(), self.space.zeros())
 
     def run(self) -> Work:

@@ -10,8 +10,8 @@ from tessera.index_values import MOST, Table
 from tessera.launch_space import LaunchSpace
 
 
-def space(shape: Shape, *trips: int, lanes: bool = False) -> LaunchSpace:
-    return LaunchSpace(shape, trips, lanes=lanes, one_axis=True)
+def space(shape: Shape, *trips: int, lanes: bool = False, group: tuple[int, ...] = ()) -> LaunchSpace:
+    return LaunchSpace(shape, trips, lanes=lanes, group=group or (shape.lanes,))
 
 
 def test_groups_and_lanes_are_dimensions():
@@ -25,6 +25,16 @@ def test_groups_and_lanes_are_dimensions():
     assert found.identify("lane", None).values.tolist() == list(range(32))
     assert found.identify("thread", 0).dims == (0, 3)
     assert found.identify("warp", 0) is None
+
+
+def test_lanes_along_several_axes_are_in_the_order_of_arrays():
+    found = space(Shape({}, 6, (3, 2, 1), 8), lanes=True, group=(2, 4))
+    rows, columns = np.unravel_index(np.arange(8), (2, 4))
+    assert found.identify("lane", 0).values.tolist() == rows.tolist()
+    assert found.identify("lane", 1).values.tolist() == columns.tolist()
+    assert found.identify("lane", 2).values.tolist() == [0] * 8
+    assert found.identify("thread", 1).values.tolist() == [(4 * g + columns).tolist() for g in range(2)]
+    assert [int(found.identify("group_lanes", axis).values) for axis in (None, 0, 1, 2)] == [8, 2, 4, 1]
 
 
 def test_turns_of_loops_are_groups_where_they_are_spread():

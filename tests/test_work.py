@@ -153,7 +153,7 @@ def test_what_a_group_does_once(module):
     x = np.zeros((3, 2), np.float32)
     found, extents = program(module.grid2, x, x.copy())
     work = count_work(found, Shape(extents, 12, (4, 3, 1), lanes=32))
-    inside = [4.0 if group % 4 < 3 and group // 4 < 2 else 0.0 for group in range(12)]
+    inside = [4.0 if group // 3 < 3 and group % 3 < 2 else 0.0 for group in range(12)]
     np.testing.assert_array_equal(work.read, inside)
     np.testing.assert_array_equal(work.written, inside)
 

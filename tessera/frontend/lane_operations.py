@@ -41,6 +41,12 @@ def _id(context: Context, span: Span, of: str, axis: object = None) -> Value:
         context.group_ids = True
     if of == "group_lanes" and context.group is not None and number is None:
         return context.builder.constant(math.prod(context.group), dtypes.i64, span)
+    group = context.group or ()
+    if number is not None and len(group) > 1 and (*group, 1, 1)[number] == 1:
+        # One lane along this axis: it is where its group is.  Said so, it is the same for all lanes of a group.
+        if of == "lane":
+            return context.builder.constant(0, dtypes.i64, span)
+        of = "group" if of == "thread" else of
     return context.builder.value("id", (), _I64, span, of=of, axis=number)
 
 

@@ -1,6 +1,6 @@
 """How many groups and lanes a launch has, and which ids each lane sees.
 
-Axis 0 is the fastest: lane (x, y, z) of a group of (gx, gy, gz) has the linear index x + gx * (y + gy * z).
+Axes are those of an array: the last one varies fastest, and a shape of fewer than three axes is followed by ones.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class Window:
 def _along(linear: NDArray[np.int64], shape: Shape, axis: int | None) -> NDArray[np.int64]:
     if axis is None:
         return linear
-    return linear // prod(shape[:axis]) % max(1, shape[axis])
+    return linear // max(1, prod(shape[axis + 1 :])) % max(1, shape[axis])
 
 
 def launch_geometry(
@@ -107,5 +107,5 @@ def _domain(program: Program, symbols: Mapping[str, int]) -> int:
 
 
 def _padded(shape: tuple[int, ...]) -> Shape:
-    x, y, z = (*shape, 1, 1, 1)[:3]
-    return (x, y, z)
+    first, second, third = (*shape, 1, 1, 1)[:3]
+    return (first, second, third)

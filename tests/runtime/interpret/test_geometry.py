@@ -44,18 +44,18 @@ def test_nothing_to_do() -> None:
     assert launch_geometry(program, None, None, {"n": 0}).groups == 0
 
 
-def test_ids_with_axis_0_fastest() -> None:
-    geometry = Geometry((2, 3, 1), (4, 2, 1))
+def test_ids_with_the_last_axis_fastest() -> None:
+    geometry = Geometry((2, 3, 1), (2, 4, 1))
     window = Window(geometry, 5, 0, 8)
     assert window.identity("lane", None).tolist() == list(range(8))
-    assert window.identity("lane", 0).tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
-    assert window.identity("lane", 1).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert window.identity("lane", 0).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert window.identity("lane", 1).tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
     assert window.identity("lane", 2).tolist() == [0] * 8
     assert [int(window.identity("group", axis)) for axis in (None, 0, 1, 2)] == [5, 1, 2, 0]
     assert window.identity("thread", None).tolist() == list(range(40, 48))
-    assert window.identity("thread", 0).tolist() == [4, 5, 6, 7, 4, 5, 6, 7]
-    assert window.identity("thread", 1).tolist() == [4, 4, 4, 4, 5, 5, 5, 5]
-    assert [int(window.identity("group_lanes", axis)) for axis in (None, 0, 1, 2)] == [8, 4, 2, 1]
+    assert window.identity("thread", 0).tolist() == [2, 2, 2, 2, 3, 3, 3, 3]
+    assert window.identity("thread", 1).tolist() == [8, 9, 10, 11, 8, 9, 10, 11]
+    assert [int(window.identity("group_lanes", axis)) for axis in (None, 0, 1, 2)] == [8, 2, 4, 1]
     assert [int(window.identity("grid_groups", axis)) for axis in (None, 0, 1, 2)] == [6, 2, 3, 1]
 
 

@@ -194,7 +194,7 @@ def _merged(value: Any, a: Shape, b: Shape, control: Shape) -> Shape:
 
 
 def id_shape(of: str, axis: int | None, group: tuple[int, ...] | None) -> Shape:
-    """The shape of `tessera.id`; lanes are numbered with axis 0 fastest."""
+    """The shape of `tessera.id`; lanes are numbered with the last axis fastest."""
     if of in ("group", "grid_groups", "group_lanes"):
         return Shape("uniform", limit=LARGEST_EXTENT)
     if of == "lane_in_warp":
@@ -208,7 +208,7 @@ def id_shape(of: str, axis: int | None, group: tuple[int, ...] | None) -> Shape:
         return Shape("linear", 1, LARGEST_EXTENT, math.gcd(math.prod(extents), LANES) if of == "thread" else LANES)
     if extents[axis] == 1:
         return Shape("uniform", limit=LARGEST_EXTENT) if of == "thread" else _known(0)
-    below = math.prod(extents[:axis])
+    below = math.prod(extents[axis + 1 :])
     align = math.gcd(extents[axis], LANES) if of == "thread" else LANES
     limit = LARGEST_EXTENT if of == "thread" else extents[axis] - 1
     if below == 1 and (extents[axis] % LANES == 0 or math.prod(extents) == extents[axis]):

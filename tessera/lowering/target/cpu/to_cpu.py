@@ -113,17 +113,17 @@ def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group, target: Any)
 
 
 def _coordinates(code: Code, body: Tree, group: Any, extents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The group's index along each axis of the grid, where the kernel asks for one; axis 0 is the fastest."""
+    """The group's index along each axis of the grid, where the kernel asks for one; the last is the fastest."""
     asked = any(node.name == "tessera.id" and node.number("axis") is not None for node in _walk(body))
     if not asked or not extents:
         return ()
     vectors = code.vectors
-    first, second, _ = extents
-    rest = vectors.integer("divui", group, first)
+    _, second, third = extents
+    rest = vectors.integer("divui", group, third)
     return (
-        vectors.integer("remui", group, first),
-        vectors.integer("remui", rest, second),
         vectors.integer("divui", rest, second),
+        vectors.integer("remui", rest, second),
+        vectors.integer("remui", group, third),
     )
 
 

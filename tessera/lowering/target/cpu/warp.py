@@ -73,9 +73,9 @@ def _lane(code: Code, axis: int | None, group: tuple[int, ...], of: str) -> Lane
 
 
 def _along(code: Code, axis: int, extents: tuple[int, ...]) -> Lane:
-    """The lane's coordinate along one axis of its group; axis 0 is the fastest.  As `shapes.id_shape` says."""
+    """The lane's coordinate along one axis of its group; the last is the fastest.  As `shapes.id_shape` says."""
     position, vectors = code.position, code.vectors
-    below, extent = math.prod(extents[:axis]), extents[axis]
+    below, extent = math.prod(extents[axis + 1 :]), extents[axis]
     if extent == 1:
         return Scalar(vectors.constant(0, "i64"))
     if below == 1 and math.prod(extents) == extent:

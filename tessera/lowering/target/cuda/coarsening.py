@@ -129,14 +129,15 @@ def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
     if wanted == 1 or not (_is_row(program.group) if program.group else program.domain.kind == "lanes"):
         return Coarsening()
     operations = list(walk(block))
-    if not all(_is_plain(op) and (program.group is None or _is_lanes_own(op, facts)) for op in operations):
+    last = len(program.group or (1,)) - 1
+    if not all(_is_plain(op, last) and (program.group is None or _is_lanes_own(op, facts)) for op in operations):
         return Coarsening()
     contiguous = {
         argument
         for argument, parameter in zip(block.arguments, program.parameters, strict=True)
         if isinstance(parameter.value.type, Array) and parameter.value.type.contiguous
     }
-    reader = _Reader(facts, grouped=program.group is not None)
+    reader = _Reader(facts, program.group is not None, last)
     accesses = [a for op in operations if (a := reader.access(op, contiguous)) is not None]
     if not accesses:
         return Coarsening()
@@ -147,7 +148,7 @@ def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
         elements //= 2
     if isinstance(wanted, int):
         elements = wanted
-    while program.group and elements > 1 and program.group[0] % (elements * WARP):
+    while program.group and elements > 1 and program.group[-1] % (elements * WARP):
         elements //= 2  # whole warps
     if elements == 1:
         return Coarsening()
@@ -157,8 +158,8 @@ def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
 
 
 def _is_row(group: tuple[int, ...]) -> bool:
-    """Whether a group's lanes follow each other along axis 0."""
-    return math.prod(group) == group[0]
+    """Whether a group's lanes follow each other along its last axis."""
+    return math.prod(group) == group[-1]
 
 
 def _is_lanes_own(op: Any, facts: Uniformity) -> bool:
@@ -169,12 +170,12 @@ def _is_lanes_own(op: Any, facts: Uniformity) -> bool:
     return not (facts.is_uniform(op) and facts.memory_class(memory) in facts.written)
 
 
-def _is_plain(op: Any) -> bool:
+def _is_plain(op: Any, last: int) -> bool:
     """Whether lanes that run `op` one after the other do the same as at once."""
     if any(is_tile(v.type) for v in (*op.operands, *op.results)) or any(is_memory(v.type) for v in op.results):
         return False
     if op.name == "tessera.id":
-        return _id_of(op) in _UNIFORM_IDS or _is_lane(op)
+        return _id_of(op) in _UNIFORM_IDS or _is_lane(op, last)
     return op.name in _ALLOWED or op.name.partition(".")[0] in ("arith", "math")
 
 
@@ -182,10 +183,9 @@ def _id_of(op: Any) -> str:
     return ir.StringAttr(op.attributes["of"]).value
 
 
-def _is_lane(op: Any) -> bool:
-    """Whether `op` gives the lane's index in the launch."""
-    along = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else 0
-    return op.name == "tessera.id" and _id_of(op) in _IDS and along == 0
+def _is_lane(op: Any, last: int) -> bool:
+    """Whether `op` gives the lane's index, linear or along the `last` axis of groups."""
+    return op.name == "tessera.id" and _id_of(op) in _IDS and named_axis(op) in (None, last)
 
 
 def _cost(op: Any) -> int:
@@ -194,10 +194,14 @@ def _cost(op: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """What indices and conditions say; `grouped`: of a kernel with `tile[...]`, whose lanes are numbered in groups."""
+    """What indices and conditions say.
+
+    grouped: of a kernel with `tile[...]`, whose lanes are numbered in groups; last: the last axis of those
+    """
 
     facts: Uniformity
     grouped: bool
+    last: int
 
     def access(self, op: Any, contiguous: set[Any]) -> Access | None:
         """A read or write as an access, where it is one."""
@@ -217,7 +221,7 @@ class _Reader:
         if op is None:
             return None
         if op.name == "tessera.id":
-            if not _is_lane(op):
+            if not _is_lane(op, self.last):
                 return None
             axis = named_axis(op)
             return Place(launch=_id_of(op) == "thread", axis=axis) if self.grouped else Place()

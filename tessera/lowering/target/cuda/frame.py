@@ -1,8 +1,8 @@
 """The GPU function around a kernel's code: its parameters, its ids, its shared memory, and how it is launched.
 
-A group is a block of lanes along x.  Groups are numbered along x too, axis 0 fastest, so that a launch of any shape
-is one row of blocks; a kernel that needs private global memory (`spill`) runs as many blocks as fit the machine, each
-of which takes one group after the other.
+A group is a block of lanes along x.  Groups are numbered along x too, the last axis fastest, so that a launch of any
+shape is one row of blocks; a kernel that needs private global memory (`spill`) runs as many blocks as fit the machine,
+each of which takes one group after the other.
 """
 
 import math
@@ -157,18 +157,19 @@ class Frame:
         if axis is None or self.rule.kind != "groups":
             return self.group if axis in (None, 0) else 0
         below: Any = 1
-        for lower in range(axis):
-            below = self.build.mul(below, self.grid(lower))
-        return self.build.remainder(self.build.divide(self.group, below), self.grid(axis))
+        for inner in range(axis + 1, 3):
+            below = self.build.mul(below, self.grid(inner))
+        along = self.build.divide(self.group, below)
+        return along if axis == 0 else self.build.remainder(along, self.grid(axis))
 
     def lane_at(self, axis: int | None) -> Any:
-        """The lane's index within its group along an axis, or its linear index; axis 0 is the fastest."""
+        """The lane's index within its group along an axis, or its linear index; the last axis is the fastest."""
         if axis is None:
             return self.lane
         if self.whole_launch:
             return self.lane if axis == 0 else 0
         shape = self.shape
-        below = math.prod(shape[:axis])
+        below = math.prod(shape[axis + 1 :])
         if shape[axis] == 1:
             return 0
         along = self.build.divide(self.lane, below)
@@ -177,8 +178,8 @@ class Frame:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Lanes of a group along each axis."""
-        x, y, z = (*(self.program.group or (self.block_lanes,)), 1, 1)[:3]
-        return x, y, z
+        first, second, third = (*(self.program.group or (self.block_lanes,)), 1, 1)[:3]
+        return first, second, third
 
     def identify(self, of: str, axis: int | None) -> Any:
         """The value of `id`: an index."""

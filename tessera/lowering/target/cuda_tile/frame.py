@@ -140,9 +140,9 @@ class Frame:
         if axis is None or not self._grid:
             return self.group if axis in (None, 0) else build.constant(0, INDEX)
         along = self.group
-        for lower in range(axis):
-            along = self._unsigned("divi", along, self._grid[lower], rounding="zero")
-        return self._unsigned("remi", along, self._grid[axis])
+        for inner in range(2, axis, -1):
+            along = self._unsigned("divi", along, self._grid[inner], rounding="zero")
+        return along if axis == 0 else self._unsigned("remi", along, self._grid[axis])
 
     def _unsigned(self, name: str, a: Value, b: Value, **attributes: Any) -> Value:
         return self.build.value(name, (a, b), a.type, signedness="unsigned", **attributes)

@@ -115,11 +115,12 @@ def test_numbers_that_may_overflow_are_not_taken_to_be_positive():
 @pytest.mark.parametrize(
     ("axis", "group", "kind", "stride"),
     [
-        (0, (32, 8), "linear", 1),
-        (1, (32, 8), "linear", 0),
-        (0, (16, 8), "varying", 0),
-        (1, (16, 8), "varying", 0),
-        (2, (16, 2, 8), "linear", 0),
+        (1, (8, 32), "linear", 1),
+        (0, (8, 32), "linear", 0),
+        (1, (8, 16), "varying", 0),
+        (0, (8, 16), "varying", 0),
+        (0, (8, 2, 16), "linear", 0),
+        (1, (1, 256), "linear", 1),
         (0, (20,), "linear", 1),
         (1, (20, 1), "uniform", 0),
         (None, (4, 4, 4), "linear", 1),
