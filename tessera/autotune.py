@@ -38,6 +38,7 @@ from tessera.lowering.key import toolchain
 from tessera.machine import Machine, this_machine
 from tessera.plans import ON_GPU
 from tessera.runtime.arrays import AnyArray
+from tessera.runtime.current_streams import forbid_in_capture
 from tessera.runtime.device_arrays import device_of
 from tessera.runtime.grid import Grid
 from tessera.runtime.recording import forbid
@@ -161,6 +162,7 @@ class Search:
         yield from self._trials.values()
         if not missing:
             return
+        forbid_in_capture(self._values, "a search for a configuration")
         self._note(BEGIN, kernel=self._kernel.source.name, device=self._device, configurations=len(self._configs),
                    again=self._again)  # fmt: skip
         try:

@@ -15,7 +15,8 @@ import numpy as np
 from tessera.core.mistakes import CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray, as_array, is_array
-from tessera.runtime.device_arrays import device_view, is_on_device
+from tessera.runtime.current_streams import settle
+from tessera.runtime.device_arrays import device_of, device_view, is_on_device
 from tessera.runtime.driver import Driver
 
 _ALIGNMENT: Final = 256
@@ -119,6 +120,9 @@ class Arguments:
 
     def __init__(self, values: Sequence[object], mutable: Sequence[bool], *, on_device: bool) -> None:
         self._copies: dict[int, Copy] = {}
+        device = device_of(values)
+        if device is not None:  # copies are made on the default stream
+            settle(door.driver(), values, device)
         self._written = {id(value) for value, written in zip(values, mutable, strict=True) if written}
         try:
             self.values: tuple[Any, ...] = tuple(self._stand_in(value, on_device=on_device) for value in values)

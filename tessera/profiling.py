@@ -25,6 +25,7 @@ from tessera.launch_shape import bound_extents, launch_shape
 from tessera.machine import Machine, this_machine
 from tessera.profile_result import Profile, read_records
 from tessera.runtime import driver as door
+from tessera.runtime.current_streams import forbid_in_capture
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.grid import Grid, read_grid
 from tessera.runtime.launch import Launcher
@@ -61,6 +62,7 @@ class Profiler:
         forbid("profiling a kernel")
         kernel = self.kernel
         values = self._ordered(arguments, keywords)
+        forbid_in_capture(values, "profiling a kernel")
         kind = kernel.target_for(values).name
         if kind not in _TARGETS:
             hint = f"choose a target of {', '.join(_TARGETS)}"

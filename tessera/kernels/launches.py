@@ -11,6 +11,7 @@ from tessera.core.schedule import SCHEDULE, illegal
 from tessera.core.settings import current
 from tessera.kernel_class import Kernel
 from tessera.kernels.operands import Operand
+from tessera.runtime.device_arrays import device_of
 
 T = TypeVar("T")
 Schedule = Mapping[str, Attribute]
@@ -88,7 +89,7 @@ def machine_of(array: Operand) -> Machine:
     if not architecture:
         from tessera.runtime.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
 
-        architecture = device_architecture()
+        architecture = device_architecture(device_of((array.value,)))
     return Machine(architecture.rstrip("af"), target)
 
 

@@ -5,6 +5,8 @@ kernel writes is in the caller's own memory.
 """
 
 import ctypes
+import math
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -13,11 +15,13 @@ from numpy.typing import NDArray
 from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
+from tessera.runtime.libraries import is_torch, readable_tensor, require_writable
 from tessera.runtime.pointers import address
 
 AnyArray = NDArray[Any]
 
 _HOST_DEVICES: Final = (1, 3)  # kDLCPU and kDLCUDAHost (pinned memory)
+_MOST_PLACES: Final = 1 << 20
 _LONGEST: Final = (1 << 31) - 1  # the most that a GPU's bulk copies count along one axis
 _DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed cuda", 14: "oneapi"}
 
@@ -58,6 +62,10 @@ def as_array(value: object, name: str, *, mutable: bool = False, span: Span = NO
     # A memmap or another subclass is the same memory; the runtime knows NumPy's own class alone.
     if isinstance(value, DeviceView):
         raise _elsewhere(name, "a GPU", span)
+    if isinstance(value, np.ma.MaskedArray):
+        message = f"{name} is a masked array, and a kernel sees no mask"
+        hint = f"pass {name}.data for all of its elements; to read it, also {name}.filled(value)"
+        raise NotAnArray(message, span, hint=hint)
     base = isinstance(value, np.ndarray)
     array: AnyArray = np.asarray(cast("AnyArray", value)) if base else _view(value, name, mutable, span)
     if not array.dtype.isnative:
@@ -74,10 +82,22 @@ def as_array(value: object, name: str, *, mutable: bool = False, span: Span = NO
 
 
 def _view(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
+    if is_torch(value):
+        if mutable:
+            require_writable(value, name, span)
+        value = readable_tensor(value, name, span)
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, name, span)
     if hasattr(value, "__cuda_array_interface__"):
         raise _elsewhere(name, "cuda", span)
+    try:
+        return _from_host(value, name, mutable, span)
+    except (ValueError, TypeError, BufferError) as error:  # what NumPy says against another library's description
+        message = f"{name}, of type {type(value).__name__}, cannot be viewed: {error}"
+        raise NotAnArray(message, span, hint="pass a NumPy array") from None
+
+
+def _from_host(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if _has_buffer(value):
@@ -109,12 +129,16 @@ def _has_buffer(value: object) -> bool:
 
 
 def _elsewhere(name: str, device: str, span: Span) -> WrongDevice:
-    return WrongDevice(f"{name} lies in the memory of {device}, and this kernel runs on the CPU", span,
-                       hint="copy it to the host first")  # fmt: skip
+    message = f"{name} lies in the memory of {device}, and this kernel runs on the CPU"
+    return WrongDevice(message, span, hint='copy it to the host first, or run the kernel on the GPU: target="cuda"')
 
 
 def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
-    kind, number = value.__dlpack_device__()
+    try:
+        kind, number = value.__dlpack_device__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:  # "meta" tensors, which have no memory
+        message = f"{name}, of type {type(value).__name__}, cannot be viewed: {error}"
+        raise NotAnArray(message, span, hint="pass an array that has memory") from None
     if int(kind) not in _HOST_DEVICES:
         raise _elsewhere(name, f"{_DEVICE_NAMES.get(int(kind), f'device type {int(kind)}')}:{number}", span)
     found = as_bytes(value)
@@ -162,6 +186,28 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
+
+
+@lru_cache(maxsize=256)
+def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether two elements of an array with these strides (in bytes) share bytes.
+
+    Where the answer would take too long, it is no: the user knows best.
+    """
+    axes = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent != 1)
+    while axes and 0 not in shape:
+        stride, _ = axes[-1]
+        if stride < itemsize + sum(step * (extent - 1) for step, extent in axes[:-1]):
+            break
+        axes.pop()  # whatever is below this axis fits between two of its steps
+    if not axes or 0 in shape:
+        return False
+    if axes[0][0] < itemsize or math.prod(extent for _, extent in axes) > _MOST_PLACES:
+        return axes[0][0] < itemsize
+    places = np.zeros(1, np.int64)
+    for stride, extent in axes:
+        places = np.add.outer(places, stride * np.arange(extent)).ravel()
+    return bool((np.diff(np.sort(places)) < itemsize).any())
 
 
 def rows_aligned(array: AnyArray) -> bool:

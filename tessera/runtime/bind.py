@@ -24,7 +24,7 @@ from tessera.core.mistakes import (
 )
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Note
-from tessera.runtime.arrays import AnyArray, DeviceView, as_array, rows_aligned
+from tessera.runtime.arrays import AnyArray, DeviceView, as_array, overlaps_itself, rows_aligned
 from tessera.runtime.pointers import address
 
 Number = int | float | bool
@@ -210,6 +210,10 @@ class Binder:
             raise self._error(ArgumentType(f"{name} has gaps or another order; it must be C-contiguous", span, hint))
         if kind.aligned and not rows_aligned(array):
             raise self._error(ArgumentType(f"{name} must have rows that begin and end at multiples of 16 bytes", span))
+        if binding.mutable and overlaps_itself(array.shape, array.strides, array.itemsize):
+            message = f"{name} is written, and several of its elements lie in one place (strides {array.strides})"
+            hint = f"pass a copy with a place for each: {name}.copy(), or {name}.contiguous() of PyTorch"
+            raise self._error(OverlappingArrays(message, span, hint))
         for axis, extent in enumerate(kind.shape):
             if isinstance(extent, int) and array.shape[axis] != extent:
                 message = f"{name} has {array.shape[axis]} elements along axis {axis}, this kernel is for {extent}"
@@ -370,7 +374,7 @@ def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
     if (
         len(shape) != spec.rank
         or (spec.layout is not None and flags.c_contiguous is not spec.layout)
-        or (spec.mutable and not flags.writeable)
+        or (spec.mutable and not (flags.writeable and _apart(value)))
         or not flags.aligned
         or (spec.aligned and not rows_aligned(value))
     ):
@@ -383,6 +387,11 @@ def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
     if not spec.contiguous:
         found += _element_strides(value)
     return True
+
+
+def _apart(value: AnyArray) -> bool:
+    """Whether each element of an array has a place of its own."""
+    return value.flags.c_contiguous or not overlaps_itself(value.shape, value.strides, value.itemsize)
 
 
 def _element_strides(array: AnyArray) -> list[int]:

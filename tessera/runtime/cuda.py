@@ -14,10 +14,12 @@ from threading import get_ident
 from typing import Any, Final, Protocol, cast
 
 from tessera.core.artifact import Artifact
-from tessera.core.mistakes import CudaFailure, ScalarRange, WrongDevice
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import BadCapture, CudaFailure, ScalarRange, WrongDevice
 from tessera.core.program.types import Array
 from tessera.runtime.arrays import AnyArray, DeviceView
 from tessera.runtime.bind import Binder
+from tessera.runtime.current_streams import Company
 from tessera.runtime.device_arrays import device_view, is_on_device
 from tessera.runtime.device_code import DeviceCode
 from tessera.runtime.driver import driver
@@ -25,7 +27,7 @@ from tessera.runtime.driver_data import LaunchConfig, Launched, launch_config
 from tessera.runtime.grid import Grid, GridRule, Shape
 from tessera.runtime.host_arguments import HostArguments, host_array
 from tessera.runtime.parameters import ParameterBlock, ParameterLayout
-from tessera.runtime.pointers import address
+from tessera.runtime.placement import launch_device
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.realign import AlignedCopies, MapOf, Realignment, Rows
 from tessera.runtime.slots import SlotPlan
@@ -114,9 +116,10 @@ class CudaLauncher:
         self._load()
 
     def __call__(
-        self, *arguments: object, grid: Grid | None = None, stream: StreamLike = 0, profile: DeviceView | None = None
-    ) -> None:
-        """Launch on `stream` (a CUstream's address, 0 for the default one, or a `Stream`).
+        self, *arguments: object, grid: Grid | None = None, stream: StreamLike | None = None,
+        profile: DeviceView | None = None,
+    ) -> None:  # fmt: skip
+        """Launch on `stream` (a CUstream's address, 0 for the default one, or a `Stream`; None: see `Company`).
 
         Arrays may be on the device or in NumPy.
         `profile` is memory on the device for the launch's profile records, where it writes any.
@@ -127,21 +130,28 @@ class CudaLauncher:
             self._driver.enter()
             device = self._device(arguments)
             with self._driver.inside(device):
-                handle = stream if isinstance(stream, int) else stream.handle(device)
-                self._launch_in_full(arguments, grid, handle, self._binder.address_of(profile))
+                records = self._binder.address_of(profile)
+                if stream is None:
+                    company = Company.of(arguments, device)
+                    handle = company.current()
+                    with company.around(self._driver, handle):
+                        self._launch_in_full(arguments, grid, handle, records)
+                else:
+                    handle = stream if isinstance(stream, int) else stream.handle(device)
+                    self._launch_in_full(arguments, grid, handle, records)
 
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None, stream: StreamLike = 0) -> bool:
+    def run(self, arguments: Sequence[Any], grid: Grid | None = None, stream: StreamLike | None = None) -> bool:
         """Launch when `arguments` are like those of an earlier call; False, having started nothing, otherwise."""
         prepared = self._prepared.get(get_ident())
         if prepared is None:
             return False
         for index, candidate in enumerate(prepared):
-            if isinstance(stream, int):
+            if stream is None or isinstance(stream, int):
                 handle, own = stream, not stream
             else:
                 handle, own = stream.handles.get(candidate.device), not stream.external
-            if handle is None:
-                handle = cast("HasHandle", stream).handle(candidate.device)
+                if handle is None:
+                    handle = stream.handle(candidate.device)
             if candidate.launch(arguments, grid, handle, own):
                 if index:
                     prepared.insert(0, prepared.pop(index))
@@ -159,8 +169,12 @@ class CudaLauncher:
             if isinstance(binding.type, Array) and not is_on_device(value):
                 message = f"{binding.name} is not in the memory of a GPU, and this launch cannot wait for its copy"
                 raise WrongDevice(message, binding.span, f"pass cupy.asarray({binding.name})")
-        with self._driver.inside(self._device(arguments)):
-            return self._prepare(self._place(arguments, HostArguments(self._driver, 0)), grid, 0, 0)
+        device = self._device(arguments)
+        with self._driver.inside(device):
+            made = self._prepare(self._place(arguments, HostArguments(self._driver, 0)), grid, 0, 0)
+            if made is not None:
+                made.company = Company.of(arguments, device)
+            return made
 
     def on_device(self, arguments: Sequence[Any]) -> bool:
         """Whether every array lies in the memory of a GPU."""
@@ -195,19 +209,11 @@ class CudaLauncher:
         self.quick = made.launch
 
     def _device(self, arguments: Sequence[object]) -> int:
-        """The device all arrays lie on; the current one where none lies on any."""
-        found: dict[int, str] = {}
-        for value, binding in zip(arguments, self.artifact.bindings, strict=False):
-            if isinstance(binding.type, Array) and is_on_device(value):
-                view = device_view(value, binding.name, binding.span)
-                if view.size:
-                    found.setdefault(self._driver.device_of(address(view)), binding.name)
-        if len(found) > 1:
-            where = ", ".join(f"{name} is on cuda:{device}" for device, name in found.items())
-            message = f"the arrays of one launch lie on several GPUs: {where}"
-            hint = "copy them to one device first"
-            raise WrongDevice(message, self.artifact.span, hint).with_source(self.artifact.source)
-        return next(iter(found), self._driver.device())
+        """The device that a launch on `arguments` runs on."""
+        try:
+            return launch_device(self._driver, arguments, self.artifact.bindings)
+        except TesseraError as error:
+            raise error.with_source(self.artifact.source) from None
 
     def _load(self) -> DeviceCode:
         """The code in the current context."""
@@ -215,7 +221,8 @@ class CudaLauncher:
         found = self._loaded.get(context)
         if found is None:
             bounded = self._rule.persistent or bool(self._layout.of_kind("scratch"))
-            made = DeviceCode(self._driver, self.artifact, bounded=bounded)
+            with self._driver.relaxed():  # code is no part of what is captured meanwhile
+                made = DeviceCode(self._driver, self.artifact, bounded=bounded)
             found = self._loaded.setdefault(context, made)  # another thread may have been first
         return found
 
@@ -232,9 +239,14 @@ class CudaLauncher:
         for number, (value, binding) in enumerate(zip(arguments, bindings, strict=True)):
             if isinstance(binding.type, Array):
                 if is_on_device(value):
-                    values[number] = device_view(value, binding.name, binding.span)
+                    values[number] = device_view(value, binding.name, binding.span, mutable=binding.mutable)
                 else:
                     values[number] = host[number] = host_array(value, binding)
+        if host and copies.captured:
+            binding = bindings[next(iter(host))]
+            message = f"{binding.name} is a NumPy array, and its copy to the GPU cannot be captured"
+            hint = "copy it to the GPU before the capture, and pass that"
+            raise BadCapture(message, binding.span, hint).with_source(self.artifact.source)
         if len(host) > 1:
             self._binder.check_overlap(values)
         for number, array in host.items():

@@ -10,11 +10,19 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from tessera.core.mistakes import NotAnArray, WrongDevice
+from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray, DeviceView, is_array
 from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
+from tessera.runtime.libraries import (
+    is_torch,
+    library_of,
+    readable_tensor,
+    require_writable,
+    torch_dtype,
+    waits_for_the_end,
+)
 from tessera.runtime.memory import DeviceArray
 from tessera.runtime.pointers import address
 
@@ -29,6 +37,8 @@ def is_on_device(value: object) -> bool:
         return False
     if isinstance(value, DeviceArray):
         return True
+    if is_torch(value):
+        return bool(cast("Any", value).is_cuda)
     if hasattr(value, "__dlpack_device__"):
         return int(cast("Any", value).__dlpack_device__()[0]) in (_CUDA, _MANAGED)
     return hasattr(value, "__cuda_array_interface__")
@@ -44,21 +54,53 @@ def device_of(values: Sequence[object]) -> int | None:
     return None
 
 
-def device_view(value: object, name: str, span: Span = NOWHERE) -> DeviceView:
+def device_view(value: object, name: str, span: Span = NOWHERE, *, mutable: bool = False) -> DeviceView:
     """The array that stands for `value`, the argument for parameter `name` written at `span`.
 
-    Raises NotAnArray for a dtype NumPy and ml_dtypes have none of, WrongDevice for memory that is not a GPU's.
+    Raises NotAnArray for a dtype NumPy and ml_dtypes have none of, WrongDevice for memory that is not a GPU's, and, for
+    a `mutable` parameter, ReadOnlyArray.
     """
     if isinstance(value, DeviceArray):
         return standing_for(value.address, value.shape, value.dtype, None)
     if not is_on_device(value):
         message = f"{name} is not in the memory of a GPU"
         raise WrongDevice(message, span, hint=f"pass cupy.asarray({name})")
+    found = _view(value, name, span)
+    if found.size and not address(found):
+        raise NotAnArray(f"{name}, of type {type(value).__name__}, has no memory", span)
+    if mutable:
+        require_writable(value, name, span)
+        if not found.flags.writeable:
+            message = f"{name} is written by the kernel, but the array given is read only"
+            raise ReadOnlyArray(message, span, hint="pass a writeable array, e.g. a copy")
+    return found
+
+
+def _view(value: Any, name: str, span: Span) -> DeviceView:
+    if is_torch(value):
+        return _from_torch(value, name, span)
+    if library_of(value) == "cupy" and hasattr(value, "data"):  # by DLPack, it would order streams
+        return standing_for(int(value.data.ptr), tuple(value.shape), value.dtype, tuple(value.strides))
+    if waits_for_the_end(value):
+        value.block_until_ready()
     if hasattr(value, "__dlpack__"):
-        return _from_dlpack(cast("Any", value), name, span)
-    facts: dict[str, Any] = cast("Any", value).__cuda_array_interface__
-    strides = facts.get("strides")
-    return standing_for(int(facts["data"][0]), tuple(facts["shape"]), np.dtype(facts["typestr"]), strides)
+        return _from_dlpack(value, name, span)
+    facts: dict[str, Any] = value.__cuda_array_interface__
+    start, frozen = facts["data"]
+    found = standing_for(int(start), tuple(facts["shape"]), np.dtype(facts["typestr"]), facts.get("strides"))
+    if frozen:
+        found.flags.writeable = False
+    return found
+
+
+def _from_torch(value: Any, name: str, span: Span) -> DeviceView:
+    """In the tensor's own words: by DLPack, it would refuse what requires gradients, and order streams."""
+    dtype = torch_dtype(value)
+    if dtype is None:
+        raise NotAnArray(f"{name} holds {value.dtype}, a type that kernels cannot have", span)
+    tensor = readable_tensor(value, name, span)
+    steps = tuple(step * dtype.itemsize for step in tensor.stride())
+    return standing_for(tensor.data_ptr(), tuple(tensor.shape), dtype, steps)
 
 
 class _Header:
@@ -90,7 +132,11 @@ def _from_dlpack(value: Any, name: str, span: Span) -> DeviceView:
     found = as_bytes(value)
     if found is not None:
         return cast("DeviceView", _from_dlpack(found[0], name, span).view(found[1]))
-    capsule = value.__dlpack__()
+    try:
+        capsule = value.__dlpack__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        message = f"{name}, of type {type(value).__name__}, cannot be viewed: {error}"
+        raise NotAnArray(message, span, hint="pass an array of PyTorch, CuPy or JAX") from None
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = DLTensor.from_address(get_pointer(capsule, b"dltensor"))

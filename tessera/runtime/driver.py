@@ -253,6 +253,13 @@ class Driver(Calls):
 
     # -- graphs ---------------------------------------------------------------------------------------------------
 
+    def capturing(self, stream: int) -> bool:
+        """Whether what the stream is given becomes part of a graph, and does not run; the default one cannot be so."""
+        if not stream:
+            return False
+        status = self._call("cuStreamIsCapturing", self._api.CUstream(stream))
+        return bool(status != self._api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
+
     def begin_capture(self, stream: int) -> None:
         """Let the stream note what it is given, instead of doing it."""
         mode = self._api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED

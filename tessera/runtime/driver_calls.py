@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import CudaFailure
+from tessera.core.mistakes import BadCapture, CudaFailure
 from tessera.runtime.driver_data import Launched, after_fault, fault
 
 # CUresult, cuda.h.  After a FAULT every call in the context fails; WRONG_CONTEXT: not the one that is current.
 FAULTS: Final = frozenset({214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 WRONG_CONTEXT: Final = frozenset({201, 400})
+_CAPTURE: Final = range(900, 909)  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED to _STREAM_CAPTURE_WRONG_THREAD
 _NOT_INITIALIZED: Final = 3
 _NOT_READY: Final = 600
 _REMEMBERED: Final = 64
@@ -88,6 +89,9 @@ class Calls:
         if status in FAULTS:
             self.lost = fault(words, self._suspects())
             raise self.lost
+        if status in _CAPTURE:
+            message = f"{what} cannot be part of the graph that is captured: {words}"
+            raise BadCapture(message, hint="call the kernel once before the capture, on arrays like these")
         message = f"{what}: {getattr(code, 'name', code)}: {words}"
         raise CudaFailure(message)
 
@@ -165,11 +169,17 @@ class Calls:
         """
         if self.gone:
             return
-        before = self._call("cuThreadExchangeStreamCaptureMode", self._api.CUstreamCaptureMode(_RELAXED))
-        try:
+        with self.relaxed():
             self.enter()
             with self.inside(self.device() if device is None else device):
                 how(*what)
+
+    @contextmanager
+    def relaxed(self) -> Generator[None]:
+        """Let this thread do what is no part of a graph that another library captures meanwhile."""
+        before = self._call("cuThreadExchangeStreamCaptureMode", self._api.CUstreamCaptureMode(_RELAXED))
+        try:
+            yield
         finally:
             self._call("cuThreadExchangeStreamCaptureMode", before)
 

@@ -1,6 +1,7 @@
 """Captured graphs: a CUDA graph where everything runs on one GPU, a list of bound launches on the CPU."""
 
 import ctypes
+import functools
 import threading
 import weakref
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from tessera.core.mistakes import BadCapture, CudaFailure
 from tessera.runtime import driver as door
+from tessera.runtime.current_streams import Company
 from tessera.runtime.dispatch import drain
 from tessera.runtime.driver_calls import WRONG_CONTEXT
 from tessera.runtime.driver_data import Launched
@@ -143,7 +145,11 @@ class CudaGraph:
                 raise
         self._graph = graph
         weakref.finalize(self, self._api.give_back, device, self._api.close_graph, graph).atexit = False
-        kernels = dict.fromkeys(step.kernel for _, step in steps if isinstance(step, PreparedLaunch))
+        launches = [step for _, step in steps if isinstance(step, PreparedLaunch)]
+        self._company = (
+            functools.reduce(Company.together, (step.company for step in launches)) if launches else Company()
+        )
+        kernels = dict.fromkeys(step.kernel for step in launches)
         self._kernels: tuple[Launched, ...] = tuple(kernels)[:_NAMED]
 
     def _hold(self, executable: Any) -> None:
@@ -167,11 +173,21 @@ class CudaGraph:
         """Launch it; in a stream, when its turn has come."""
         if stream is None:
             drain()
-            self._start(0)
+            self._start_where_work_goes()
         elif stream.queued:
             stream.submit(lambda: self._take_turn(stream), "gpu")
         else:
             self._start(stream.handle(self.device))
+
+    def _start_where_work_goes(self) -> None:
+        """Launch it on the current stream of the library that the first launch's arrays are of."""
+        company = self._company
+        handle = company.current()
+        if company.agrees(handle):
+            self._start(handle)
+            return
+        with self._api.within(self._context), company.around(self._api, handle):
+            self._start(handle)
 
     def _take_turn(self, stream: Stream) -> None:
         handle = stream.handle(self.device)

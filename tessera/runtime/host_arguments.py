@@ -2,13 +2,10 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import cast
-
-import numpy as np
 
 from tessera.core.artifact import Binding
-from tessera.core.mistakes import NotAnArray, ReadOnlyArray
-from tessera.runtime.arrays import AnyArray
+from tessera.core.mistakes import NotAnArray
+from tessera.runtime.arrays import AnyArray, as_array
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.driver import Driver
 from tessera.runtime.pointers import address
@@ -17,16 +14,10 @@ from tessera.runtime.pointers import address
 def host_array(value: object, binding: Binding) -> AnyArray:
     """`value`, the argument of `binding`, whose bytes can be copied as they lie.  Raises NotAnArray, ReadOnlyArray."""
     name, span = binding.name, binding.span
-    if not isinstance(value, np.ndarray):
-        message = f"{name} needs an array on the GPU or a NumPy array, got a {type(value).__name__}"
-        raise NotAnArray(message, span, hint=f"pass cupy.asarray({name})")
-    array = cast("AnyArray", value)
+    array = as_array(value, name, mutable=binding.mutable, span=span)
     if not array.flags.c_contiguous:
         message = f"{name} has gaps or another order, and only whole arrays are copied to the GPU"
         raise NotAnArray(message, span, hint=f"pass np.ascontiguousarray({name}), or a device array")
-    if binding.mutable and not array.flags.writeable:
-        message = f"{name} is written by the kernel, but the array given is read only"
-        raise ReadOnlyArray(message, span, hint="pass a writeable array, e.g. a copy")
     return array
 
 
@@ -48,6 +39,11 @@ class HostArguments:
 
     def __bool__(self) -> bool:
         return bool(self._copies)
+
+    @property
+    def captured(self) -> bool:
+        """Whether the stream notes what it is given for a graph, so that nothing can be copied."""
+        return self._driver.capturing(self._stream)
 
     def on_device(self, host: AnyArray, *, written: bool) -> AnyArray:
         """The array that stands for the copy of `host`, which is filled."""

@@ -6,15 +6,15 @@ not by which object they are.
 """
 
 import struct
-import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from tessera.core.artifact import Binding
 from tessera.core.program.types import Array, Scalar
 from tessera.runtime.arrays import AnyArray
+from tessera.runtime.libraries import is_torch, library_of, writes_unseen
 from tessera.runtime.memory import DeviceArray
 from tessera.runtime.parameters import ParameterBlock
 from tessera.runtime.pointers import address
@@ -137,13 +137,12 @@ class TorchItem(ArrayItem):
             or value.shape != self._shape
             or not (value.is_contiguous() if self.dense else value.stride() == self._strides)
             or value.dtype is not self._dtype
+            or value.is_neg()
+            or (self.mutable and value.requires_grad and writes_unseen(value))
         ):
             return False
         pointer = value.data_ptr()
-        if pointer == self.pointer:
-            return True
-        # A view with gaps may stand for the negated imaginary part of complex numbers.
-        return value.get_device() == self.device and (self.dense or not value.is_neg()) and self.move(pointer)
+        return pointer == self.pointer or (value.get_device() == self.device and self.move(pointer))
 
 
 class CupyItem(ArrayItem):
@@ -199,13 +198,12 @@ def array_item(value: Any, view: AnyArray, binding: Binding, device: int, place:
     """The item of an array that `view` stands for; None for arrays of a kind that has no quick way."""
     if isinstance(value, DeviceArray):
         return OwnItem(value, view, binding, device, place)
-    kind = type(cast("object", value))
-    library = kind.__module__.partition(".")[0]
-    if library == "torch" and kind in _torch_types():
+    library = library_of(value)
+    if library == "torch" and is_torch(value):
         return TorchItem(value, view, binding, device, place)
     if library == "cupy" and hasattr(value, "data"):
         return CupyItem(value, view, binding, device, place)
-    if library in ("jaxlib", "jax") and hasattr(value, "is_deleted"):
+    if library == "jax" and hasattr(value, "is_deleted"):
         return FrozenItem(value, view, binding, device, place)
     return None
 
@@ -214,16 +212,9 @@ def identity(value: Any) -> tuple[Any, ...] | None:
     """What tells arrays with a quick way apart: place, shape, strides and dtype; None for everything else."""
     if isinstance(value, DeviceArray):
         return (value.address, *value.layout)
-    kind = type(cast("object", value))
-    library = kind.__module__.partition(".")[0]
-    if library == "torch" and kind in _torch_types():
+    library = library_of(value)
+    if library == "torch" and is_torch(value):
         return (value.data_ptr(), value.shape, value.stride(), value.dtype)
     if library == "cupy" and hasattr(value, "data"):
         return (value.data.ptr, value.shape, value.strides, value.dtype)
     return None
-
-
-def _torch_types() -> tuple[type, ...]:
-    """The tensor types whose methods are torch's own; a subclass may answer anything."""
-    torch: Any = sys.modules.get("torch")
-    return () if torch is None else (torch.Tensor, torch.nn.Parameter)

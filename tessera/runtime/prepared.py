@@ -14,12 +14,14 @@ from typing import Any, Final
 from tessera.core.artifact import Artifact
 from tessera.core.mistakes import ContextLost, CudaFailure
 from tessera.core.program.types import Scalar
+from tessera.runtime.current_streams import Company
 from tessera.runtime.device_code import DeviceCode
 from tessera.runtime.driver import Driver
 from tessera.runtime.driver_calls import WRONG_CONTEXT, Launch
 from tessera.runtime.driver_data import LaunchConfig, Launched, in_turn
 from tessera.runtime.grid import Grid
 from tessera.runtime.items import NOWHERE, WINDOW_ALIGNMENT, ArrayItem, Item, NumberItem, Place, array_item
+from tessera.runtime.libraries import Stream, default_stream
 from tessera.runtime.parameters import ParameterBlock
 from tessera.runtime.realign import AlignedCopies, MapOf
 from tessera.runtime.single import SingleLaunch
@@ -42,6 +44,7 @@ class PreparedLaunch:
     windows: tensor maps on arrays as they lie, each with its argument's number
     scratch: memory that lives for one launch, as (parameter, bytes, whether it begins as zeros)
     copies: of arrays whose rows are not aligned, which are made before each launch, in memory that lives as long
+    company: which streams a launch that names none has to do with
     """
 
     driver: Driver
@@ -54,6 +57,7 @@ class PreparedLaunch:
     scratch: tuple[tuple[int, int, bool], ...] = ()
     copies: AlignedCopies | None = None
     stream: int = 0
+    company: Company = field(default_factory=Company)
     _single: SingleLaunch | None = None
     _singles: dict[int, SingleLaunch] = field(default_factory=dict[int, SingleLaunch])
     _launches: int = 0
@@ -63,6 +67,8 @@ class PreparedLaunch:
     _takes: tuple[Callable[[Any], bool], ...] = ()
     _mapped: tuple[tuple[ArrayItem, tuple[tuple[int, Callable[[int], bytes]], ...]], ...] = ()
     _pairs: tuple[tuple[ArrayItem, ArrayItem], ...] = ()
+    _current: Stream | None = None
+    _alone: bool = True
     _count: int = -1
     _call: tuple[Any, ...] = ()
     context: int = field(init=False)
@@ -82,9 +88,12 @@ class PreparedLaunch:
         self._thread = get_ident()
         self._record = (self.kernel, self.context, self.stream)
 
-    def launch(self, values: Sequence[Any], grid: Grid | None = None, stream: int = 0, own: bool = True) -> bool:
+    def launch(
+        self, values: Sequence[Any], grid: Grid | None = None, stream: int | None = None, own: bool = True
+    ) -> bool:
         """Launch on `values` when they are like the last ones; False, having started nothing, when they may not be.
 
+        stream: None: the current one of the arrays' library
         own: `stream` is the default one or one of ours, which nobody else captures
         """
         if len(values) != self._count or get_ident() != self._thread or (grid is not self.grid and grid != self.grid):
@@ -94,8 +103,19 @@ class PreparedLaunch:
                 return False
         if self.block.moved and not self._settle():
             return False
+        if stream is None:
+            stream = 0 if self._current is None else self._current()
+            own = not stream
+            if not (self._alone or self.company.agrees(stream)):
+                self._begin_among_others(stream)
+                return True
         if stream != self.stream:
             self.set_stream(stream)
+        self._begin_or_replay(own)
+        return True
+
+    def _begin_or_replay(self, own: bool) -> None:
+        """Launch as it stands, as a graph where there is one."""
         single = self._single
         if single is None:
             self.begin()
@@ -107,7 +127,12 @@ class PreparedLaunch:
             self.begin()  # which says what the matter is, unless it is only that another context is current
         else:
             self._note(self._record)
-        return True
+
+    def _begin_among_others(self, stream: int) -> None:
+        """Launch in order with the streams of other libraries, or wait for the end."""
+        self.set_stream(stream)
+        with self.driver.within(self.context), self.company.around(self.driver, stream):
+            self.begin()
 
     def _look_for_single(self) -> None:
         """After some launches on a stream, make the next ones graphs, which are launched in half the time.
@@ -189,6 +214,9 @@ class PreparedLaunch:
         pairs = [(a, b) for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j]
         self._pairs = tuple(pairs)
         self._lasting = sum(views[place].nbytes for place in arrays) >= _LASTING_BYTES
+        self.company = Company.of(values, self.device)
+        self._alone = self.company.alone
+        self._current = None if self.company.current is default_stream else self.company.current
         self._count = len(items)
         self._takes = tuple(item.take for item in items)
         return True

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final, cast
 from tessera.core.mistakes import BadCapture, BadStream
 from tessera.runtime import driver as door
 from tessera.runtime.dispatch import Operation, Queue, dispatcher
+from tessera.runtime.libraries import Used
 from tessera.runtime.recording import Await, Mark, forbid, recording
 
 _HOW: Final = "make one with tessera.stream.new()"
@@ -342,7 +343,8 @@ def synchronize() -> None:
     api = door.loaded()
     if api is not None:
         for device in sorted(api.used):
-            _on(device, lambda api: api.wait(0))
+            for handle in (0, *Used.streams.get(device, ())):
+                _on(device, lambda api, handle=handle: api.wait(handle))
     failure = found.take_failure()
     if failure is not None:
         raise failure

@@ -15,6 +15,7 @@ import numpy as np
 from tessera.core.mistakes import BadCapture, BadTransfer, NotAnArray
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray, as_array
+from tessera.runtime.current_streams import settle
 from tessera.runtime.device_arrays import device_view, is_on_device
 from tessera.runtime.dispatch import drain
 from tessera.runtime.pointers import address
@@ -116,6 +117,9 @@ def _with_gpu(target: _End, source: _End, stream: Stream | None) -> None:
     if stream is None:
         drain()
         with api.inside(device):
+            for end in (target, source):
+                if end.device is not None:
+                    settle(api, (end.keep,), end.device)
             api.wait(0)  # for ordinary memory the driver would wait itself, deaf to signals
             api.copy(target.address, source.address, size, 0)
             api.wait(0)

@@ -11,6 +11,7 @@ from tessera.kernels import (
     flash_attention,
     flash_attention_backward,
     gemm,
+    launches,
     layernorm,
     reduce_sum,
     rmsnorm,
@@ -44,7 +45,8 @@ def test_the_setting_says_where_arrays_of_the_host_are_used():
 
 
 def test_arrays_of_a_gpu_are_used_there(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cuda, "device_architecture", lambda: "sm_100a")
+    monkeypatch.setattr(launches, "device_of", lambda values: 1)
+    monkeypatch.setattr(cuda, "device_architecture", lambda device: {1: "sm_100a"}[device])
     x = operand(OnDevice(), "x")
     assert machine_of(x) == Machine("sm_100", "cuda")
     with overridden(target="cuda"):

@@ -8,10 +8,12 @@ from typing import ClassVar
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import Span
-from tessera.runtime.arrays import as_array, is_array, rows_aligned
+from tessera.runtime.arrays import as_array, is_array, overlaps_itself, rows_aligned
 
 SPAN = Span("cell.py", 1, 2, 1, 3)
 
@@ -224,3 +226,49 @@ def test_of_an_array_without_elements_the_length_of_its_rows_decides():
     assert rows_aligned(np.zeros((0, 4), np.float32))
     assert rows_aligned(np.zeros((8, 64), np.float32)[:0, 1:5])
     assert not rows_aligned(np.zeros((0, 5), np.float32))
+
+
+@pytest.mark.parametrize("mutable", [True, False])
+def test_masks_are_not_ignored(mutable: bool):
+    masked = np.ma.array(np.arange(4.0), mask=[0, 1, 0, 0])
+    with pytest.raises(NotAnArray, match="x is a masked array, and a kernel sees no mask") as caught:
+        as_array(masked, "x", mutable=mutable)
+    assert "x.data" in caught.value.hint
+    assert np.shares_memory(as_array(masked.data, "x", mutable=mutable), masked.data)
+    assert as_array(masked.filled(0), "x").tolist() == [0, 0, 2, 3]
+
+
+def test_an_interface_without_memory():
+    exporter = Interface(np.zeros(4))
+    exporter.__array_interface__ = {**exporter.__array_interface__, "data": (0, False)}
+    with pytest.raises(NotAnArray, match="x, of type Interface, cannot be viewed: data is NULL"):
+        as_array(exporter, "x", span=SPAN)
+
+
+def test_a_device_of_no_memory():
+    """As torch's "meta" tensors answer."""
+
+    class Nowhere(Exporter):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise ValueError("Unknown device type meta for Dlpack")
+
+    with pytest.raises(NotAnArray, match="x, of type Nowhere, cannot be viewed: Unknown device type meta"):
+        as_array(Nowhere(np.zeros(4)), "x", span=SPAN)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-12, 12)), min_size=1, max_size=4), st.sampled_from([1, 2, 4, 8])
+)
+def test_whether_elements_of_an_array_share_bytes(axes: list[tuple[int, int]], itemsize: int):
+    shape, strides = tuple(extent for extent, _ in axes), tuple(stride for _, stride in axes)
+    starts = [sum(i * s for i, s in zip(place, strides, strict=True)) for place in np.ndindex(*shape)]
+    taken = [start + byte for start in starts for byte in range(itemsize)]
+    assert overlaps_itself(shape, strides, itemsize) == (len(set(taken)) < len(taken))
+
+
+def test_large_arrays_that_overlap():
+    n = 1 << 20
+    assert overlaps_itself((4, n), (0, 4), 4)
+    assert not overlaps_itself((4, n), (4 * n, 4), 4)
+    assert not overlaps_itself((n, 4), (4, 4 * n), 4)
+    assert not overlaps_itself((n, n), (8, 12), 4)  # it would take too long to say

@@ -248,3 +248,17 @@ def test_a_launch_takes_memory_of_its_own_machine_alone():
     for binder, memory in ((host, far[0]), (device, X)):
         with pytest.raises(WrongDevice, match="memory that it cannot reach"):
             binder.address_of(memory)
+
+
+@pytest.mark.parametrize("strides", [(0, 4), (4, 4)])
+def test_a_result_whose_elements_share_bytes(strides: tuple[int, int]):
+    whole = np.zeros(100, np.float32)
+    view = np.lib.stride_tricks.as_strided(whole, (4, 8), strides)
+    read, written = (Binder(artifact_of(array("x", "n", "m", contiguous=False, mutable=m))) for m in (False, True))
+    assert read.facts((view,)) is not None
+    assert written.facts((view,)) is None
+    with pytest.raises(OverlappingArrays, match="x is written, and several of its elements lie in one place") as caught:
+        written.check((view,))
+    assert "x.copy(), or x.contiguous() of PyTorch" in caught.value.hint
+    apart = np.lib.stride_tricks.as_strided(whole, (4, 8), (4, 16))
+    assert written.facts((apart,)) is not None

@@ -337,7 +337,7 @@ def test_arrays_that_come_to_overlap_are_looked_at_in_full(noting: FakeDriver):
 def test_arrays_of_two_devices(noting: FakeDriver):
     launcher = cuda.CudaLauncher(compile_ptx(programs.saxpy()))
     here, there = (to_device(np.zeros(64, np.float32), device) for device in (0, 1))
-    with pytest.raises(WrongDevice, match="x is on cuda:0, y is on cuda:1"):
+    with pytest.raises(WrongDevice, match="x lies on cuda:0, y on cuda:1"):
         launcher(here, there, 1.0)
     launcher(there, there, 1.0)
     launcher(here, here, 1.0)
@@ -478,6 +478,6 @@ def test_two_gpus_in_one_process():
         with cp.cuda.Device(device):
             cp.cuda.Device().synchronize()
             np.testing.assert_array_equal(cp.asnumpy(y), 7 * host)
-    with pytest.raises(WrongDevice, match="x is on cuda:0, y is on cuda:1"):
+    with pytest.raises(WrongDevice, match="x lies on cuda:0, y on cuda:1"):
         launcher(places[0][0], places[1][1], 1.0)
     assert cp.cuda.Device().id == 0

@@ -1,5 +1,6 @@
 """Arguments that know their like again: numbers, and arrays of torch, cupy, jax and our own, by stand-ins for them."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ from tessera.core.artifact import Binding
 from tessera.core.dtypes import bf16, f32, i8
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Span
-from tessera.runtime import items
+from tessera.runtime import libraries
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.items import NumberItem, Place, array_item, identity
 from tessera.runtime.parameters import ParameterBlock, ParameterLayout
@@ -65,7 +66,7 @@ class Tensor:
 
     def __init__(self, address: int, shape=(4, 8), strides=(8, 1), dtype="f32", device=0, negative=False) -> None:
         self.address, self.shape, self.strides, self.dtype, self.place = address, shape, strides, dtype, device
-        self.negative = negative
+        self.negative, self.requires_grad = negative, False
 
     def stride(self):
         return self.strides
@@ -88,7 +89,7 @@ Tensor.__module__ = "torch"
 
 @pytest.fixture(autouse=True)
 def torch_types(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(items, "_torch_types", lambda: (Tensor,))
+    monkeypatch.setattr(libraries, "torch_types", lambda: (Tensor,))
 
 
 def test_torch_tensors_are_told_apart_by_what_they_are(place: Place):
@@ -112,6 +113,22 @@ def test_views_that_stand_for_negated_numbers(place: Place):
     item = array_item(Tensor(4096, **strided), view, binding(), 0, place)
     assert item.take(Tensor(8192, **strided))
     assert not item.take(Tensor(4096, negative=True, **strided))
+    dense = array_item(Tensor(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
+    assert dense.take(Tensor(4096))
+    assert not dense.take(Tensor(4096, negative=True))
+
+
+def test_a_result_that_requires_a_gradient_is_looked_at_in_full(place: Place, monkeypatch: pytest.MonkeyPatch):
+    graded = Tensor(4096)
+    graded.requires_grad = True
+    view = standing_for(4096, (4, 8), np.dtype("f4"), None)
+    read, written = (array_item(graded, view, binding(mutable=m), 0, place) for m in (False, True))
+    grad = [True]
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: grad[0]))
+    assert read.take(graded)
+    assert not written.take(graded)
+    grad[0] = False
+    assert written.take(graded)
 
 
 def test_cupy_arrays(place: Place):

@@ -263,6 +263,14 @@ class FakeDriver:
     def wait_event(self, event: int) -> None:
         self.log.append(("wait event", event))
 
+    def capturing(self, stream: int) -> bool:
+        return stream in self.captured
+
+    @contextmanager
+    def relaxed(self):
+        self.log.append(("relaxed",))
+        yield
+
     def begin_capture(self, stream: int) -> None:
         self.captured[stream] = []
 
