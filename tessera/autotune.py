@@ -1,25 +1,21 @@
 """Search a space of tuning parameters for the fastest kernel, by running each configuration that has a chance.
 
 Configurations that cannot be compiled or held by the machine, and those a cost model gives no chance, never run.  The
-rest are compiled several at once and timed in turns, on copies of the arguments that together exceed the cache.
+rest are compiled several at once and timed as they are ready, on copies of the arguments that together exceed the
+cache; the best are then compared with the kernel's own values, the default, which wins where nothing is faster.
 What is found is kept on disk for this kernel text, class of shapes and device, and used again; every trial is written
 down as soon as it is measured, so a search that was interrupted, or died, goes on where it stopped.
 """
 
-import ast
 import contextlib
-import math
+import dataclasses
+import heapq
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from tessera.arguments import Described
-from tessera.compiled import Compiled
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
     BadKernelOption,
@@ -28,49 +24,43 @@ from tessera.core.mistakes import (
     ToolMissing,
     TuningFailed,
 )
-from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Attribute
 from tessera.core.settings import current
-from tessera.core.targets import Target
 from tessera.kernel_class import Kernel
-from tessera.kernel_options import Space, with_space
-from tessera.lowering.key import toolchain
+from tessera.kernel_options import Space, check_space, with_space
 from tessera.machine import Machine, this_machine
 from tessera.plans import ON_GPU
-from tessera.runtime.arrays import AnyArray
 from tessera.runtime.current_streams import forbid_in_capture
-from tessera.runtime.device_arrays import device_of
 from tessera.runtime.grid import Grid
 from tessera.runtime.recording import forbid
 from tessera.tuning import (
-    BEGIN,
     DUPLICATE,
-    END,
     FAILED,
     ILLEGAL,
     MEASURED,
     PRUNED,
     SKIPPED,
-    TRIAL,
     Config,
     Trial,
     Tuning,
-    append,
+    calibration,
+    choose,
     config_key,
-    load,
-    log_path,
-    record_key,
     show,
-    store,
 )
-from tessera.tuning_rounds import Candidate, Rounds
+from tessera.tuning_pipeline import Outcome, Pipeline
+from tessera.tuning_progress import Progress, Status
+from tessera.tuning_record import BEGIN, END, TRIAL, append, load, log_path, store
+from tessera.tuning_rounds import FINALISTS, Bench, Candidate, fastest_seconds, same
+from tessera.tuning_setup import device_name, pinned_kernel, record_of, synthesised
 from tessera.tuning_space import (
+    Plan,
     Proposal,
     beyond,
-    configurations,
     headline,
+    plan_search,
+    predicted,
     propose,
-    prune,
     suggested_space,
 )
 
@@ -79,31 +69,37 @@ Listener = Callable[[Trial], object]
 _COMPILER: Final = (CompilerCrash, CompileTimeout, ToolMissing)
 """What is not the configuration's fault, and may be otherwise the next time."""
 BUDGET: Final = 60.0
+_AHEAD: Final = 16
+"""Predictions from which the best is compiled next, before all are known."""
 
 
-def search(
+def search(  # noqa: PLR0913 - what a user may say, all of it by name
     *, kernel: Kernel, params: Space | None = None, objective: str = "runtime", args: Sequence[object] | None = None,
     budget: float = BUDGET, grid: Grid | None = None, again: bool = False, on_trial: Listener | None = None,
+    progress: bool | None = None,
 ) -> Tuning:  # fmt: skip
     """Return the outcome of trying every combination of `params`, which as a mapping is the best configuration.
 
-    kernel: what to tune
+    kernel: what to tune; its own values, the default, are tried first, and taken where nothing is faster
     params: values to try for each parameter, e.g. `{"BM": [64, 128], "BN": [64, 128]}`, and for schedule options, e.g.
             `{"stages": [2, 3]}` (see `tessera.core.schedule`); left out, what the kernel suggests
     objective: "runtime": the median of several launches
-    args: arguments to run on; left out, random arrays of the types and shapes of the kernel's last call.  They are
-          never written: every trial has copies
+    args: arguments to run on, and where: arrays on a GPU mean that GPU; left out, random arrays of the types and shapes
+          of the kernel's last call, on what it ran on.  They are never written: every trial has copies
     budget: seconds after which no further configuration is begun
     again: measure everything anew instead of using what is recorded
     on_trial: called with every trial when it is settled, and again when more was measured of it
+    progress: whether to show how far the search is; None: what the setting `progress` says
 
-    Raises TuningFailed when no configuration runs, ContextLost when one of them faults on a GPU: after a restart of the
-    process, the search goes on without it.  KeyboardInterrupt ends the search and keeps what it found: the outcome is
-    returned when anything was measured.
+    Raises BadKernelOption for a name in `params` that stands for nothing, TuningFailed when no configuration runs,
+    ContextLost when one of them faults on a GPU: after a restart of the process, the search goes on without it.
+    KeyboardInterrupt ends the search and keeps what it found: the best so far is returned, or the default when nothing
+    was measured; only where there is no default either, it goes on.
     """
     if objective != "runtime":
         raise BadKernelOption(f"there is no objective {objective!r}", hint='write objective="runtime"')
-    return follow(kernel=kernel, params=params, args=args, budget=budget, grid=grid, again=again).run(on_trial)
+    following = follow(kernel=kernel, params=params, args=args, budget=budget, grid=grid, again=again)
+    return following.run(on_trial, progress)
 
 
 def follow(
@@ -114,20 +110,43 @@ def follow(
 
     The parameters are those of `search`.
     """
-    values = kernel.ordered(tuple(args), {}) if args is not None else _synthesised(kernel)
+    if args is not None:
+        values = kernel.ordered(tuple(args), {})
+        pinned = pinned_kernel(kernel, kernel.target_for(values), values)
+    else:
+        values = synthesised(kernel)
+        pinned = pinned_kernel(kernel, kernel.last.target if kernel.last is not None else kernel.target_for(), values)
     if params is None:
-        params = suggested_space(kernel.source, kernel.program(values), kernel.target_for(values).name)
-    return Search(kernel, with_space(kernel.options, params, {}).space or {}, values, grid, budget, again)
+        params = suggested_space(kernel.source, pinned.program(values), pinned.target_for(values).name)
+    space = with_space(kernel.options, params, {}).space or {}
+    check_space(kernel.function, kernel.source.function, space)
+    return Search(pinned, space, values, grid, budget, again)
 
 
 def tuned_constants(kernel: Kernel, values: Sequence[object], grid: Grid | None) -> Config:
-    """Return the best configuration of a kernel that has a space, searching when none is recorded."""
-    return Search(kernel, kernel.options.space or {}, tuple(values), grid, BUDGET, again=False).run().config
+    """Return the best configuration of a kernel that has a space, searching when none is recorded.
+
+    KeyboardInterrupt goes on, as in any call; what was measured is kept, and the next call's search continues there.
+    """
+    given = tuple(values)
+    pinned = pinned_kernel(kernel, kernel.target_for(given), given)
+    found = Search(pinned, kernel.options.space or {}, given, grid, BUDGET, again=False)
+    if len(found.plan.configs) == 1:
+        return found.plan.configs[0]
+    tuning = found.run()
+    if tuning.interrupted:
+        raise KeyboardInterrupt
+    return tuning.config
 
 
 class Search:
     """One search: iterating over it makes it go on, and gives every trial when it is settled.
 
+    The default is compiled and measured first; then several configurations at once are compiled, the most promising
+    first, and each is timed when it is ready.  At the end the hopeful take turns, and the best few are compared with
+    the default.
+
+    plan: what it tries
     log: path of the log that other processes can read meanwhile, None where nothing is kept on disk
     """
 
@@ -136,14 +155,16 @@ class Search:
         grid: Grid | None, budget: float, again: bool,
     ) -> None:  # fmt: skip
         self._kernel, self._values, self._grid = kernel, values, grid
-        self._budget, self._deadline = budget, math.inf
+        self._budget, self._begun = budget, time.monotonic()
         self._target = kernel.target_for(values)
-        self._configs = configurations(kernel, space, self._target.name)
-        self._device = _device(self._target, values)
-        self._path = self._record_path(kernel.described(values))
+        self.plan: Plan = plan_search(kernel, space, self._target.name)
+        self._device = device_name(self._target, values)
+        self._path = record_of(kernel, values, space, self._device)
         self._again = again
         self._known = {} if again or not current().cache else load(self._path)
         self._trials: dict[str, Trial] = {}
+        self._interrupted = False
+        self._tick: Callable[[str], None] = lambda _phase: None
         self.log = log_path(self._path) if current().cache else None
 
     @cached_property
@@ -157,52 +178,69 @@ class Search:
         Raises BadCapture while a graph is captured, which would note the launches of the search.
         """
         forbid("a search for a configuration")
-        self._deadline = time.monotonic() + self._budget
+        self._begun = time.monotonic()
         missing = self._recall()
-        yield from self._trials.values()
-        if not missing:
+        yield from list(self._trials.values())
+        if not missing and self._settled():
             return
         forbid_in_capture(self._values, "a search for a configuration")
-        self._note(BEGIN, kernel=self._kernel.source.name, device=self._device, configurations=len(self._configs),
+        self._note(BEGIN, kernel=self._kernel.source.name, device=self._device, configurations=len(self.plan.configs),
                    again=self._again)  # fmt: skip
         try:
             yield from self._try(missing)
         finally:
             self._save()
 
-    def run(self, on_trial: Listener | None = None) -> Tuning:
-        """Search to the end, and return the outcome; see `search`."""
+    def run(self, on_trial: Listener | None = None, progress: bool | None = None) -> Tuning:
+        """Search to the end, or to Ctrl-C, and return the outcome; see `search`."""
+        shown = Progress(self._status, progress)
+        self._tick = shown.tick
         try:
             with contextlib.closing(iter(self)) as trials:
                 for trial in trials:
                     if on_trial is not None:
                         on_trial(trial)
         except KeyboardInterrupt:
-            if not self._measured():
+            self._interrupted = True
+            if not self._measured() and self.plan.default is None:
                 raise
+        finally:
+            shown.close()
         return self.outcome
 
     @property
     def outcome(self) -> Tuning:
-        """Everything found so far.  Raises TuningFailed when nothing was measured."""
-        trials = tuple(self._trials.get(config_key(c), Trial(c, SKIPPED)) for c in self._configs)
-        complete = all(trial.status != SKIPPED for trial in trials)
-        tuning = Tuning(self._kernel.source.name, self._device, trials, complete, str(self.log or ""))
-        if not self._measured():
+        """Everything found so far.
+
+        Raises TuningFailed when nothing was measured, unless that is because of Ctrl-C: then the default is the best.
+        """
+        tuning = self._so_far()
+        if not self._measured() and not (self._interrupted and tuning.default is not None):
             raise self._failure(tuning)
         return tuning
 
-    # -- what is known, and what is worth a try -------------------------------------------------------------------
+    def _so_far(self) -> Tuning:
+        trials = tuple(self._trials.get(config_key(c), Trial(c, SKIPPED)) for c in self.plan.configs)
+        complete = all(trial.status != SKIPPED for trial in trials)
+        return Tuning(
+            self._kernel.source.name, self._device, trials, complete, str(self.log or ""), self.plan.default,
+            self.plan.notes, self._interrupted,
+        )  # fmt: skip
+
+    def _status(self, phase: str) -> Status:
+        return Status(self._so_far(), phase, time.monotonic() - self._begun)
+
+    # -- what is known ----------------------------------------------------------------------------------------------
 
     def _recall(self) -> list[Config]:
         """Use what is recorded; give what is not.
 
-        What was left out for want of a chance is looked at again when the best prediction is not among these any more.
+        What was left out for want of a chance is looked at again when what was measured is not among these any more.
         """
-        known = {config_key(c): self._known.get(config_key(c)) for c in self._configs}
+        known = {config_key(c): self._known.get(config_key(c)) for c in self.plan.configs}
         measured = any(trial is not None and trial.status == MEASURED for trial in known.values())
         missing: list[Config] = []
-        for config in self._configs:
+        for config in self.plan.configs:
             trial = known[config_key(config)]
             if trial is None or (trial.status == PRUNED and not measured):
                 missing.append(config)
@@ -210,85 +248,156 @@ class Search:
                 self._trials[config_key(config)] = trial
         return missing
 
-    def _try(self, missing: Sequence[Config]) -> Iterator[Trial]:
-        proposals, refused = propose(self._kernel, missing, self._values, self._grid, self._machine, self._late)
-        expected = [t.predicted for t in self._trials.values() if t.predicted is not None and t.status == MEASURED]
-        kept, pruned = prune(proposals, expected)
-        for trial in (*refused, *pruned):
-            yield self._record(trial)
-        candidates: list[Candidate] = []
-        first: dict[str, Config] = {t.code: t.config for t in self._trials.values() if t.status == MEASURED}
-        # What should be twice as fast goes first, so that an early end has something; the rest keeps its order.
-        best = min((p.predicted for p in kept if p.predicted is not None), default=1.0)
-        ordered = sorted(kept, key=lambda proposal: int(math.log2((proposal.predicted or best) / best)))
-        for proposal, outcome in self._compiled(ordered):
-            made = self._candidate(proposal, outcome, first)
-            if isinstance(made, Trial):
-                yield self._record(made)
-            else:
-                candidates.append(made)
-        rounds = Rounds(self._target.name, self._values, self._grid, self._machine, self._enough, self._record)
-        yield from rounds.measure(candidates)
+    def _settled(self) -> bool:
+        """Was the fastest of the trials compared with the default?  Not where they come from several searches."""
+        measured = [trial for trial in self._trials.values() if trial.status == MEASURED]
+        best = min(measured, key=lambda trial: trial.median or 0.0, default=None)
+        return best is None or len(measured) == 1 or bool(best.compared)
 
-    def _candidate(
-        self, proposal: Proposal, outcome: Compiled | TesseraError | None, first: dict[str, Config]
-    ) -> Candidate | Trial:
-        """A compiled configuration, or why it is none; `first` has the configuration that had some code first."""
-        config, predicted = proposal.config, proposal.predicted
+    # -- trying -----------------------------------------------------------------------------------------------------
+
+    def _try(self, missing: Sequence[Config]) -> Iterator[Trial]:
+        bench = Bench(self._target.name, self._values, self._grid, self._enough, self._record, self._tick)
+        try:
+            with Pipeline(self._kernel, self._values, compiles=self._target.name != "interpret") as pipeline:
+                candidates: list[Candidate] = []
+                for trial in self._tried(missing, pipeline, bench, candidates):
+                    self._tick("compiling and timing")
+                    yield trial
+                disturbed = self._target.name == "cpu" and pipeline.compiled > 1
+                yield from self._decide(pipeline, bench, candidates, disturbed=disturbed)
+        finally:
+            bench.close()
+
+    def _tried(
+        self, missing: Sequence[Config], pipeline: Pipeline, bench: Bench, candidates: list[Candidate]
+    ) -> Iterator[Trial]:
+        """Each configuration's first trial, in the order in which they are ready; `candidates` gets what ran."""
+        waiting = deque(missing)
+        if waiting:  # the default, before a CPU is measured for the cost model, and before compilers disturb that
+            yield from self._first(waiting.popleft(), pipeline, bench, candidates)
+        promising: list[tuple[float, int, Proposal]] = []
+        while not self._enough():
+            done = pipeline.take()
+            if done is None and self._submit(promising, pipeline, all_known=not waiting):
+                continue
+            if done is None and waiting:
+                made = propose(self._kernel, waiting.popleft(), self._values, self._grid, self._machine)
+                if isinstance(made, Trial):
+                    yield self._record(made)
+                else:
+                    heapq.heappush(promising, (made.predicted or 0.0, -len(waiting), made))
+                continue
+            done = done or pipeline.take(waiting=True)
+            if done is None:
+                break
+            yield self._settle(*done, bench, candidates)
+        for _, _, proposal in sorted(promising):
+            reason = self._hopeless(proposal)
+            if reason:
+                yield self._record(proposal.trial(PRUNED, error=reason))
+
+    def _submit(self, promising: list[tuple[float, int, Proposal]], pipeline: Pipeline, *, all_known: bool) -> bool:
+        """Have the most promising configuration compiled, if there is room for it and it has a chance."""
+        if not promising or not pipeline.room or not (all_known or len(promising) >= _AHEAD):
+            return False
+        if self._hopeless(promising[0][2]):
+            return False
+        pipeline.submit(heapq.heappop(promising)[2])
+        return True
+
+    def _hopeless(self, proposal: Proposal) -> str:
+        """Why a configuration has no chance, by its prediction and by how wrong predictions were so far."""
+        if proposal.predicted is None:
+            return ""
+        trials = list(self._trials.values())
+        return calibration(trials).hopeless(proposal.predicted, fastest_seconds(trials))
+
+    def _first(self, config: Config, pipeline: Pipeline, bench: Bench, candidates: list[Candidate]) -> Iterator[Trial]:
+        """Compile and time one configuration alone, and ask the cost model about it only then."""
+        proposal = propose(self._kernel, config, self._values, self._grid, None)
+        if isinstance(proposal, Trial):
+            yield self._record(proposal)
+            return
+        yield self._settle(proposal, self._compile(pipeline, proposal), bench, candidates)
+        if self._machine is not None and candidates:
+            known = predicted(proposal, self._values, self._grid, self._machine)
+            if isinstance(known, Proposal):
+                candidates[0].proposal = known
+                self._record(candidates[0].trial())
+
+    def _compile(self, pipeline: Pipeline, proposal: Proposal) -> Outcome:
+        pipeline.submit(proposal)
+        done = pipeline.take(waiting=True)
+        assert done is not None
+        return done[1]
+
+    def _settle(
+        self, proposal: Proposal, outcome: Outcome, bench: Bench, candidates: list[Candidate]
+    ) -> Trial:  # fmt: skip
+        """Time a configuration that was compiled; it is one of the candidates if it runs."""
+        made = self._candidate(proposal, outcome)
+        if isinstance(made, Trial):
+            return self._record(made)
+        trial = bench.first(made)
+        if trial.status == MEASURED:
+            candidates.append(made)
+        return trial
+
+    def _candidate(self, proposal: Proposal, outcome: Outcome) -> Candidate | Trial:
+        """A compiled configuration, or why it is none."""
         if isinstance(outcome, TesseraError):
-            status = FAILED if isinstance(outcome, _COMPILER) else ILLEGAL
-            return Trial(config, status, error=headline(outcome), predicted=predicted)
+            return proposal.trial(FAILED if isinstance(outcome, _COMPILER) else ILLEGAL, error=headline(outcome))
         if outcome is None:
-            return Candidate(proposal, config_key(config), None)
-        reason = beyond(outcome.artifact, self._machine) if self._machine is not None else ""
+            return Candidate(proposal, config_key(proposal.config), None)
+        reason = beyond(outcome.artifact, self._machine) if self._target.name in ON_GPU and self._machine else ""
         if reason:
-            return Trial(config, ILLEGAL, error=reason, predicted=predicted)
+            return proposal.trial(ILLEGAL, error=reason)
         code = outcome.code_identity
-        if code in first:
-            return Trial(config, DUPLICATE, code=code, same_as=first[code], predicted=predicted)
-        first[code] = config
+        for trial in self._trials.values():
+            if trial.status == MEASURED and trial.code == code and not same(trial.config, proposal.config):
+                found = proposal.trial(DUPLICATE, code=code)
+                return dataclasses.replace(found, same_as=trial.config)
         return Candidate(proposal, code, tuple(binding.mutable for binding in outcome.artifact.bindings))
 
-    def _compiled(self, proposals: Sequence[Proposal]) -> Iterator[tuple[Proposal, Compiled | TesseraError | None]]:
-        """Each configuration with its compilation, several compiled at once; None for interpreted kernels."""
-        if self._target.name == "interpret":
-            yield from ((proposal, None) for proposal in proposals)
-            return
-        pool = ThreadPoolExecutor(current().workers, thread_name_prefix="tessera-tune")
-        target = self._exact_target()
-        futures: list[Future[Compiled]] = [
-            pool.submit(p.kernel.compile_quietly, *self._values, target=target) for p in proposals
-        ]
-        try:
-            for proposal, future in zip(proposals, futures, strict=True):
-                try:
-                    yield proposal, future.result()
-                except TesseraError as error:
-                    yield proposal, error
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            self._kernel.stop_compiling()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    # -- deciding ---------------------------------------------------------------------------------------------------
 
-    def _exact_target(self) -> str | None:
-        """The target with the architecture of the GPU at hand, where no other is named; None: the kernel's own."""
-        if self._target.name not in ON_GPU or ":" in (self._kernel.options.target or current().target):
-            return None
-        # Needs a GPU.
-        from tessera.runtime.cuda import device_architecture  # noqa: PLC0415
+    def _decide(
+        self, pipeline: Pipeline, bench: Bench, candidates: list[Candidate], *, disturbed: bool
+    ) -> Iterator[Trial]:
+        """Time the hopeful in turns, then compare the best with the default."""
+        yield from self._revive(pipeline, bench, candidates)
+        yield from bench.heats(candidates, disturbed=disturbed)
+        own = self._so_far().own
+        default = next((c for c in candidates if own is not None and same(c.config, own.config)), None)
+        for key, trial in {**self._known, **self._trials}.items():
+            if trial.compared:  # at another moment, with others
+                self._known[key] = dataclasses.replace(trial, compared=())
+                if key in self._trials:
+                    self._trials[key] = self._known[key]
+                self._note(TRIAL, trial=self._known[key].to_dict())
+        yield from bench.compare(candidates, default)
 
-        return f"{self._target.name}:{device_architecture(device_of(self._values), self._target.name)}"
+    def _revive(self, pipeline: Pipeline, bench: Bench, candidates: list[Candidate]) -> Iterator[Trial]:
+        """Time the best of the trials that come from the record again, and the default, beside the new ones."""
+        fresh = {candidate.code for candidate in candidates}
+        old = [t for t in self._trials.values() if t.status == MEASURED and t.code not in fresh]
+        own = self._so_far().own
+        chosen = sorted(old, key=lambda trial: trial.median or 0.0)[:FINALISTS]
+        if own in old and own not in chosen:
+            chosen.append(own)
+        for trial in chosen:
+            proposal = propose(self._kernel, trial.config, self._values, self._grid, self._machine)
+            if isinstance(proposal, Proposal):
+                yield self._settle(proposal, self._compile(pipeline, proposal), bench, candidates)
 
     def _late(self) -> bool:
-        return time.monotonic() > self._deadline
+        return time.monotonic() > self._begun + self._budget
 
     def _enough(self) -> bool:
         return self._late() and self._measured()
 
-    # -- records --------------------------------------------------------------------------------------------------
+    # -- records ----------------------------------------------------------------------------------------------------
 
     def _record(self, trial: Trial) -> Trial:
         self._trials[config_key(trial.config)] = trial
@@ -303,67 +412,14 @@ class Search:
         return any(trial.status == MEASURED for trial in self._trials.values())
 
     def _save(self) -> None:
-        complete = all(config_key(config) in self._trials for config in self._configs)
-        best = self.outcome.config if self._measured() else None
-        self._note(END, best=best, complete=complete)
+        best = choose(self._trials.values(), self.plan.default)
+        complete = all(config_key(config) in self._trials for config in self.plan.configs)
+        self._note(END, best=None if best is None else best.config, complete=complete)
         if self._trials != self._known and self.log is not None:
             store(self._path, {**self._known, **self._trials}.values())
-
-    def _record_path(self, described: Described) -> Path:
-        source, options = self._kernel.source, self._kernel.options
-        key = record_key((
-            ast.unparse(source.function), options.tile, options.shared, sorted(options.constants.items()),
-            [_kind(argument) for argument in described.arguments], described.shape_class, self._device,
-            toolchain("cpu")["tessera"],
-        ))  # fmt: skip
-        return current().cache_dir / "tuning" / f"{source.name}-{key}.json"
 
     def _failure(self, tuning: Tuning) -> TuningFailed:
         errors = [trial for trial in tuning.trials if trial.error]
         reason = f": {show(errors[0].config)}: {errors[0].error}" if errors else ""
         count = len(tuning.trials)
         return TuningFailed(f"none of the {count} configurations of {self._kernel.source.name} runs{reason}")
-
-
-def _device(target: Target, values: Sequence[object]) -> str:
-    """What a search runs on: the times of another device, or of another number of threads, mean nothing here."""
-    if target.name == "cpu":
-        return f"{target} x{current().threads}"
-    return str(target) if target.name == "interpret" else f"{target} on {this_machine(target.name, values).label}"
-
-
-def _kind(argument: Argument) -> tuple[object, ...]:
-    if isinstance(argument, ArrayArgument):
-        return (argument.dtype.name, argument.contiguous)
-    return (argument.dtype.name,)
-
-
-def _synthesised(kernel: Kernel) -> tuple[object, ...]:
-    described = kernel.last_arguments
-    if described is None:
-        raise TuningFailed(
-            f"{kernel.source.name} was not called yet, so the search has nothing to run it on",
-            hint=f"call it first, or write autotune.search(kernel={kernel.source.name}, params=..., args=(...))",
-        )
-    generator = np.random.default_rng(0)
-    return tuple(_random(argument, generator) for argument in described.arguments)
-
-
-def _random(argument: Argument, generator: np.random.Generator) -> AnyArray | float | int | bool:
-    """Numbers that hurt no kernel: floats around 0, integers from 0 to 3 (they may be indices), scalars 1."""
-    dtype = argument.dtype
-    if not isinstance(argument, ArrayArgument):
-        return {"float": 1.0, "bool": True}.get(dtype.kind, 1)
-    if dtype.is_float:
-        values: AnyArray = generator.standard_normal(argument.shape)
-    else:
-        values = generator.integers(0, 2 if dtype.kind == "bool" else 4, argument.shape)
-    array = values.astype(dtype.numpy)
-    return array if argument.contiguous else _with_gaps(array)
-
-
-def _with_gaps(array: AnyArray) -> AnyArray:
-    """The same numbers in every second place of a larger array."""
-    roomy = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
-    roomy[..., ::2] = array
-    return roomy[..., ::2]

@@ -1,19 +1,23 @@
 """What a configuration should take, before it runs: a roofline with whole waves of groups.
 
-A model this crude ranks, it does not measure: what it says is hopeless is left out only when it is slower than the best
-prediction by more than `FACTOR`.
+A model this crude ranks, it does not measure.  Its scale comes from the first trials of a search, and what it says is
+hopeless is left out only when it would be slower than the best trial even if it were underestimated as badly as any
+trial so far: see `Calibration`.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.work import Work
 from tessera.machine import Machine
 
-FACTOR: Final = 3.0
-"""A configuration predicted within this factor of the best prediction is never left out."""
+_TRIALS: Final = 4
+"""Trials that tell how wrong predictions are; before that, nothing is left out."""
+_DOUBT: Final = 2.0
+"""How much worse than the worst so far a prediction may still be."""
 _STAGES: Final = 2
 """Steps of K whose operands are in shared memory at a time, at least."""
 _ACCUMULATOR: Final = 4
@@ -73,9 +77,47 @@ def impossible(work: Work, machine: Machine) -> str:
     return ""
 
 
-def hopeless(predicted: float, all_predictions: Iterable[float]) -> str:
-    """Why a configuration is not worth a try; "" when it is."""
-    best = min(all_predictions, default=predicted)
-    if predicted <= FACTOR * best:
-        return ""
-    return f"predicted {predicted * 1e6:,.1f} us, {predicted / best:.1f} times the best prediction"
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How wrong predictions were so far.
+
+    ratios: the measured time over the predicted one, of each trial
+    """
+
+    ratios: tuple[float, ...] = ()
+
+    @property
+    def scale(self) -> float:
+        """What a prediction is multiplied by: the median of the ratios."""
+        return statistics.median(self.ratios) if self.ratios else 1.0
+
+    @property
+    def error(self) -> float:
+        """How far the worst corrected prediction was from its trial: 0.2 says within a fifth."""
+        if not self.ratios:
+            return 0.0
+        return max(max(self.ratios) / self.scale, self.scale / min(self.ratios)) - 1.0
+
+    @property
+    def told(self) -> str:
+        """The same in words; "" where nothing was predicted and measured."""
+        if not self.ratios:
+            return ""
+        count = len(self.ratios)
+        kept = f"predictions: corrected by a factor of {self.scale:.2f} after {count} trial{'s' if count > 1 else ''}"
+        return f"{kept}, then {self.reach} of all of them" if count > 1 else kept
+
+    @property
+    def reach(self) -> str:
+        """The error in words: "within 20%", "within a factor of 3"."""
+        return f"within {self.error:.0%}" if self.error < 1.0 else f"within a factor of {self.error + 1.0:.1f}"
+
+    def corrected(self, predicted: float) -> float:
+        """A prediction on the scale of what was measured."""
+        return predicted * self.scale
+
+    def hopeless(self, predicted: float, best: float) -> str:
+        """Why a configuration is not worth a try beside a trial that took `best`; "" when it may be faster."""
+        if len(self.ratios) < _TRIALS or predicted * min(self.ratios) / _DOUBT <= best:
+            return ""
+        return f"predicted {self.corrected(predicted) * 1e6:,.1f} us {self.reach}, the best takes {best * 1e6:,.1f}"

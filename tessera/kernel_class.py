@@ -27,7 +27,7 @@ from tessera.free_names import FreeNames
 from tessera.frontend.annotations import check_signature
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
-from tessera.kernel_options import Options, Space, check_constants, with_space
+from tessera.kernel_options import Options, Space, check_constants, check_space, with_space
 from tessera.lowering.target.cuda.report import warnings_of
 from tessera.plans import ON_GPU, AnyLauncher, Family, Plan
 from tessera.runtime.device_arrays import device_of
@@ -47,6 +47,8 @@ _AXES: Final = (
 )
 _CONFIGURED: Final = 64
 """Grids a kernel keeps ready."""
+_VARIANTS: Final = 64
+"""Variants a kernel keeps ready."""
 _EARLIER: Final = 4
 """Plans for GPUs that a call tries."""
 
@@ -63,12 +65,15 @@ class Kernel:
         check_signature(self.source)
         self.function = function
         self._session = home or session()
+        if self.options.space is not None:
+            check_space(function, self.source.function, self.options.space)
         self._signature = inspect.signature(function)
         self._names = tuple(self._signature.parameters)
         self._latest: Plan | None = None
         self._earlier: deque[Plan] = deque(maxlen=_EARLIER)
         self._configured: dict[object, Configured] = {}
         self._families: dict[tuple[object, ...], Family] = {}
+        self._variants: dict[tuple[object, ...], Kernel] = {}
         functools.update_wrapper(self, function)
         Latest.kernel = self
         if _interactive():
@@ -196,9 +201,17 @@ class Kernel:
     def variant(self, **constants: Attribute) -> "Kernel":
         """Return this kernel with fixed values for tuning parameters and schedule options.
 
+        The same values give the same kernel, which remembers what it compiled.
         Raises BadKernelOption for a name that stands for neither, and for a value that an option cannot have.
         """
-        return self.with_constants(check_constants(self.function, self.source.function, constants))
+        known = check_constants(self.function, self.source.function, constants)
+        key = tuple((name, type(value), value) for name, value in sorted(known.items()))
+        found = self._variants.get(key)
+        if found is None:
+            found = self.with_constants(known)
+            if len(self._variants) < _VARIANTS:
+                self._variants[key] = found
+        return found
 
     def with_constants(self, constants: Mapping[str, Attribute]) -> "Kernel":
         """`variant` without its checks: a search says itself what it leaves out, and why."""
@@ -247,6 +260,13 @@ class Kernel:
 
         kind = "cuda" if name == "cpu" else name
         return Target(kind, device_architecture(device, kind))
+
+    def on_target(self, target: Target) -> "Kernel":
+        """Return the kernel for one target, whatever its arguments and the settings say."""
+        if self.options.sanitize:
+            return self
+        name = str(target) if target.name in ON_GPU else target.name
+        return Kernel(self.function, dataclasses.replace(self.options, target=name), self._session)
 
     def program(self, values: tuple[Any, ...]) -> Program:
         """Return the program that is compiled for arguments like `values`, one a parameter; raises its mistakes."""

@@ -122,6 +122,8 @@ def with_space(options: Options, space: Space | None, more: Mapping[str, Iterabl
 
 
 _PYTHON: Final = frozenset(dir(builtins))
+BLOCK_KEYWORDS: Final = ("BM", "BN", "BK")
+"""Keywords of `tile.mma` for its blocks' extents: a space may list them for kernels that have no use for them."""
 
 
 def check_constants(
@@ -135,19 +137,46 @@ def check_constants(
     own = own_names(text)
     found = {name: _attribute(name, value) for name, value in constants.items()}
     for name, value in found.items():
-        if name in own:
-            continue
-        reason = illegal(name, value) if name in SCHEDULE else ""
+        reason = illegal(name, value) if name in SCHEDULE and name not in own else ""
         if reason:
             raise BadKernelOption(reason, hint=f"{name} says: {SCHEDULE[name].summary}")
-        if name in SCHEDULE:
+    check_names(function, text, found)
+    return found
+
+
+def check_names(
+    function: Callable[..., Any], text: ast.FunctionDef, names: Iterable[str], known: Iterable[str] = ()
+) -> None:
+    """Check names of tuning parameters.
+
+    Raises BadKernelOption for one that is neither among `known`, nor a schedule option, nor anything in the kernel or
+    in the functions it calls.
+    """
+    own = own_names(text) | set(known)
+    for name in names:
+        if name in own or name in SCHEDULE:
             continue
         others = _names_called(function, text)
         if others is not None and name not in others:
             near = difflib.get_close_matches(name, [*SCHEDULE, *sorted(own)], 1)
             more = f"did you mean {near[0]}?" if near else f"the schedule options are {', '.join(SCHEDULE)}"
             raise BadKernelOption(f"{text.name} has no tuning parameter {name!r}, nor is it an option", hint=more)
-    return found
+
+
+def check_space(function: Callable[..., Any], text: ast.FunctionDef, space: Iterable[str]) -> None:
+    """Check the names of a space, which may be keywords of `tile.mma`, too.  Raises BadKernelOption."""
+    check_names(function, text, space, BLOCK_KEYWORDS)
+
+
+def has_no_effect(name: str, text: ast.FunctionDef, target: str) -> str:
+    """Why a name of a space changes nothing in a kernel on a target, though it is known; "" where it may."""
+    if name in own_names(text):
+        return ""
+    if name in SCHEDULE and target not in SCHEDULE[name].targets:
+        return f"{name} has no effect on the target {target}: {SCHEDULE[name].summary}"
+    if name in BLOCK_KEYWORDS:
+        return f"{name} has no effect: {text.name} does not use it"
+    return ""
 
 
 def own_names(text: ast.FunctionDef) -> set[str]:

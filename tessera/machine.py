@@ -97,6 +97,13 @@ def this_machine(kind: str, values: Sequence[object] = ()) -> Machine:
     return _cpu(current().threads)
 
 
+def last_cache_bytes(kind: str, values: Sequence[object] = ()) -> int:
+    """Bytes of the cache that all units share, which launches leave their arrays in; 0 for the interpreter."""
+    if kind == "interpret":
+        return 0
+    return this_machine(kind, values).cache_bytes if kind.startswith("cuda") else _cache_bytes()
+
+
 @functools.cache
 def _gpu(device: int) -> Machine:
     api = door.driver()

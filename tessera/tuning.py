@@ -1,26 +1,19 @@
-"""What a search for the fastest configuration found, and its copies on disk.
-
-A record is a JSON file with everything known about one kernel, class of shapes and device; beside it lies its log, with
-one JSON object a line, to which every event of every search is appended when it happens: a dashboard can read it while
-the search runs, and a search that died is continued from it.
-"""
+"""What a search for the fastest configuration found: its trials, and which of them to take."""
 
 import dataclasses
-import hashlib
 import json
-import os
+import math
 import statistics
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, cast
+from functools import cached_property
+from typing import Any, Final
 
+from tessera.core.mistakes import TuningFailed
 from tessera.core.program.program import Attribute
+from tessera.cost_model import Calibration
 
-_FORMAT: Final = 2
 Config = Mapping[str, Attribute]
 
 MEASURED: Final = "measured"
@@ -30,11 +23,15 @@ PRUNED: Final = "pruned"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 STATUSES: Final = (MEASURED, DUPLICATE, ILLEGAL, PRUNED, FAILED, SKIPPED)
-_PASSING: Final = (FAILED, SKIPPED)
+PASSING: Final = (FAILED, SKIPPED)
+"""What says nothing of the configuration, and may be otherwise the next time."""
 
-BEGIN: Final = "begin"
-TRIAL: Final = "trial"
-END: Final = "end"
+_MARGIN: Final = 0.01
+"""A configuration that is faster than the default by less than this is no better."""
+_CONFIDENCE: Final = 1.645
+"""Standard deviations that a count of wins must be above chance: 19 in 20, one-sided."""
+_INTENSE: Final = 16.0
+"""Operations per byte of memory from which a rate is told in operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,9 @@ class Trial:
             "skipped": the search ended before its turn.  What failed or was skipped is not kept on disk
     seconds: one time a launch, in the order they were taken
     code: identity of the compiled code
-    predicted: seconds the cost model expects, None where it was not asked
+    predicted: seconds that the cost model expects, before it is corrected by what was measured; None: it was not asked
+    compared: times of the last comparison of the best with the default, taken in turns: the n-th ones belong together
+    flops, traffic: operations of a launch, and bytes that memory must move at least; 0: not counted
     """
 
     config: Config
@@ -57,15 +56,61 @@ class Trial:
     error: str = ""
     same_as: Config | None = None
     predicted: float | None = None
+    compared: tuple[float, ...] = ()
+    flops: float = 0.0
+    traffic: float = 0.0
 
     @property
     def median(self) -> float | None:
-        """Median of `seconds`."""
-        return statistics.median(self.seconds) if self.seconds else None
+        """Median of the times of the last comparison, or else of `seconds`."""
+        times = self.compared or self.seconds
+        return statistics.median(times) if times else None
 
     def to_dict(self) -> dict[str, Any]:
         """The trial as plain data, with its median."""
         return {**dataclasses.asdict(self), "median": self.median}
+
+
+def beats(times: Sequence[float], others: Sequence[float]) -> bool:
+    """Are `times` shorter than `others`, taken in the same rounds, beyond noise?  By their median, and in most rounds.
+
+    This is the sign test: a slow spell of the machine costs a round, not the comparison.
+    """
+    ratios = [a / b for a, b in zip(times, others, strict=True)]
+    wins, count = sum(ratio < 1.0 for ratio in ratios), len(ratios)
+    return statistics.median(ratios) < 1.0 - _MARGIN and wins >= count / 2 + _CONFIDENCE * math.sqrt(count) / 2
+
+
+def _is_faster(trial: Trial, default: Trial) -> bool:
+    """Is a trial faster than the default?  Where they were compared, round by round."""
+    if trial.compared and len(trial.compared) == len(default.compared):
+        return beats(trial.compared, default.compared)
+    return (trial.median or 0.0) < (1.0 - _MARGIN) * (default.median or 0.0)
+
+
+def choose(trials: Iterable[Trial], default: Config | None) -> Trial | None:
+    """The trial to take: the fastest, or the default where it is as fast; None where nothing was measured.
+
+    Where some were compared with the default in turns, only these count: other times were taken at other moments.
+    """
+    by_key = {config_key(trial.config): trial for trial in trials}
+    measured = [trial for trial in by_key.values() if trial.status == MEASURED and trial.median is not None]
+    pool = [trial for trial in measured if trial.compared] or measured
+    best = min(pool, key=lambda trial: trial.median or 0.0, default=None)
+    own = by_key.get(config_key(default)) if default is not None else None
+    if own is not None and own.same_as is not None:
+        own = by_key.get(config_key(own.same_as))
+    if best is None or own is None or own.median is None or _is_faster(best, own):
+        return best
+    return own
+
+
+def calibration(trials: Iterable[Trial]) -> Calibration:
+    """How the cost model's predictions relate to what was measured: the shortest times, which noise only lengthens."""
+    return Calibration(tuple(
+        min(trial.compared or trial.seconds) / trial.predicted
+        for trial in trials if trial.status == MEASURED and trial.seconds and trial.predicted
+    ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,6 +119,9 @@ class Tuning(Mapping[str, Attribute]):
 
     device: what it was measured on; complete: every configuration had its turn
     log: path of the search's log, "" where nothing is kept on disk
+    default: the kernel's own values; None where it has none, as a name of the space is defined nowhere else
+    notes: what there is to say of the space, such as names that have no effect
+    interrupted: Ctrl-C ended the search
     """
 
     kernel: str
@@ -81,17 +129,73 @@ class Tuning(Mapping[str, Attribute]):
     trials: tuple[Trial, ...]
     complete: bool
     log: str = ""
+    default: Config | None = None
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
-    @property
+    @cached_property
     def best(self) -> Trial:
-        """The fastest trial; of duplicates, the first."""
-        measured = [trial for trial in self.trials if trial.status == MEASURED and trial.seconds]
-        return min(measured, key=lambda trial: trial.median or 0.0)
+        """The fastest trial, or the default's where none is faster, and where nothing was measured.
+
+        Raises TuningFailed where neither is there.
+        """
+        chosen = choose(self.trials, self.default)
+        if chosen is None and self.default is not None:
+            own = config_key(self.default)
+            chosen = next((t for t in self.trials if config_key(t.config) == own and t.status in PASSING), None)
+        if chosen is None:
+            raise TuningFailed(f"nothing was measured of {self.kernel}")
+        return chosen
 
     @property
     def config(self) -> dict[str, Attribute]:
         """The best configuration."""
         return dict(self.best.config)
+
+    @cached_property
+    def own(self) -> Trial | None:
+        """The default's trial."""
+        return self.find(self.default) if self.default is not None else None
+
+    def is_default(self, trial: Trial) -> bool:
+        """Whether a trial is that of the kernel's own values."""
+        return self.default is not None and config_key(trial.config) == config_key(self.default)
+
+    def find(self, config: Config) -> Trial | None:
+        """The trial of a configuration; of one that compiles to another's code, that one's."""
+        by_key = {config_key(trial.config): trial for trial in self.trials}
+        found = by_key.get(config_key(config))
+        return by_key.get(config_key(found.same_as)) if found is not None and found.same_as is not None else found
+
+    @property
+    def speedup(self) -> float | None:
+        """The default's time over the best one's; None where one of them was not measured."""
+        if self.own is None or self.own.median is None or self.best.median is None:
+            return None
+        return self.own.median / self.best.median
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """How the cost model's predictions relate to what was measured."""
+        return calibration(self.trials)
+
+    def sorted_trials(self) -> list[Trial]:
+        """The trials, the best one first, then by their times; last what has none."""
+        best = choose(self.trials, self.default)
+        return sorted(self.trials, key=lambda t: (t is not best, t.median is None, t.median or 0.0))
+
+    def rate(self, trial: Trial) -> str:
+        """Operations or bytes a second: "123.4 GFLOP/s", "56.7 GB/s"; "" where the work was not counted.
+
+        The work is the least that any configuration does: what a larger tile does beyond the edges is no use.
+        """
+        flops = min((t.flops for t in self.trials if t.flops), default=0.0)
+        traffic = min((t.traffic for t in self.trials if t.traffic), default=0.0)
+        if trial.median is None or not (flops or traffic):
+            return ""
+        if flops >= _INTENSE * traffic:
+            return f"{flops / trial.median / 1e9:,.1f} GFLOP/s"
+        return f"{traffic / trial.median / 1e9:,.1f} GB/s"
 
     def __getitem__(self, name: str) -> Attribute:
         return self.best.config[name]
@@ -105,12 +209,32 @@ class Tuning(Mapping[str, Attribute]):
     def __repr__(self) -> str:
         counts = Counter(trial.status for trial in self.trials)
         told = ", ".join(f"{counts[s]} {s}" for s in STATUSES if counts[s])
-        return f"<tuning of {self.kernel} on {self.device}: best {show(self.best.config)}; {told}>"
+        ended = "; interrupted" if self.interrupted else ""
+        return f"<tuning of {self.kernel} on {self.device}: best {show(self.best.config)}; {told}{ended}>"
 
     def table(self) -> str:
-        """One line a trial, fastest first."""
-        rows = sorted(self.trials, key=lambda trial: (trial.median is None, trial.median or 0.0))
-        return "\n".join(_row(trial) for trial in rows)
+        """One line a trial, the best first; then what there is to say of predictions and of the space."""
+        names = list(dict.fromkeys(name for trial in self.trials for name in trial.config))
+        rows = [[*(_cell(trial.config, name) for name in names), self.remark(trial)] for trial in self.sorted_trials()]
+        widths = [max(len(row[at]) for row in [names, *rows]) for at in range(len(names))]
+        lines = [
+            "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+            for row in [[*names, ""], *rows]
+        ]
+        return "\n".join([*lines, *filter(None, [self.calibration.told]), *self.notes])
+
+    def remark(self, trial: Trial) -> str:
+        """What there is to say of a trial: its time, rate and prediction, or why it has none."""
+        mark = " (default)" if self.is_default(trial) else ""
+        if trial.status == DUPLICATE:
+            return f"same code as {show(trial.same_as or {})}{mark}"
+        if trial.median is None:
+            return f"{trial.status} {trial.error}".rstrip() + mark
+        parts = [f"{trial.median * 1e6:,.1f} us", self.rate(trial)]
+        if trial.predicted is not None:
+            expected = self.calibration.corrected(trial.predicted)
+            parts.append(f"predicted {expected * 1e6:,.1f} us ({expected / trial.median - 1:+.0%})")
+        return ", ".join(filter(None, parts)) + mark
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
@@ -119,23 +243,18 @@ class Tuning(Mapping[str, Attribute]):
             "device": self.device,
             "complete": self.complete,
             "best": self.config,
+            "default": None if self.default is None else dict(self.default),
             "trials": [trial.to_dict() for trial in self.trials],
         }
 
 
-def _row(trial: Trial) -> str:
-    head = f"{show(trial.config):<40}"
-    if trial.status == DUPLICATE:
-        return f"{head} same code as {show(trial.same_as or {})}"
-    if trial.median is None:
-        return f"{head} {trial.status} {trial.error}".rstrip()
-    expected = f", predicted {trial.predicted * 1e6:.1f}" if trial.predicted is not None else ""
-    return f"{head} {trial.median * 1e6:12.1f} us  ({len(trial.seconds)} runs{expected})"
+def _cell(config: Config, name: str) -> str:
+    return str(config[name]) if name in config else "-"
 
 
 def show(config: Config) -> str:
     """BM=64 BN=128."""
-    return " ".join(f"{name}={value}" for name, value in config.items())
+    return " ".join(f"{name}={value}" for name, value in config.items()) or "the kernel's own values"
 
 
 def config_key(config: Config) -> str:
@@ -143,98 +262,6 @@ def config_key(config: Config) -> str:
     return json.dumps(dict(sorted(config.items())), default=list)
 
 
-def record_key(parts: Iterable[object]) -> str:
-    """Name of the record of one kernel, shape class and device."""
-    return hashlib.blake2b(repr(tuple(parts)).encode(), digest_size=16).hexdigest()
-
-
-def log_path(record: Path) -> Path:
-    """Where the log of a record lies."""
-    return record.with_suffix(".jsonl")
-
-
-def load(path: Path) -> dict[str, Trial]:
-    """Return the trials known of `path`, from the record and then from its log, by configuration."""
-    found: dict[str, Trial] = {}
-    try:
-        document: Any = json.loads(path.read_text())
-        if document["format"] == _FORMAT:
-            found = {config_key(trial.config): trial for trial in map(_trial, document["trials"])}
-    except (OSError, ValueError, KeyError, TypeError):
-        found = {}
-    for event in read_log(log_path(path)):
-        if event["event"] == BEGIN and event.get("again"):
-            found.clear()
-        elif event["event"] == TRIAL and event["trial"]["status"] not in _PASSING:
-            trial = _trial(event["trial"])
-            found[config_key(trial.config)] = trial
-    return found
-
-
-def store(path: Path, trials: Iterable[Trial]) -> None:
-    """Write `trials`, whole or not at all."""
-    kept = [dataclasses.asdict(trial) for trial in trials if trial.status not in _PASSING]
-    document = {"format": _FORMAT, "trials": kept}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".new-", delete=False) as file:
-        json.dump(document, file)
-    Path(file.name).replace(path)
-
-
-def append(path: Path, event: str, **facts: object) -> None:
-    """Add one event to a log, with the time (seconds since 1970)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({"event": event, "format": _FORMAT, "time": time.time(), **facts}, default=list) + "\n"
-    with path.open("ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end:
-            file.seek(end - 1)
-            if file.read(1) != b"\n":  # a process that died has left half a line, which must not swallow this one
-                line = "\n" + line
-        file.write(line.encode())
-
-
-def read_log(path: str | Path) -> list[dict[str, Any]]:
-    """The events of a log, oldest first; lines that cannot be read, such as one being written, are left out.
-
-    "begin": kernel, device, configurations, again; "trial": trial, see `Trial.to_dict`; "end": best, complete.
-    """
-    try:
-        lines = Path(path).read_text(errors="replace").splitlines()
-    except OSError:
-        return []
-    return [event for event in map(_event, lines) if event is not None]
-
-
-def _event(line: str) -> dict[str, Any] | None:
-    try:
-        event: Any = json.loads(line)
-        if event["format"] != _FORMAT:
-            return None
-        if event["event"] == TRIAL:
-            _trial(event["trial"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    return event
-
-
-def _trial(stored: dict[str, Any]) -> Trial:
-    if stored["status"] not in STATUSES:
-        raise ValueError(stored["status"])
-    same, predicted = stored["same_as"], stored["predicted"]
-    return Trial(
-        _config(stored["config"]), stored["status"], tuple(float(s) for s in stored["seconds"]), str(stored["code"]),
-        str(stored["error"]), None if same is None else _config(same), None if predicted is None else float(predicted),
-    )  # fmt: skip
-
-
-def _config(stored: dict[str, Any]) -> dict[str, Attribute]:
-    return {name: _attribute(value) for name, value in stored.items()}
-
-
-def _attribute(value: object) -> Attribute:
-    if isinstance(value, list):
-        return tuple(_attribute(item) for item in cast("list[object]", value))
-    if value is None or isinstance(value, int | float | str):
-        return value
-    raise ValueError(f"{value!r} is no value of a tuning parameter")
+def median_of(times: Sequence[float]) -> float:
+    """The median; infinite where there are none."""
+    return statistics.median(times) if times else float("inf")

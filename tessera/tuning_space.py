@@ -2,7 +2,7 @@
 
 import ast
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,14 +11,15 @@ from tessera.core.errors import TesseraError
 from tessera.core.program.program import Attribute, Program
 from tessera.core.schedule import SCHEDULE, applicable, clash, illegal
 from tessera.core.targets import Target
-from tessera.cost_model import hopeless, impossible, predict
+from tessera.cost_model import impossible, predict
+from tessera.free_names import FreeNames
 from tessera.frontend.surface import KernelSource
 from tessera.kernel_class import Kernel
-from tessera.kernel_options import own_names
+from tessera.kernel_options import has_no_effect, own_names
 from tessera.launch_shape import bound_extents, estimated_shape
 from tessera.machine import Machine
 from tessera.runtime.grid import Grid
-from tessera.tuning import ILLEGAL, PRUNED, Config, Trial
+from tessera.tuning import ILLEGAL, PRUNED, Config, Trial, config_key
 from tessera.work import count_work
 
 _SMALLEST: Final = 16
@@ -29,18 +30,71 @@ _PIECE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A configuration that may be worth a try: its kernel, and the seconds the cost model expects, if it was asked."""
+    """A configuration that may be worth a try: its kernel, and what the cost model says of it, if it was asked.
+
+    predicted: seconds; flops, traffic: operations, and bytes that memory must move at least
+    """
 
     config: Config
     kernel: Kernel
     predicted: float | None = None
+    flops: float = 0.0
+    traffic: float = 0.0
+
+    def trial(self, status: str, *, error: str = "", code: str = "") -> Trial:
+        """A trial of it without times."""
+        return Trial(self.config, status, (), code, error, None, self.predicted, (), self.flops, self.traffic)
 
 
-def configurations(kernel: Kernel, space: Mapping[str, Sequence[Attribute]], target: str) -> list[dict[str, Attribute]]:
-    """Every combination of the values of a space; schedule options of other targets than `target` are left out."""
-    own = own_names(kernel.source.function)
-    kept = [n for n in space if n in own or n not in SCHEDULE or target in SCHEDULE[n].targets]
-    return [dict(zip(kept, chosen, strict=True)) for chosen in itertools.product(*(space[name] for name in kept))]
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a search tries, in this order: first the default, where the kernel has one.
+
+    default: the kernel's own values of the names of the space
+    notes: which names of the space have no effect, and why
+    """
+
+    configs: tuple[Config, ...]
+    default: Config | None
+    notes: tuple[str, ...]
+
+
+def plan_search(kernel: Kernel, space: Mapping[str, Sequence[Attribute]], target: str) -> Plan:
+    """Every combination of the values of a space, behind the default one.
+
+    Names without an effect are left out: schedule options of other targets than `target`, and keywords of
+    iterators that it has not.
+    """
+    notes = {name: has_no_effect(name, kernel.source.function, target) for name in space}
+    kept = [name for name in space if not notes[name]]
+    chosen = [dict(zip(kept, values, strict=True)) for values in itertools.product(*(space[name] for name in kept))]
+    default = _default(kernel, kept)
+    if default is not None:
+        chosen = [default, *(config for config in chosen if config_key(config) != config_key(default))]
+    return Plan(tuple(chosen), default, tuple(filter(None, notes.values())))
+
+
+def _default(kernel: Kernel, names: Sequence[str]) -> dict[str, Attribute] | None:
+    """The kernel's own values of `names`, as far as it has them; None where one is defined nowhere.
+
+    They are what `variant` fixed, what the keywords of the text say, or what free names stand for.  A schedule option
+    has none: the compiler chooses.
+    """
+    function = kernel.source.function
+    written, free = dict[str, Attribute | None](), FreeNames(kernel.function)
+    for name, value in _keywords(function):
+        written[name] = value if written.get(name, value) == value else None  # several calls that differ: no one value
+    used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    local = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    local |= {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    default: dict[str, Attribute] = {}
+    for name in names:
+        value = kernel.options.constants.get(name, written.get(name, free.get(name)))
+        if isinstance(value, int | float | str):
+            default[name] = value
+        elif name in used and name not in local and name not in free:
+            return None
+    return default
 
 
 def suggested_space(source: KernelSource, program: Program, target: str) -> dict[str, tuple[Attribute, ...]]:
@@ -51,6 +105,8 @@ def suggested_space(source: KernelSource, program: Program, target: str) -> dict
     """
     space: dict[str, tuple[Attribute, ...]] = {}
     for name, value in _keywords(source.function):
+        if not name.isupper():
+            continue
         near = (value // 2, value, value * 2)
         space[name] = tuple(v for v in near if _SMALLEST <= v <= _LARGEST) or (value,)
     for option in applicable(program, target):
@@ -63,72 +119,53 @@ def _keywords(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Call):
             for keyword in node.keywords:
                 value = keyword.value
-                named = keyword.arg is not None and keyword.arg.isupper()
-                if named and isinstance(value, ast.Constant) and type(value.value) is int:
-                    yield str(keyword.arg), value.value
+                if keyword.arg is not None and isinstance(value, ast.Constant) and type(value.value) is int:
+                    yield keyword.arg, value.value
 
 
 def propose(
-    kernel: Kernel, configs: Sequence[Config], values: tuple[object, ...], grid: Grid | None,
-    machine: Machine | None, late: Callable[[], bool] = lambda: False,
-) -> tuple[list[Proposal], list[Trial]]:  # fmt: skip
-    """What to compile, and what not, each with its reason; nothing is compiled or run.
+    kernel: Kernel, config: Config, values: tuple[object, ...], grid: Grid | None, machine: Machine | None
+) -> Proposal | Trial:
+    """One configuration as something to compile, or the trial that says why not; nothing is compiled or run.
 
-    machine: None: no cost model (interpreted kernels)
-    late: when it says so, the rest of `configs` is left as it is: neither proposed nor refused
+    machine: None: the cost model is not asked
     """
-    target = kernel.target_for(values).name
+    reason = unfit(kernel, config, kernel.target_for(values).name)
+    if reason:
+        return Trial(config, ILLEGAL, error=reason)
+    variant = kernel.with_constants(config)
+    if machine is None:
+        return Proposal(config, variant)
+    try:
+        return predicted(Proposal(config, variant), values, grid, machine)
+    except TesseraError as error:
+        return Trial(config, ILLEGAL, error=headline(error))
+
+
+def unfit(kernel: Kernel, config: Config, target: str) -> str:
+    """Why a configuration's schedule options cannot be had on a target, whatever the kernel; "" when they can."""
     own = own_names(kernel.source.function)
-    proposals: list[Proposal] = []
-    refused: list[Trial] = []
-    for config in configs:
-        if late() and proposals:
-            break
-        options = {n: v for n, v in config.items() if n in SCHEDULE and n not in own}
-        reasons = [*(illegal(n, v, target) for n, v in options.items()), clash(options)]
-        reason = next(filter(None, reasons), "") if machine is not None else ""
-        if reason:
-            refused.append(Trial(config, ILLEGAL, error=reason))
-            continue
-        variant = kernel.with_constants(config)
-        if machine is None:
-            proposals.append(Proposal(config, variant))
-            continue
-        try:
-            predicted, reason = _predicted(variant, values, grid, machine)
-        except TesseraError as error:
-            refused.append(Trial(config, ILLEGAL, error=headline(error)))
-            continue
-        if reason:
-            refused.append(Trial(config, PRUNED, error=reason, predicted=predicted))
-        else:
-            proposals.append(Proposal(config, variant, predicted))
-    return proposals, refused
+    options = {n: v for n, v in config.items() if n in SCHEDULE and n not in own}
+    reasons = [*(illegal(n, v, target) for n, v in options.items()), clash(options)]
+    return next(filter(None, reasons), "")
 
 
-def prune(proposals: Sequence[Proposal], others: Sequence[float]) -> tuple[list[Proposal], list[Trial]]:
-    """Leave out what the cost model gives no chance beside the best of the rest and of `others` (predictions)."""
-    predictions = [*others, *(p.predicted for p in proposals if p.predicted is not None)]
-    kept: list[Proposal] = []
-    pruned: list[Trial] = []
-    for proposal in proposals:
-        reason = "" if proposal.predicted is None else hopeless(proposal.predicted, predictions)
-        if reason:
-            pruned.append(Trial(proposal.config, PRUNED, error=reason, predicted=proposal.predicted))
-        else:
-            kept.append(proposal)
-    return kept, pruned
+def predicted(
+    proposal: Proposal, values: tuple[object, ...], grid: Grid | None, machine: Machine
+) -> Proposal | Trial:  # fmt: skip
+    """Ask the cost model about a proposal: it comes back with an answer, or as a trial that cannot run anyhow.
 
-
-def _predicted(
-    kernel: Kernel, values: tuple[object, ...], grid: Grid | None, machine: Machine
-) -> tuple[float | None, str]:
-    """Seconds, and why it cannot run however it is compiled."""
+    Raises the mistakes of a kernel that cannot be built with these values.
+    """
+    kernel = proposal.kernel
     program = kernel.program(values)
     extents = bound_extents(program, kernel.described(values).arguments)
     shape = estimated_shape(program, extents, Target(kernel.target_for(values).name, ""), grid)
     work = count_work(program, shape)
-    return predict(work, machine, shape.lanes).seconds, impossible(work, machine)
+    seconds = predict(work, machine, shape.lanes).seconds
+    found = Proposal(proposal.config, kernel, seconds, work.total_flops, work.least_bytes)
+    reason = impossible(work, machine)
+    return found.trial(PRUNED, error=reason) if reason else found
 
 
 def beyond(artifact: Artifact, machine: Machine) -> str:

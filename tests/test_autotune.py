@@ -1,6 +1,7 @@
 """The search: real launches of real configurations, and its record."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ from tessera.lowering.compile import compile_program
 from tessera.machine import Machine
 from tessera.runtime import cuda, driver
 from tessera.session import Session, session
-from tessera.tuning import Trial, read_log
+from tessera.tuning import Trial
+from tessera.tuning_record import read_log
 
 SOURCE = """
 @kernel
@@ -59,7 +61,7 @@ def lanes(x: f32[n], y: mut f32[n]):
     if i < n:
         y[i] = 2.0 * x[i]
 
-@kernel.autotune(space=dict(STEP=[32, 64], unused=[1, 2]))
+@kernel.autotune(space=dict(STEP=[32, 64]))
 def tuned(x: f32[n], y: mut f32[n]):
     for t in tile.range(n, step=STEP):
         y[t:t+STEP] = y[t:t+STEP] + x[t:t+STEP]
@@ -88,11 +90,14 @@ def test_search_on_the_last_call(module, tmp_path: Path):
     result = c.copy()
     found = autotune.search(kernel=module.gemm, params={"BM": [16, 32], "BN": [32]}, objective="runtime")
     assert found.complete
-    assert [trial.config for trial in found.trials] == [{"BM": 16, "BN": 32}, {"BM": 32, "BN": 32}]
+    configs = [{"BM": 64, "BN": 64}, {"BM": 16, "BN": 32}, {"BM": 32, "BN": 32}]  # the kernel's own values first
+    assert [trial.config for trial in found.trials] == configs
+    assert found.default == configs[0]
     assert {trial.status for trial in found.trials} == {"measured"}
-    assert all(len(trial.seconds) in (3, 9) and min(trial.seconds) > 0 for trial in found.trials)
-    assert found.config in ({"BM": 16, "BN": 32}, {"BM": 32, "BN": 32})
-    assert found["BN"] == 32
+    assert all(min(trial.seconds) > 0 for trial in found.trials)
+    assert len({len(trial.compared) for trial in found.trials}) == 1
+    assert found.config in configs
+    assert found["BN"] in (32, 64)
     np.testing.assert_array_equal(c, result)
     assert records(tmp_path) == ["gemm"]
 
@@ -104,16 +109,62 @@ def test_outputs_given_are_not_written(module):
 
 
 def test_duplicates_and_illegal_configurations_are_reported(module):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((16, 16)).astype(np.float32) for _ in range(2))
+    space = {"BM": [64], "BN": [64], "BK": [32], "rows": [1, 2, 3]}  # no rows are spread over groups: all the same
+    found = autotune.search(kernel=module.gemm, params=space, args=(a, b, np.zeros_like(a)))
+    by_rows = {trial.config.get("rows"): trial for trial in found.trials}
+    assert by_rows[None].status == "measured"
+    assert (by_rows[1].status, by_rows[2].status) == ("duplicate", "duplicate")
+    assert by_rows[1].same_as == by_rows[2].same_as == {"BM": 64, "BN": 64, "BK": 32} == found.config
+    assert by_rows[1].code == by_rows[None].code
+    assert not by_rows[1].seconds
+    assert by_rows[3].status == "illegal"
+    assert by_rows[3].error.startswith("rows=3 is not one of")
+
+
+def test_what_cannot_be_compiled_is_reported(module):
+    found = autotune.search(kernel=module.doubled, params={"STEP": [64, 0]}, args=arrays())
+    assert [trial.status for trial in found.trials] == ["measured", "illegal"]
+    assert found.trials[1].error.startswith("TSR-E")
+    assert found.default is None  # STEP is defined nowhere else
+    assert found.config == {"STEP": 64}
+
+
+def test_the_default_is_measured_first_and_taken_where_nothing_is_faster(module):
+    seen: list[Trial] = []
+    fixed = module.doubled.variant(STEP=64)
+    found = autotune.search(kernel=fixed, params={"STEP": [32, 64]}, args=arrays(), on_trial=seen.append)
+    assert seen[0].config == {"STEP": 64} == found.default
+    assert [trial.config for trial in found.trials] == [{"STEP": 64}, {"STEP": 32}]
+    assert found.own is found.trials[0]
+    assert len(found.own.compared) == len(found.trials[1].compared) > 0
+
+
+def test_names_that_stand_for_nothing_are_refused(module):
+    for space in ({"STEPS": [32, 64]}, {"STEP": [32], "stagess": [2]}):
+        with pytest.raises(BadKernelOption, match=r"doubled has no tuning parameter .*, nor is it an option"):
+            autotune.search(kernel=module.doubled, params=space, args=arrays())
+        with pytest.raises(BadKernelOption, match="doubled has no tuning parameter") as caught:
+            module.doubled.autotune(space=space)
+        assert caught.value.hint in ("did you mean STEP?", "did you mean stages?")
+    with pytest.raises(BadKernelOption, match="k has no tuning parameter 'BMM'"):
+        tessera.compile_source("""
+@kernel.autotune(space=dict(BMM=[1, 2]))
+def k(x: f32[n], y: mut f32[n]):
+    for t in tile.range(n, step=32):
+        y[t:t+32] = x[t:t+32]
+""")
+
+
+def test_names_without_an_effect_are_noted_and_left_out(module):
     x, y = arrays()
-    space = {"STEP": [64, 0], "unused": [1, 2]}
-    found = autotune.search(kernel=module.doubled, params=space, args=(x, y))
-    by_config = {(t.config["STEP"], t.config["unused"]): t for t in found.trials}
-    assert by_config[64, 1].status == "measured"
-    assert by_config[64, 2].status == "duplicate"
-    assert by_config[64, 2].same_as == {"STEP": 64, "unused": 1}
-    assert by_config[0, 1].status == by_config[0, 2].status == "illegal"
-    assert by_config[0, 1].error.startswith("TSR-E")
-    assert found.config == {"STEP": 64, "unused": 1}
+    found = autotune.search(kernel=module.doubled, params={"STEP": [32], "stages": [2, 3], "BM": [1, 2]}, args=(x, y))
+    assert [trial.config for trial in found.trials] == [{"STEP": 32}]
+    assert found.notes == (
+        "stages has no effect on the target cpu: steps of K loaded ahead", "BM has no effect: doubled does not use it",
+    )  # fmt: skip
+    assert found.table().splitlines()[-2:] == list(found.notes)
 
 
 def test_arguments_with_defaults_may_be_left_out():
@@ -164,14 +215,15 @@ def test_the_record_is_used_again(module):
     again = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
     assert again.trials == first.trials
     more = autotune.search(kernel=module.doubled, params={"STEP": [32, 64, 128]}, args=(x, y))
-    assert more.trials[:2] == first.trials
-    assert more.trials[2].status == "measured"
+    assert [trial.config for trial in more.trials] == [{"STEP": 32}, {"STEP": 64}, {"STEP": 128}]
+    assert len({len(trial.compared) for trial in more.trials}) == 1  # anew, all in the same rounds
+    assert more.best.compared
     near = autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=arrays(480))
-    assert near.trials == first.trials[:1]  # 480 and 500 are of one class
+    assert near.trials == more.trials[:1]  # 480 and 500 are of one class
     far = autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=arrays(1000))
-    assert far.trials != first.trials[:1]
+    assert far.trials != more.trials[:1]
     fresh = autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=(x, y), again=True)
-    assert fresh.trials != first.trials[:1]
+    assert fresh.trials != more.trials[:1]
 
 
 def test_a_tuned_kernel_searches_at_its_first_call(module, tmp_path: Path):
@@ -241,7 +293,8 @@ def test_a_budget_skips_what_is_left(module):
     assert [trial.status for trial in found.trials] == ["measured", "skipped", "skipped"]
     rest = autotune.search(kernel=module.doubled, params={"STEP": [32, 64, 128]}, args=(x, y))
     assert rest.complete
-    assert rest.trials[0] == found.trials[0]
+    assert {trial.status for trial in rest.trials} == {"measured"}
+    assert rest.trials[0].code == found.trials[0].code
 
 
 def test_an_interrupt_while_measuring_keeps_what_was_found(module):
@@ -258,11 +311,14 @@ def test_an_interrupt_while_measuring_keeps_what_was_found(module):
         found = autotune.search(kernel=module.gemm, params={"BM": [64, 32]}, args=(a, b, c))
     assert [trial.status for trial in found.trials] == ["measured", "skipped"]
     assert found["BM"] == 64
+    assert found.interrupted
+    assert not found.complete
+    assert repr(found).endswith("; 1 measured, 1 skipped; interrupted>")
 
 
-def test_an_interrupt_while_compiling_ends_the_workers(module):
-    x, y = arrays()
-    wanted = {"STEP": [1 << k for k in range(3, 11)]}
+@pytest.fixture
+def interrupt_compilers() -> Iterator[None]:
+    """Send Ctrl-C as soon as a compiler works."""
 
     def interrupt() -> None:
         while not session().service.busy:
@@ -271,11 +327,48 @@ def test_an_interrupt_while_compiling_ends_the_workers(module):
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        autotune.search(kernel=module.doubled, params=wanted, args=(x, y))
+    yield
     thread.join()
+
+
+def test_an_interrupt_before_the_first_trial_gives_the_default(module, interrupt_compilers: None):
+    fixed = module.doubled.variant(STEP=256)
+    found = autotune.search(kernel=fixed, params={"STEP": [1 << k for k in range(3, 8)]}, args=arrays())
+    assert found.interrupted
+    assert found.config == {"STEP": 256} == found.default
+    assert {trial.status for trial in found.trials} == {"skipped"}
+    assert "best STEP=256; 6 skipped; interrupted" in repr(found)
+
+
+def test_an_interrupt_with_nothing_to_return_goes_on_and_ends_the_workers(module, interrupt_compilers: None):
+    x, y = arrays()
+    with pytest.raises(KeyboardInterrupt):
+        autotune.search(kernel=module.doubled, params={"STEP": [1 << k for k in range(3, 8)]}, args=(x, y))
     module.doubled.variant(STEP=16)(x, y)
     np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_an_interrupted_call_of_a_tuned_kernel_is_interrupted_and_keeps_its_trials(
+    module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    x, y = arrays()
+    launch, launches = Kernel.launch, []
+
+    def interrupt(self: Kernel, *arguments: object, **keywords: object) -> None:
+        launches.append(self)
+        if len(launches) == 6:  # in the second configuration
+            raise KeyboardInterrupt
+        launch(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Kernel, "launch", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        module.tuned.run_configured((x, y), {}, None, None)
+    monkeypatch.undo()
+    assert not y.any()
+    (log,) = (tmp_path / "tuning").glob("*.jsonl")
+    assert next(event["trial"]["status"] for event in read_log(log) if event["event"] == "trial") == "measured"
+    module.tuned(x, y)
+    np.testing.assert_array_equal(y, x)
 
 
 def test_a_search_can_be_followed(module, tmp_path: Path):
@@ -286,7 +379,7 @@ def test_a_search_can_be_followed(module, tmp_path: Path):
     assert (first.config, first.status) == ({"STEP": 0}, "illegal")
     second = next(steps)
     assert (second.status, len(second.seconds)) == ("measured", 3)
-    assert second.predicted > 0
+    assert second.predicted > 0  # as the first one was not the default, but one of many
     assert following.outcome.config == second.config
     assert not following.outcome.complete
     events = read_log(following.log)  # as another process would
@@ -294,11 +387,11 @@ def test_a_search_can_be_followed(module, tmp_path: Path):
     assert events[0]["configurations"] == 3
     steps.close()
     assert read_log(following.log)[-1] | {"time": 0} == {
-        "event": "end", "format": 2, "time": 0, "best": second.config, "complete": False,
+        "event": "end", "format": 3, "time": 0, "best": second.config, "complete": False,
     }  # fmt: skip
     rest = autotune.search(kernel=module.doubled, params={"STEP": [0, 32, 64]}, args=(x, y))
     assert rest.complete
-    assert rest.trials[:2] == (first, second)
+    assert rest.trials[0] == first
     assert rest.log == str(following.log)
 
 
@@ -323,8 +416,10 @@ def test_a_search_that_died_goes_on(module, tmp_path: Path):
     for path in (tmp_path / "tuning").iterdir():
         path.unlink()
     log.write_text(kept)  # as if the process had been killed after the first trial
-    found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
-    assert done in found.trials
+    with mock.patch.object(autotune.Search, "_tried", autospec=True, side_effect=autotune.Search._tried) as tried:
+        found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
+    assert tried.call_args.args[1] == [{"STEP": 64}]
+    assert done.code in {trial.code for trial in found.trials}
     assert found.complete
 
 
@@ -347,19 +442,20 @@ def test_without_the_cache_nothing_is_kept(module, tmp_path: Path):
 
 
 def test_what_has_no_chance_is_not_run(module, monkeypatch: pytest.MonkeyPatch):
-    times = {16: 1e-3, 32: 3.5e-3, 64: 2.9e-3}
+    steps = [16, 32, 64, 128, 256, 512]
+    times = {**dict.fromkeys(steps, 1e-6), 256: 1.0, 512: 1.1e-6}
 
     def guess(work: Work, machine: Machine, lanes: int = 0) -> Prediction:
         return Prediction(times[512 // work.groups], {})
 
     monkeypatch.setattr(tuning_space, "predict", guess)
     x, y = arrays(512)
-    found = autotune.search(kernel=module.doubled, params={"STEP": [16, 32, 64]}, args=(x, y))
+    found = autotune.search(kernel=module.doubled, params={"STEP": steps}, args=(x, y))
     status = {trial.config["STEP"]: trial.status for trial in found.trials}
-    assert status == {16: "measured", 32: "pruned", 64: "measured"}
-    assert found.trials[1].error == "predicted 3,500.0 us, 3.5 times the best prediction"
+    assert status == {**dict.fromkeys(steps, "measured"), 256: "pruned"}
+    assert re.fullmatch(r"predicted [\d,.]+ us within [\w\d .%]+, the best takes [\d,.]+", found.trials[4].error)
     assert found.complete
-    alone = autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=(x, y))
+    alone = autotune.search(kernel=module.doubled, params={"STEP": [256]}, args=(x, y))
     assert alone.trials[0].status == "measured"  # among these it is the best
 
 
@@ -373,8 +469,12 @@ def test_schedule_options_of_the_target(module):
     x = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
     y = np.zeros_like(x)
     found = autotune.search(kernel=module.softmax, params={"rows": [4, 16, 3]}, args=(x, y))
-    assert [trial.status for trial in found.trials] == ["measured", "measured", "illegal"]
-    assert found.trials[2].error.startswith("rows=3 is not one of")
+    by_rows = {trial.config.get("rows"): trial for trial in found.trials}
+    assert list(by_rows) == [None, 4, 16, 3]  # the compiler's own choice first
+    assert {by_rows[rows].status for rows in (None, 4, 16)} <= {"measured", "duplicate"}
+    assert by_rows[None].status == "measured"
+    assert by_rows[3].status == "illegal"
+    assert by_rows[3].error.startswith("rows=3 is not one of")
     module.softmax.variant(**found)(x, y)
     np.testing.assert_allclose(y.sum(1), 1, rtol=1e-5)
 
@@ -383,7 +483,9 @@ def test_the_kernel_suggests_a_space(module):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((96, 96)).astype(np.float32) for _ in range(2))
     seen = autotune.follow(kernel=module.gemm, args=(a, b, np.zeros((96, 96), np.float32)))
-    space = {name: {config[name] for config in seen._configs} for name in seen._configs[0]}
+    assert seen.plan.default == seen.plan.configs[0] == {"BM": 64, "BN": 64, "BK": 32}
+    configs = seen.plan.configs[1:]
+    space = {name: {config[name] for config in configs} for name in configs[0]}
     assert space == {"BM": {32, 64, 128}, "BN": {32, 64, 128}, "BK": {16, 32, 64}, "rows": {1, 2, 4, 8, 16, 32}}
 
 
@@ -416,9 +518,12 @@ def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool, targe
         found = autotune.search(kernel=module.lanes, params=space, args=values)
     machine._gpu.cache_clear()
     assert found.device == "cuda:sm_90a on Fake 0 x1"
-    assert [trial.status for trial in found.trials] == ["measured", "measured", "illegal"]
-    assert all(set(trial.seconds) == {0.5} for trial in found.trials[:2])
-    assert {size[1] for size in fake.sizes} == {32, 64}
+    by_lanes = {trial.config.get("lanes"): trial for trial in found.trials}
+    assert list(by_lanes) == [None, 32, 64, 33]
+    assert [trial.status for trial in found.trials] == ["measured", "measured", "measured", "illegal"]
+    assert all(set(trial.seconds) == {0.5} for trial in found.trials[:3])
+    assert found.config == {}  # nothing is faster than the default
+    assert {32, 64} < {size[1] for size in fake.sizes}
     assert len(fake.memory) == kept
     np.testing.assert_array_equal(values[1].get() if on_device else y, np.zeros(64))
 

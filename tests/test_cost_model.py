@@ -4,9 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tessera.core.work import Dot, Work
-from tessera.cost_model import FACTOR, hopeless, impossible, predict, resident
+from tessera.cost_model import Calibration, impossible, predict, resident
 from tessera.machine import Machine
 
 GPU = Machine(
@@ -54,11 +56,28 @@ def test_what_no_compiler_can_fit():
     assert impossible(work(dots=(Dot(4096, 4096, 4096, "f32"),)), cpu) == ""
 
 
-def test_nothing_within_the_factor_is_left_out():
-    predictions = [1e-3, FACTOR * 1e-3, 3.1e-3]
-    assert [bool(hopeless(p, predictions)) for p in predictions] == [False, False, True]
-    assert hopeless(3.1e-3, predictions) == "predicted 3,100.0 us, 3.1 times the best prediction"
-    assert hopeless(1.0, []) == ""
+def test_predictions_are_corrected_by_what_was_measured():
+    known = Calibration((0.5, 0.4, 0.6, 0.5))
+    assert known.scale == 0.5
+    assert known.corrected(2.0) == 1.0
+    assert known.error == pytest.approx(0.25)
+    assert known.told == "predictions: corrected by a factor of 0.50 after 4 trials, then within 25% of all of them"
+    assert (Calibration().corrected(2.0), Calibration().error, Calibration().told) == (2.0, 0.0, "")
+    assert Calibration((2.0,)).told == "predictions: corrected by a factor of 2.00 after 1 trial"
+
+
+def test_only_what_is_slower_even_if_it_is_underestimated_most_is_hopeless():
+    known = Calibration((0.5, 0.4, 0.6, 0.5))
+    assert known.hopeless(1e-3, 1e-3 * 0.4 / 2) == ""
+    assert known.hopeless(1e-3, 1e-3 * 0.39 / 2) == "predicted 500.0 us within 25%, the best takes 195.0"
+    assert Calibration((1.0, 1.0, 3.0)).reach == "within a factor of 3.0"
+    assert Calibration((0.5, 0.5, 0.5)).hopeless(1.0, 1e-9) == ""  # too few to tell
+
+
+@given(st.lists(st.floats(0.1, 10.0), min_size=4, max_size=20), st.floats(1e-6, 1.0), st.floats(1e-6, 1.0))
+def test_what_may_be_the_fastest_by_any_error_so_far_is_never_left_out(ratios, predicted, best):
+    if Calibration(tuple(ratios)).hopeless(predicted, best):
+        assert all(predicted * ratio > best for ratio in ratios)
 
 
 def test_no_groups():

@@ -1,6 +1,6 @@
 """Timing the configurations of a search: who is timed how often, and what is recorded when it ends early."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
@@ -10,8 +10,8 @@ import tessera
 from tessera import tuning_rounds
 from tessera.core.mistakes import BadGrid, ContextLost
 from tessera.kernel_class import Kernel
-from tessera.tuning import MEASURED, Trial
-from tessera.tuning_rounds import FIRST_ROUNDS, ROUNDS, Candidate, Rounds
+from tessera.tuning import Trial
+from tessera.tuning_rounds import COMPARED, FIRST_ROUNDS, MOST_COMPARED, Bench, Candidate
 from tessera.tuning_space import Proposal
 
 SOURCE = """
@@ -53,67 +53,107 @@ def candidates() -> list[Candidate]:
     ]
 
 
-def measured(
-    monkeypatch: pytest.MonkeyPatch, candidates: list[Candidate], clock: Clock, enough: Iterator[bool] | None = None
-) -> tuple[list[Trial], list[Trial]]:
-    """The trials that measuring gives, and those that it records."""
-    monkeypatch.setattr(tuning_rounds, "timer_for", lambda target, values: clock)
-    recorded: list[Trial] = []
-
-    def record(trial: Trial) -> Trial:
-        recorded.append(trial)
-        return trial
-
-    x = np.ones(100, np.float32)
-    ends = (lambda: False) if enough is None else (lambda: next(enough))
-    given = list(Rounds("cpu", (x, np.zeros_like(x)), None, None, ends, record).measure(candidates))
-    return given, recorded
+@pytest.fixture
+def recorded() -> list[Trial]:
+    return []
 
 
-def test_hopeful_candidates_are_timed_further(monkeypatch: pytest.MonkeyPatch, candidates: list[Candidate]):
-    clock = Clock(lambda number: 3.0 if 5 <= number <= 8 else 1.0, {})  # the second one is hopeless
-    given, recorded = measured(monkeypatch, candidates, clock)
-    assert [len(trial.seconds) for trial in given] == [FIRST_ROUNDS] * 3 + [ROUNDS] * 2
-    assert [trial.config["STEP"] for trial in given] == [16, 32, 64, 16, 64]
-    assert recorded == given
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, recorded: list[Trial]) -> Callable[..., Bench]:
+    """Makes a bench with a clock."""
+
+    def make(clock: Clock, enough: Callable[[], bool] = lambda: False) -> Bench:
+        monkeypatch.setattr(tuning_rounds, "timer_for", lambda target, values: clock)
+
+        def record(trial: Trial) -> Trial:
+            recorded.append(trial)
+            return trial
+
+        x = np.ones(100, np.float32)
+        return Bench("cpu", (x, np.zeros_like(x)), None, enough, record)
+
+    return make
+
+
+def test_a_first_trial_leaves_out_the_launch_that_gets_ready(bench, candidates: list[Candidate], recorded: list[Trial]):
+    clock = Clock(float, {})
+    one = bench(clock)
+    trial = one.first(candidates[0])
+    assert trial.seconds == (2.0, 3.0, 4.0)
+    assert recorded == [trial]
+    one.close()
     assert clock.closed
 
 
-def test_launches_end_when_there_is_enough(monkeypatch: pytest.MonkeyPatch, candidates: list[Candidate]):
-    enough = iter([False, False, False, *[False] * 4, True])  # four more launches, of which the first one has two
-    given, recorded = measured(monkeypatch, candidates, Clock(lambda _: 1.0, {}), enough)
-    assert [len(trial.seconds) for trial in given] == [FIRST_ROUNDS] * 3
-    assert [len(trial.seconds) for trial in recorded[3:]] == [FIRST_ROUNDS + 2, FIRST_ROUNDS + 1, FIRST_ROUNDS + 1]
-    assert measured(monkeypatch, candidates, Clock(lambda _: 1.0, {}), iter([True]))[0] == []
+def test_what_a_launch_refuses_is_a_trial(bench, candidates: list[Candidate]):
+    trial = bench(Clock(lambda _: 1.0, {1: BadGrid("too many groups")})).first(candidates[0])
+    assert trial.status == "illegal"
+    assert "too many groups" in trial.error
+    assert trial.code == "code 16"
 
 
-def test_what_a_launch_refuses_is_a_trial(monkeypatch: pytest.MonkeyPatch, candidates: list[Candidate]):
-    given, _ = measured(monkeypatch, candidates, Clock(lambda _: 1.0, {1: BadGrid("too many groups")}))
-    assert [trial.status for trial in given[:3]] == ["illegal", MEASURED, MEASURED]
-    assert "too many groups" in given[0].error
-    assert given[0].code == "code 16"
-
-
-def test_an_interrupt_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch, candidates: list[Candidate]):
-    clock = Clock(lambda _: 1.0, {14: KeyboardInterrupt()})
-    with pytest.raises(KeyboardInterrupt):
-        measured(monkeypatch, candidates, clock)
-    assert clock.closed
-    assert [len(candidate.seconds) for candidate in candidates] == [FIRST_ROUNDS + 1, FIRST_ROUNDS, FIRST_ROUNDS]
-
-
-def test_a_fault_is_recorded_and_ends_it(monkeypatch: pytest.MonkeyPatch, candidates: list[Candidate]):
-    recorded: list[Trial] = []
-    clock = Clock(lambda _: 1.0, {5: ContextLost("an illegal memory access")})
-    monkeypatch.setattr(tuning_rounds, "timer_for", lambda target, values: clock)
-    x = np.ones(100, np.float32)
-    rounds = Rounds(
-        "cpu", (x, np.zeros_like(x)), None, None, lambda: False, lambda trial: recorded.append(trial) or trial
-    )
+def test_a_fault_is_recorded_and_goes_on(bench, candidates: list[Candidate], recorded: list[Trial]):
     with pytest.raises(ContextLost):
-        list(rounds.measure(candidates))
-    assert [trial.status for trial in recorded] == [MEASURED, "illegal"]
+        bench(Clock(lambda _: 1.0, {2: ContextLost("a fault")})).first(candidates[0])
+    assert [trial.status for trial in recorded] == ["illegal"]
 
 
-def test_nothing_is_measured_of_nothing(monkeypatch: pytest.MonkeyPatch):
-    assert measured(monkeypatch, [], Clock(lambda _: 1.0, {})) == ([], [])
+def test_hopeful_candidates_take_turns(
+    bench, candidates: list[Candidate], recorded: list[Trial], monkeypatch: pytest.MonkeyPatch
+):
+    times = {"code 16": 1.0, "code 32": 2.5, "code 64": 1.4}
+    order: list[str] = []
+
+    def launch(self: Bench, candidate: Candidate, seconds: list[float]) -> None:
+        order.append(candidate.code)
+        seconds.append(times[candidate.code])
+
+    monkeypatch.setattr(Bench, "_launch", launch)
+    one = bench(Clock(lambda _: 0.0, {}))
+    for candidate in candidates:
+        candidate.seconds = [times[candidate.code]] * FIRST_ROUNDS
+    given = list(one.heats(candidates, disturbed=False))
+    turns = ["code 16", "code 64", "code 64", "code 16", "code 16", "code 64"]
+    assert order == [*turns, *["code 16"] * 3]  # 64 is beaten after the first heat
+    assert [(trial.code, len(trial.seconds)) for trial in given] == [("code 16", 9), ("code 64", 6)]
+    assert recorded == given
+    given = list(one.heats(candidates, disturbed=True))  # where compilers disturbed it, 32 may be as fast
+    assert [(trial.code, len(trial.seconds)) for trial in given] == [("code 16", 6), ("code 32", 3), ("code 64", 3)]
+
+
+def test_heats_end_when_there_is_enough(bench, candidates: list[Candidate], recorded: list[Trial]):
+    enough = iter([False, False])
+    one = bench(Clock(lambda _: 1.0, {}), lambda: next(enough, True))
+    for candidate in candidates:
+        candidate.seconds = [1.0] * FIRST_ROUNDS
+    given = list(one.heats(candidates, disturbed=False))
+    assert [len(trial.seconds) for trial in given] == [FIRST_ROUNDS + 1, FIRST_ROUNDS + 1, FIRST_ROUNDS]
+
+
+def compared(bench: Bench, candidates: list[Candidate], default: Candidate | None) -> dict[str, int]:
+    for candidate in candidates:
+        candidate.seconds = [1.0]
+    return {trial.code: len(trial.compared) for trial in bench.compare(candidates, default)}
+
+
+def test_the_best_are_compared_with_the_default_until_one_clearly_wins(bench, candidates: list[Candidate]):
+    own = candidates[0]
+    faster = Clock(lambda n: 1.0 if n % 6 in (1, 0) else 0.8, {})  # the default is first, then last, in turns
+    assert compared(bench(faster), candidates, own) == {c.code: COMPARED for c in candidates}
+    tied = Clock(lambda _: 1.0, {})
+    assert compared(bench(tied), candidates, own) == {c.code: MOST_COMPARED for c in candidates}
+    assert compared(bench(Clock(lambda _: 1.0, {})), candidates, None) == {c.code: COMPARED for c in candidates}
+
+
+def test_a_comparison_that_is_interrupted_counts_when_it_has_enough_rounds(
+    bench, candidates: list[Candidate], recorded: list[Trial]
+):
+    for stop, rounds in ((8, 0), (20, 6)):
+        recorded.clear()
+        with pytest.raises(KeyboardInterrupt):
+            compared(bench(Clock(lambda _: 1.0, {stop: KeyboardInterrupt()})), candidates, candidates[0])
+        assert [len(trial.compared) for trial in recorded] == [rounds] * (3 if rounds else 0)
+
+
+def test_one_candidate_needs_no_comparison(bench, candidates: list[Candidate]):
+    assert compared(bench(Clock(lambda _: 1.0, {})), candidates[:1], candidates[0]) == {}

@@ -50,6 +50,7 @@ class Settings:
     compile_timeout: seconds after which a compilation is given up (`TESSERA_COMPILE_TIMEOUT`)
     workers: compiler processes at most; a second one starts only when the first is busy (`TESSERA_WORKERS`)
     worker_bytes: memory at which a compiler process is replaced after its reply (`TESSERA_WORKER_BYTES`)
+    progress: whether searches show how far they are, in notebooks and terminals (`TESSERA_PROGRESS`, 0 or 1)
     """
 
     cache_dir: Path = field(default_factory=_cache_dir)
@@ -60,6 +61,7 @@ class Settings:
     compile_timeout: float = 120.0
     workers: int = field(default_factory=lambda: min(_MOST_WORKERS, _cores()))
     worker_bytes: int = 1 << 30
+    progress: bool = True
 
     def __post_init__(self) -> None:
         """Give each setting its own type.  Raises BadSetting."""
@@ -145,6 +147,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "compile_timeout": _Rule(float, _seconds, "a number of seconds, more than 0 seconds", 60.0),
     "workers": _Rule(int, _integer(1, _MOST_THREADS), f"an integer, at least 1 and at most {_MOST_THREADS}", 2),
     "worker_bytes": _Rule(int, _integer(0, _MOST_BYTES), "a number of bytes, at least 0", 1 << 30),
+    "progress": _Rule(_boolean, _switch, "True or False", False),
 }
 
 

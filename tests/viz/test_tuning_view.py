@@ -7,29 +7,43 @@ TUNING = Tuning(
     "gemm",
     "cpu",
     (
-        Trial({"BM": 64}, MEASURED, (3e-3, 2e-3, 9e-3), "a"),
-        Trial({"BM": 128}, MEASURED, (2e-3,), "b", predicted=1e-3),
-        Trial({"BM": 129}, DUPLICATE, (), "b", same_as={"BM": 128}),
-        Trial({"BM": 0}, ILLEGAL, error="TSR-E205 <bad>"),
-        Trial({"BM": 7}, SKIPPED),
-        Trial({"BM": 1}, PRUNED, error="predicted 9,000.0 us, 9.0 times the best prediction", predicted=9e-3),
+        Trial({"BM": 64}, MEASURED, (3e-3, 3e-3, 9e-3), "a", predicted=1e-3),
+        Trial({"BM": 128, "stages": 2}, MEASURED, (2e-3,), "b", predicted=1e-3, flops=4e6, traffic=1e5),
+        Trial({"BM": 129, "stages": 2}, DUPLICATE, (), "b", same_as={"BM": 128, "stages": 2}),
+        Trial({"BM": 0, "stages": 2}, ILLEGAL, error="TSR-E205 <bad>"),
+        Trial({"BM": 7, "stages": 2}, SKIPPED),
+        Trial({"BM": 1, "stages": 2}, PRUNED, error="predicted 9,000.0 us", predicted=9e-3),
     ),
     complete=False,
+    default={"BM": 64},
+    notes=("lanes has no effect",),
 )
 
 
-def test_rows_are_fastest_first_and_told_against_the_best() -> None:
-    rows = tuning_view(TUNING).rows
-    assert [row.config for row in rows] == ["BM=128", "BM=64", "BM=129", "BM=0", "BM=7", "BM=1"]
-    assert [row.ratio for row in rows] == [1.0, 1.5, 0.0, 0.0, 0.0, 0.0]
-    assert rows[1].remark == "3,000.0 µs, 1.50 times the best (median of 3 runs)"
-    assert rows[0].remark.endswith("(median of 1 runs, predicted 1,000.0 µs)")
-    assert [row.remark for row in rows[2:]] == [
-        "same code as BM=128",
-        "illegal TSR-E205 <bad>",
-        "skipped",
-        "pruned predicted 9,000.0 us, 9.0 times the best prediction",
-    ]
+def test_rows_are_fastest_first_with_a_column_for_each_parameter() -> None:
+    view = tuning_view(TUNING)
+    assert view.parameters == ("BM", "stages")
+    values = [("128", "2"), ("64", ""), ("129", "2"), ("0", "2"), ("7", "2"), ("1", "2")]
+    assert [row.values for row in view.rows] == values
+    assert [row.ratio for row in view.rows] == [1.0, 1.5, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_a_row_tells_time_rate_prediction_and_what_remains() -> None:
+    first, second, *rest = tuning_view(TUNING).rows
+    assert (first.time, first.rate, first.predicted) == ("2,000.0 µs", "2.0 GFLOP/s", "2,500.0 µs (+25%)")
+    assert first.remark == "the best"
+    assert (second.time, second.rate, second.predicted) == ("3,000.0 µs", "1.3 GFLOP/s", "2,500.0 µs (-17%)")
+    assert second.remark == "default, 1.50 times the best"
+    assert [row.remark for row in rest] == [
+        "same code as BM=128 stages=2", "illegal TSR-E205 <bad>", "skipped", "pruned predicted 9,000.0 us",
+    ]  # fmt: skip
+
+
+def test_the_error_of_predictions_and_the_notes_stand_below() -> None:
+    assert tuning_view(TUNING).notes == (
+        "predictions: corrected by a factor of 2.50 after 2 trials, then within 25% of all of them", "lanes has no effect",
+    )  # fmt: skip
+    assert "<div>lanes has no effect</div>" in tuning_html(TUNING)
 
 
 def test_the_text_has_no_times() -> None:
@@ -46,3 +60,4 @@ def test_long_searches_are_cut() -> None:
     many = Tuning("k", "cpu", tuple(Trial({"B": i}, MEASURED, (1e-3,)) for i in range(ROWS + 2)), complete=True)
     assert tuning_view(many).left == 2
     assert "and 2 more" in tuning_html(many)
+    assert len(tuning_view(many, 8).rows) == 8
