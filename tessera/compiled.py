@@ -1,8 +1,8 @@
 """One kernel compiled for one set of argument types: what `kernel.compile` returns and `kernel.last` holds."""
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -10,11 +10,14 @@ from tessera.core.artifact import Artifact
 from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.listing import LEVELS, Listing
 from tessera.core.mistakes import UnknownLevel
+from tessera.core.program.arguments import Argument
+from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Program
 from tessera.core.resources import ResourceReport
 from tessera.core.targets import Target
+from tessera.launch_shape import bound_extents
 from tessera.lowering.cache import Entry
-from tessera.lowering.target.cuda.report import resource_report
+from tessera.lowering.target.cuda.report import groups_text, resource_report
 from tessera.lowering.target.sass import has_machine_code, require_tools, with_machine_code
 
 Observe = Callable[["Compiled"], Entry]
@@ -40,6 +43,7 @@ class Compiled:
 
     origin: where it came from: "compiler", "disk" or "memory"
     seconds: what that took, the frontend not included
+    groups: how many groups the last call has, or a call with the arguments that it was compiled for; None: not known
     """
 
     program: Program
@@ -47,6 +51,12 @@ class Compiled:
     origin: str
     seconds: float
     observe: Observe
+    groups: int | None = None
+
+    def for_arguments(self, arguments: Sequence[Argument]) -> "Compiled":
+        """The same, with the number of groups of a call with `arguments`."""
+        expression, extents = self.artifact.launch.groups, bound_extents(self.program, arguments)
+        return self if expression is None else replace(self, groups=evaluate(expression, extents.__getitem__))
 
     @property
     def artifact(self) -> Artifact:
@@ -128,10 +138,18 @@ class Compiled:
 
     def resources(self) -> ResourceReport:
         """Return what the kernel uses: registers, spills, shared memory, occupancy, instructions.  Needs no GPU."""
-        return resource_report(self.artifact)
+        return resource_report(self.artifact, self.groups)
 
     def __repr__(self) -> str:
-        return f"<compiled {self.name} for {self.target.name}: {', '.join(_signature(self.artifact))}>"
+        return (
+            f"<compiled {self.name} for {self.target.name}: {', '.join(_signature(self.artifact))}; {self._launched}>"
+        )
+
+    @property
+    def _launched(self) -> str:
+        told = groups_text(self.artifact.launch)
+        number = f"{self.groups:,}" if self.groups is not None else told
+        return f"{number} group{'' if number == '1' else 's'}"
 
 
 def _signature(artifact: Artifact) -> list[str]:

@@ -18,6 +18,7 @@ from tessera.core.mistakes import (
     ArgumentCount,
     BadGrid,
 )
+from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
 from tessera.core.settings import current
 from tessera.core.source import Span
@@ -165,22 +166,31 @@ class Kernel:
         Warns where code for the target `cuda` lacks registers, or has products that miss the tensor cores.
         Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
         """
-        compiled = self.compile_quietly(*arguments, target=target, **keywords)
-        _warn(compiled)
+        compiled, described = self._compile(arguments, keywords, target)
+        _warn(compiled, described)
         return compiled
 
     def compile_quietly(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
         """`compile` without its warning: a search tries much that it does not take."""
+        return self._compile(arguments, keywords, target)[0]
+
+    def _compile(
+        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], target: str | None
+    ) -> tuple[Compiled, tuple[Argument, ...]]:
+        """Compile for arguments; give their types too, as far as there are any."""
         Latest.kernel = self
         wanted = resolve_target(target) if target is not None else self.target_for((*arguments, *keywords.values()))
         if wanted.name == "interpret":
             wanted = resolve_target("cpu")
         if not arguments and not keywords:
             program = self._known_program(wanted)
+            known = self._latest.arguments.arguments if self._latest is not None else ()
         else:
             described = self.described(self.ordered(arguments, keywords), wanted)
             program, _ = self._specialise(described)
-        return self._session.compile(program, wanted)
+            known = described.arguments
+        compiled = self._session.compile(program, wanted)
+        return (compiled.for_arguments(known) if known else compiled), known
 
     def inspect_ir(self, level: str = "tile", *arguments: Any, stage: str = "", target: str | None = None) -> IrText:
         """Return a level of the compiler as text, for arguments like these or for those of the last call.
@@ -275,7 +285,10 @@ class Kernel:
     @property
     def last(self) -> Compiled | None:
         """The compilation that the last call used; None before a call, and for interpreted kernels."""
-        return self._latest.compiled if self._latest is not None else None
+        plan = self._latest
+        if plan is None or plan.compiled is None or isinstance(plan.launcher, Interpreter):
+            return None
+        return dataclasses.replace(plan.compiled, groups=plan.launcher.last_groups)
 
     @property
     def last_arguments(self) -> Described | None:
@@ -335,9 +348,10 @@ class Kernel:
             if ":" not in (self.options.target or current().target):
                 target = Target(target.name, device_architecture(device_of(values), target.name))
             compiled = self._session.compile(program, target)
-            _warn(compiled)
+            _warn(compiled, described.arguments)
             return compiled, CudaLauncher(compiled.artifact, described.types)
         compiled = self._session.compile(program, target)
+        _warn(compiled, described.arguments)
         return compiled, Launcher(compiled.artifact, described.types)
 
     def _specialise(
@@ -393,9 +407,9 @@ class Configured:
             raise at_call(mistake) from None
 
 
-def _warn(compiled: Compiled) -> None:
-    """Tell the user, once, of code for GPUs that is slower than it need be; see `warnings_of`."""
-    for text in warnings_of(compiled.artifact):
+def _warn(compiled: Compiled, arguments: Sequence[Argument]) -> None:
+    """Tell the user, once, of code that is slower than it need be; see `warnings_of`."""
+    for text in warnings_of(compiled.artifact, arguments):
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from tessera.core.artifact import Artifact, LaunchRule, Resources
 from tessera.core.program.arguments import Argument, ArrayArgument
+from tessera.core.program.dependences import Dependences
+from tessera.core.program.expressions import Expression
 from tessera.core.program.program import Op, Program
 from tessera.core.targets import Target
 from tessera.core.work import Shape
@@ -73,25 +75,16 @@ def _likely_rule(program: Program, target: Target) -> LaunchRule:
     return LaunchRule("ranges", ranges=((_ROWS, 1),))
 
 
-def _ranges(program: Program) -> list[tuple[int | str, int]]:
-    """Extent and step of each loop that can be spread: those that count from 0 to an extent in fixed steps."""
-    makers = {value: op for op in program.body.walk() for value in op.results}
-    found: list[tuple[int | str, int]] = []
+def _ranges(program: Program) -> list[tuple[Expression, int]]:
+    """Length and step of each loop that can be spread."""
+    dependences = Dependences(program)
+    found: list[tuple[Expression, int]] = []
     for loop in spread_loops(program):
-        lower, upper, step = (makers.get(value) for value in loop.operands[:3])
-        extent, by = _extent(upper), _extent(step)
-        if _extent(lower) != 0 or extent is None or not isinstance(by, int) or by < 1:
+        length, step = dependences.length(loop), dependences.definitions.constant(loop.operands[2])
+        if dependences.of(loop) is not None or length is None or step is None:
             break
-        found.append((extent, by))
+        found.append((length, step))
     return found
-
-
-def _extent(op: Op | None) -> int | str | None:
-    """A constant, or the name of the symbol whose value `op` is."""
-    if op is None or op.opcode not in ("const", "dim"):
-        return None
-    value = op.attributes["value" if op.opcode == "const" else "symbol"]
-    return value if isinstance(value, int | str) else None
 
 
 def _agrees(rule: LaunchRule, loops: Sequence[Op]) -> bool:

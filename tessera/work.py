@@ -13,6 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from tessera.core.program.dependences import Dependences
+from tessera.core.program.expressions import evaluate as evaluate_length
 from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.program.spec import BINARY, UNARY
 from tessera.core.program.types import Array, Scalar, Tile
@@ -88,7 +90,8 @@ class _Counter:
         self.has_lanes = shape.lanes > 1 and any(
             op.opcode == "id" and op.attributes["of"] in _LANE_IDS for op in program.body.walk()
         )
-        trips = [self._trips(loop) for loop in self.spread]
+        dependences = Dependences(program)
+        trips = [self._trips(loop, dependences) for loop in self.spread]
         self.space = LaunchSpace(shape, trips, lanes=self.has_lanes, group=program.group or (1,))
         self.tally = _Tally(self.space.zeros(), self.space.zeros(), self.space.zeros())
 
@@ -121,14 +124,12 @@ class _Counter:
     def _extent(self, extent: int | str) -> int:
         return extent if isinstance(extent, int) else self.shape.extents[extent]
 
-    def _trips(self, loop: Op) -> int:
-        """Turns of a loop whose bounds are numbers or extents."""
-        self._block(Block(ops=tuple(op for op in self.program.body.walk() if op.opcode in ("const", "dim"))), None)
-        bounds = [self.numbers.get(value) for value in loop.operands[:3]]
-        if any(bound is None or bound.dims for bound in bounds):
+    def _trips(self, loop: Op, dependences: Dependences) -> int:
+        """Turns of a loop whose length is an expression of extents."""
+        length, step = dependences.length(loop), dependences.definitions.constant(loop.operands[2])
+        if length is None or step is None:
             return 1
-        lower, upper, step = (int(bound.values) for bound in bounds if bound is not None)
-        return max(0, -(-(upper - lower) // step)) if step > 0 else 0
+        return max(0, -(-evaluate_length(length, self.shape.extents.__getitem__) // step))
 
     # -- operations ------------------------------------------------------------------------------------------------
 

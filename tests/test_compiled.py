@@ -85,4 +85,5 @@ def test_code_identity():
 
 
 def test_repr():
-    assert repr(compiled()) == "<compiled warm for cpu: x: array<nxf32>, y: mut array<nxf32>, alpha: f32>"
+    signature = "x: array<nxf32>, y: mut array<nxf32>, alpha: f32"
+    assert repr(compiled()) == f"<compiled warm for cpu: {signature}; (n + 127) // 128 groups>"

@@ -11,11 +11,13 @@ which runs groups [first_group, past_last_group) and returns 0, or 1 when it saw
 kernel parameter.
 """
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tessera.core.program.expressions import Expression, make
 from tessera.core.program.types import Type
 from tessera.core.resources import Buffers
 from tessera.core.source import Source, Span
@@ -89,27 +91,45 @@ class LaunchRule:
                    ceil(domain / lanes in a group) groups, where domain is the largest of `extents`
          "lanes":  no `tile[...]`: the domain (largest of `extents`, or grid x block) is cut into pieces of
                    `lanes_per_group` lanes, each of which is one unit of work
-         "ranges": one group a point of the product over `ranges` of ceil(extent / step)
+         "ranges": one group a point of the product over `ranges` of ceil(length / step)
          "single": one group
     On a GPU `lanes_per_group` are the lanes of a hardware block, whatever the kind; where `elements` is not 1, each
     thread of it runs that many of them, so that the block has `threads` threads.
     `persistent` (GPU) launches as many blocks as fit the machine at a time, at most the number of groups; each does
     one group after the other; `cluster` is the number of blocks of a thread block cluster, 1 for none.
     `early` (GPU) blocks may begin before the kernel in front of them on their stream has ended, for which they wait.
-    `extents`, `count` and the first of each pair in `ranges` hold numbers or symbol names.  Where `count` is not
-    empty, its largest is the number of groups of a call without a grid (kind "groups").
+    `extents` and `count` hold numbers or symbol names, the first of each pair in `ranges` is an expression of them.
+    Where `count` is not empty, its largest is the number of groups of a call without a grid (kind "groups").
     """
 
     kind: str
     extents: tuple[int | str, ...] = ()
     group: tuple[int, ...] = ()
     lanes_per_group: int = 0
-    ranges: tuple[tuple[int | str, int], ...] = ()
+    ranges: tuple[tuple[Expression, int], ...] = ()
     count: tuple[int | str, ...] = ()
     persistent: bool = False
     cluster: int = 1
     elements: int = 1
     early: bool = False
+
+    @property
+    def groups(self) -> Expression | None:
+        """How many groups a call without a grid has; None where that takes a grid."""
+        if self.kind == "single":
+            return 1
+        if self.kind == "ranges":
+            found: Expression = 1
+            for length, step in self.ranges:
+                found = make("mul", found, make("floordiv", make("add", length, step - 1), step))
+            return found
+        if self.count:
+            return functools.reduce(lambda a, b: make("max", a, b), self.count)
+        if not self.extents:
+            return None
+        lanes: Expression = functools.reduce(lambda a, b: make("max", a, b), self.extents)
+        size = self.lanes_per_group if self.kind == "lanes" else math.prod(self.group or (1,))
+        return make("floordiv", make("add", lanes, size - 1), size)
 
     @property
     def threads(self) -> int:
@@ -119,10 +139,14 @@ class LaunchRule:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a person should know of how a kernel was compiled: `text`, about what stands at `span`."""
+    """What a person should know of how a kernel was compiled: `text`, about what stands at `span`.
+
+    concerns: the arrays, by their parameters' numbers, whose size decides whether it is worth a warning; none: it is
+    """
 
     text: str
     span: Span
+    concerns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -439,6 +439,26 @@ class LaneDependentTile(TesseraError):
     title = "tile depends on the lane"
 
 
+class MeetingTrips(TesseraError):
+    """Two trips of a loop that is said to be parallel touch one element, and one of them writes it.
+
+    Example: `for r in tile.range(n, parallel=True): y[i[r]] = x[r]`, and `i` holds a number twice.
+    """
+
+    code = "TSR-E508"
+    title = "trips of a parallel loop meet"
+
+
+class DependentTrips(TesseraError):
+    """A loop that is said to be parallel and cannot be.
+
+    Example: `total += x[r]` in `for r in tile.range(n, parallel=True)`: each trip needs the total of the one before.
+    """
+
+    code = "TSR-E509"
+    title = "parallel trips depend on each other"
+
+
 class ArgumentCount(TesseraError):
     """A call with too few, too many or misnamed arguments.  Example: `scale(x, y)` without `alpha`."""
 

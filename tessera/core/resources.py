@@ -78,6 +78,7 @@ class ResourceReport:
     instructions: kinds in the order of their meaning, `total` of all, in the machine code once (not as executed)
     notes: what the assembler or this report has to say besides
     buffers: of the shared memory, what is used in turns
+    groups: how many a launch has, as an expression of extents, and as a number where there was a call
     """
 
     kernel: str
@@ -96,6 +97,7 @@ class ResourceReport:
     total: int = 0
     notes: tuple[str, ...] = ()
     buffers: tuple[Buffers, ...] = ()
+    groups: str = ""
 
     def count(self, *names: str) -> int:
         """Instructions of these kinds together: `report.count("HGMMA", "QGMMA")`; a name means all widths of it."""
@@ -104,7 +106,7 @@ class ResourceReport:
     @property
     def figures(self) -> tuple[tuple[str, str], ...]:
         """What there is to say in words: pairs of a name and a value with its unit."""
-        rows: list[tuple[str, str]] = []
+        rows: list[tuple[str, str]] = [("groups", self.groups)] if self.groups else []
         if self.threads:
             more = f", {self.elements} elements each" if self.elements > 1 else ""
             rows.append(("lanes of a block", f"{self.threads} ({-(-self.threads // 32)} warps){more}"))

@@ -13,13 +13,14 @@ from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
     ArgumentType,
     BadKernelOption,
+    DependentTrips,
     NoImplementation,
     SharedNeedsTile,
     SharedOverflow,
     UnknownSharedShape,
 )
 from tessera.core.program.arguments import Argument, ArrayArgument
-from tessera.core.program.program import Attribute, Domain, Parameter, Program, Symbol, Value
+from tessera.core.program.program import Attribute, Block, Domain, Parameter, Program, Symbol, Value
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Span
 from tessera.frontend.annotations import array_type, parse_annotation, scalar_type
@@ -135,6 +136,7 @@ class _Build:
             for p in parameters
         )
         used = prune(self.builder.finish())
+        _check_parallel(used)
         return Program(
             self.kernel.name, parameters, used, tuple(s for found in self.symbols.values() for s in found),
             self._domain(), self.context.group, self.context.shared_limit, dict(self.context.constants),
@@ -242,6 +244,15 @@ class _Build:
             return Domain("groups", _unique(affine.group_indexed))
         extents = affine.compared or affine.indexed or self.context.group_sizes
         return Domain("lanes", _unique(list(extents)))
+
+
+def _check_parallel(body: Block) -> None:
+    """Refuse `parallel=True` for a loop whose trips hand values on."""
+    for op in body.walk():
+        if op.opcode == "for" and op.attributes.get("parallel") and op.results:
+            name = op.results[0].name or "a value"
+            hint = "add into an array, out[0] += ..., or leave parallel=True out"
+            raise DependentTrips(f"each trip needs {name} of the one before", op.span, hint)
 
 
 def _unique(extents: Sequence[int | str]) -> tuple[int | str, ...]:

@@ -8,6 +8,7 @@ from tessera.core.dtypes import promote
 from tessera.core.mistakes import (
     BranchMismatch,
     DeadBreak,
+    DependentTrips,
     UnstableLoopType,
     UnsupportedLoop,
     UnsupportedSyntax,
@@ -24,6 +25,7 @@ from tessera.frontend.loops import Trip, assigned_names, breaks, iteration
 
 _ALIVE = "$alive"
 _ATTEMPTS = 8
+_IN_ORDER = "leave parallel=True out, and the trips run in order"
 Run = Callable[[Sequence[ast.stmt]], None]
 
 
@@ -161,6 +163,8 @@ class Control:
 
         names = assigned_names(node.body) | trip.hidden
         if not rest and breaks(node.body):
+            if trip.parallel:
+                raise DependentTrips("a break decides which trips there are", self.context.span(node.iter), _IN_ORDER)
             self._breaking(trip, names, body, self.context.span(node))
         else:
             self._counted(trip, names, body, self.context.span(node))
@@ -179,7 +183,7 @@ class Control:
         names_types, initial, blocks = self._fixpoint(names, [build], span)
         results = builder.emit(
             "for", (*bounds, *initial), [Value(k, n, span) for n, k in names_types], span, blocks,
-            kind=trip.kind, prefetch=trip.prefetch,
+            kind=trip.kind, prefetch=trip.prefetch, **({} if trip.parallel is None else {"parallel": trip.parallel}),
         )  # fmt: skip
         self._after(names_types, results)
 

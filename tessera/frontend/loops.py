@@ -25,7 +25,10 @@ _DEFAULT_BLOCKS = {"BM": 128, "BN": 128, "BK": 32}
 
 @dataclass
 class Trip:
-    """One loop: its bounds, the names it sets, and what its index means to the body."""
+    """One loop: its bounds, the names it sets, and what its index means to the body.
+
+    parallel: what the user says of its trips: independent, in order, or nothing
+    """
 
     name: str
     lower: object
@@ -35,6 +38,7 @@ class Trip:
     bind: Callable[[Value], object]
     kind: str = "range"
     prefetch: int = 0
+    parallel: bool | None = None
     hidden: set[str] = field(default_factory=set[str])
     before_inner: Callable[[], None] | None = None
     after_inner: Callable[[], None] | None = None
@@ -121,11 +125,14 @@ def _check_step(step: object, span: Span) -> None:
         raise ZeroStep(f"a step of {step}", span, "a step is at least 1")
 
 
-def _tile_range(
+def _tile_range(  # noqa: PLR0913 - these are the document's own parameters
     context: Context, node: ast.For, span: Span, over: object, stop: object = None, *,
-    axis: object = 0, step: object = 1, prefetch: object = 0,
+    axis: object = 0, step: object = 1, prefetch: object = 0, parallel: object = None,
 ) -> Trip:  # fmt: skip
     """`tile.range(n, step=)` gives starts; `tile.range(X, axis=, step=)` gives blocks of an axis."""
+    if not isinstance(parallel, bool | None):
+        hint = "parallel=True: no two trips touch one element that either writes; parallel=False: run them in order"
+        raise WrongArguments(f"tile.range: parallel is {describe(parallel)}", span, hint)
     builder = context.builder
     width = builder.fixed(step, "the step of tile.range", span)
     _check_step(width, span)
@@ -135,7 +142,7 @@ def _tile_range(
     name = node.target.id if isinstance(node.target, ast.Name) else "block"
     if not (isinstance(over, Value) and isinstance(over.type, Array)):
         lower, upper = (0, over) if stop is None else (over, stop)
-        return Trip(name, lower, upper, width, node.target, lambda index: index, "tile", ahead)
+        return Trip(name, lower, upper, width, node.target, lambda index: index, "tile", ahead, parallel)
     shape = over.type.shape
     number = builder.fixed(axis, "the axis", span)
     if not -len(shape) <= number < len(shape):
@@ -143,7 +150,7 @@ def _tile_range(
     number %= len(shape)
     upper = memory.extent_value(builder, shape[number], span)
     return Trip(
-        name, 0, upper, width, node.target, lambda index: BlockIndex(index, width, number), "tile", ahead
+        name, 0, upper, width, node.target, lambda index: BlockIndex(index, width, number), "tile", ahead, parallel
     )  # fmt: skip
 
 

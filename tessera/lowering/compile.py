@@ -20,6 +20,7 @@ from tessera.core.tile.text import listing_of_tile
 from tessera.lowering.key import artifact_key, toolchain
 from tessera.lowering.passes import Pass, run_passes
 from tessera.lowering.pipelines import PIPELINES
+from tessera.lowering.serial import serial_remarks
 from tessera.lowering.target.result import TargetCode
 from tessera.lowering.target.toolchain import SerialisedProducts
 from tessera.lowering.tile.to_tile import to_tile
@@ -125,7 +126,7 @@ def _artifact(program: Program, target: Target, code: TargetCode, key: str) -> A
         source=program.source,
         span=program.span,
         toolchain=dict(toolchain(target.name)),
-        remarks=code.remarks,
+        remarks=(*code.remarks, *serial_remarks(program, code.launch)),
     )
 
 

@@ -112,6 +112,7 @@ class CudaLauncher:
         self._kernel = Launched(artifact.name, artifact.span, artifact.source)
         self._loaded: dict[int, DeviceCode] = {}
         self._prepared: dict[int, list[PreparedLaunch]] = {}
+        self._groups: int | None = None
         self.quick: Callable[[Sequence[Any]], bool] = _never
         self._load()
 
@@ -175,6 +176,12 @@ class CudaLauncher:
             if made is not None:
                 made.company = Company.of(arguments, device)
             return made
+
+    @property
+    def last_groups(self) -> int | None:
+        """How many groups the last call of this thread had; None before a call."""
+        prepared = self._prepared.get(get_ident())
+        return prepared[0].groups if prepared else self._groups
 
     def on_device(self, arguments: Sequence[Any]) -> bool:
         """Whether every array lies in the memory of a GPU."""
@@ -263,6 +270,7 @@ class CudaLauncher:
             message = f"{self.artifact.name}: checked arguments were not accepted"
             raise AssertionError(message)
         shape = self._grid.shape(facts, grid)
+        self._groups = shape.units
         if shape.units == 0:
             return None
         try:
@@ -290,6 +298,7 @@ class CudaLauncher:
         return PreparedLaunch(
             self._driver, loaded, self._kernel, self._config(blocks, loaded, stream), block, grid,
             windows=tuple(windows), scratch=self._scratch(blocks), copies=self._copies(copied, maps), stream=stream,
+            groups=shape.units,
         )  # fmt: skip
 
     def _config(self, blocks: int, loaded: DeviceCode, stream: int) -> LaunchConfig:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from tessera.core.artifact import Artifact, LaunchRule
 from tessera.core.mistakes import BadGrid, MissingSchedule
+from tessera.core.program.expressions import Expression, evaluate
 from tessera.runtime.bind import Facts
 
 _AXES: Final = 3
@@ -72,8 +73,7 @@ class GridRule:
         self._group = math.prod(self._rule.group) if self._rule.group else 1
         self._extents = _resolve(self._rule.extents, index_of)
         self._count = _resolve(self._rule.count, index_of)
-        self._ranges = tuple((place, step) for (_, step), place in zip(
-            self._rule.ranges, _resolve(tuple(e for e, _ in self._rule.ranges), index_of), strict=True))  # fmt: skip
+        self._ranges = tuple((_length(length, index_of), step) for length, step in self._rule.ranges)
 
     def shape(self, facts: Facts, grid: Grid | None) -> Shape:
         """Return the size of a launch.  Raises BadGrid, or MissingSchedule when a grid must be given."""
@@ -85,7 +85,7 @@ class GridRule:
             return self._groups(facts, grid)
         # Kernels without lane and group ids run the same whatever the grid: the compiler spreads their ranges.
         if kind == "ranges":
-            units = math.prod(-(-_value(place, facts) // step) for place, step in self._ranges)
+            units = math.prod(max(0, -(-length(facts) // step)) for length, step in self._ranges)
             return Shape(_ONE, units, units)
         return Shape(_ONE, 1, 1)
 
@@ -143,6 +143,24 @@ def _value(place: _Place, facts: Facts) -> int:
 
 def _largest(places: tuple[_Place, ...], facts: Facts) -> int:
     return _value(places[0], facts) if len(places) == 1 else max(_value(place, facts) for place in places)
+
+
+def _length(length: Expression, index_of: Lookup) -> Callable[[Facts], int]:
+    """How long a loop is in a launch."""
+    if isinstance(length, int):
+        return lambda _: length
+    if isinstance(length, str):
+        index, scale = index_of(length)
+        return lambda facts: int(facts[index]) * scale
+
+    def worked_out(facts: Facts) -> int:
+        def symbol(name: str) -> int:
+            index, scale = index_of(name)
+            return int(facts[index]) * scale
+
+        return evaluate(length, symbol)
+
+    return worked_out
 
 
 def _resolve(extents: tuple[int | str, ...], index_of: Lookup) -> tuple[_Place, ...]:

@@ -43,6 +43,7 @@ class PreparedLaunch:
     config, block: the launch's size and its parameters, as the driver takes them
     windows: tensor maps on arrays as they lie, each with its argument's number
     scratch: memory that lives for one launch, as (parameter, bytes, whether it begins as zeros)
+    groups: of the launch; a block does several where the kernel is persistent
     copies: of arrays whose rows are not aligned, which are made before each launch, in memory that lives as long
     company: which streams a launch that names none has to do with
     """
@@ -58,6 +59,7 @@ class PreparedLaunch:
     copies: AlignedCopies | None = None
     stream: int = 0
     company: Company = field(default_factory=Company)
+    groups: int = 0
     _single: SingleLaunch | None = None
     _singles: dict[int, SingleLaunch] = field(default_factory=dict[int, SingleLaunch])
     _launches: int = 0

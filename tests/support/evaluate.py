@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from tessera.core.mlir import ir
+from tessera.core.program.expressions import evaluate
 from tessera.core.reductions import tree_sum
 from tessera.lowering.tile.attributes import RANGES, from_attribute
 from tessera.lowering.tile.walk import kernel
@@ -35,7 +36,7 @@ def run(module: Any, symbols: dict[str, int], *arguments: Any, lanes: int = 1) -
     groups = 1
     if RANGES in function.attributes:
         for extent, step in from_attribute(function.attributes[RANGES]):
-            groups *= -(-(symbols[extent] if isinstance(extent, str) else extent) // step)
+            groups *= max(0, -(-evaluate(extent, symbols.__getitem__) // step))
     for group in reversed(range(groups)):
         for lane in range(lanes):
             _Machine(symbols, group, lane).function(function, arguments)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tessera.core.artifact import LaunchRule
+from tessera.core.program.expressions import Expression, read_expression
 from tessera.core.program.program import Attribute, Program
 from tessera.lowering.tile.attributes import RANGES, from_attribute
 
@@ -21,17 +22,17 @@ def launch_rule(function: Any, program: Program, lanes_per_group: int) -> Launch
     return LaunchRule("single")
 
 
-def ranges_of(function: Any) -> tuple[tuple[int | str, int], ...]:
-    """The ranges whose points are the groups of a `func.func`, outer first: (extent, step); none for other kernels."""
+def ranges_of(function: Any) -> tuple[tuple[Expression, int], ...]:
+    """The ranges whose points are the groups of a `func.func`, outer first: (length, step); none for other kernels."""
     return _ranges(from_attribute(function.attributes[RANGES])) if RANGES in function.attributes else ()
 
 
-def _ranges(value: Attribute) -> tuple[tuple[int | str, int], ...]:
-    pairs: list[tuple[int | str, int]] = []
+def _ranges(value: Attribute) -> tuple[tuple[Expression, int], ...]:
+    pairs: list[tuple[Expression, int]] = []
     for pair in value if isinstance(value, tuple) else ():
         match pair:
-            case (int() | str() as extent, int() as step):
-                pairs.append((extent, step))
+            case (length, int() as step):
+                pairs.append((read_expression(length), step))
             case _:
                 msg = f"not a range: {pair}"
                 raise ValueError(msg)

@@ -7,7 +7,9 @@ from tessera.core.mlir import ir
 from tessera.core.program.program import Attribute
 
 RANGES: Final = "tessera.ranges"
-"""Function attribute: `[[extent (number or symbol name), step], ...]` of what is spread over groups."""
+"""Function attribute: `[[length (an expression of shape symbols), step], ...]` of what is spread over groups."""
+LENGTH: Final = "tessera.length"
+"""Attribute of a loop whose trips do not depend on each other: how long it is, an expression of shape symbols."""
 
 
 def integers(values: Sequence[int]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tessera.core.dtypes import i64
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
+from tessera.core.program.dependences import Dependences
 from tessera.core.program.program import Block, Op, Parameter, Program, Value
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.tile.dialect import COMPUTE
@@ -19,7 +20,7 @@ from tessera.core.tile.location import named, origin, place
 from tessera.core.tile.types import mlir_type
 from tessera.lowering.emit import Emitter
 from tessera.lowering.tile.arithmetic import Arithmetic, wrapped
-from tessera.lowering.tile.attributes import dictionary, flags, integer, integers, text, to_attribute
+from tessera.lowering.tile.attributes import LENGTH, dictionary, flags, integer, integers, text, to_attribute
 from tessera.lowering.tile.intervals import Intervals
 
 _NOT_IN_A_SYMBOL: Final = re.compile(r"\W", re.ASCII)
@@ -46,6 +47,7 @@ class _Builder:
         self.arithmetic = Arithmetic(self.emit)
         self.values: dict[Value, Any] = {}
         self.intervals = Intervals()
+        self.dependences = Dependences(program)
         self.identity = {op: number for number, op in enumerate(program.body.walk())}
 
     def build(self) -> None:
@@ -172,6 +174,9 @@ class _Builder:
         upward = stride is not None and stride[0] > 0
         bounds = [lower, upper, step] if upward else self._count(lower, upper, step)
         attributes = {"tessera.kind": text(str(op.attributes.get("kind", "range")))}
+        if op.attributes.get("kind") == "tile" and self.dependences.of(op) is None:
+            length = self.dependences.length(op)
+            attributes |= {} if length is None else {LENGTH: to_attribute(length)}
         if op.attributes.get("prefetch"):
             attributes["tessera.prefetch"] = integer(_number(op, "prefetch"))
         loop = self.emit.create("scf.for", [*bounds, *initial], [v.type for v in initial], attributes, regions=1)

@@ -82,6 +82,18 @@ def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: A
     return kind(message, now.op.span, hint, [_note(launch, name, now, before)])
 
 
+def meeting(memory: Memory, number: int, now: Access, before: Access, trips: tuple[str, int, int]) -> TesseraError:
+    """Two trips of a loop with `parallel=True` that touch one element."""
+    name, (index, here, there) = element(memory, number), trips
+    message = f"the trip {index} = {here} {_verb(now)} {name} here, which the trip {index} = {there} {_verb(before)}"
+    return mistakes.MeetingTrips(
+        message,
+        now.op.span,
+        "tile.range(..., parallel=True) says that no two trips meet: leave it out, and they run in order",
+        [Note(f"the trip {index} = {there} {_verb(before)} {name} here", before.op.span)],
+    )
+
+
 def _one_update(a: Op, b: Op) -> bool:
     """True for the read and the write of one `x[i] += v`: one place in the text, one set of indices."""
     if {a.opcode, b.opcode} != {"read", "write"} or a.span != b.span:

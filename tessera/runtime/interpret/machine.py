@@ -153,11 +153,18 @@ class Machine(State):
         (body,) = op.regions
         results, active = carried, self.mask
         up, down = step > 0, step < 0
+        watched = self.sanitizer.trips if self.sanitizer is not None and op.attributes.get("parallel") else None
+        if watched is not None:
+            watched.enter(body.arguments[0].name)
         while True:
             self.launch.check_cancelled()
             active = active & (up & (index < upper) | down & (index > upper))
             if not active.any():
+                if watched is not None:
+                    watched.leave()
                 return results
+            if watched is not None and self.sanitizer is not None:
+                watched.begin(int(index), len(self.sanitizer.ops))
             carried = self.masked(active, op, body, (index, *carried))
             results = [self.merge(active, a, b, v) for a, b, v in zip(carried, results, op.results, strict=True)]
             index = index + step

@@ -9,8 +9,10 @@ order.  Two accesses are ordered when
 * the group made the first, and the second is a copy it started afterwards.  Until the next barrier a copy is
   ordered with nothing that follows it.
 
-Accesses of different groups are never ordered.  Of the lanes that read an element since its last write the sanitizer
-remembers two, so it can miss a race between a write and a third reader when only subgroups are synchronised.
+Accesses of different groups are never ordered, nor are those of different trips of a loop with `parallel=True`, but
+for accesses of shared memory, of which each trip has its own.  Of the lanes that read an element since its last write
+the sanitizer remembers two, so it can miss a race between a write and a third reader when only subgroups are
+synchronised.
 Two parameters that are the same array are watched as one; arrays that overlap only in part are watched apart.
 """
 
@@ -52,6 +54,46 @@ class Shadow:
         self.event[row, elements] = event
 
 
+class Trips:
+    """The trips of the parallel loops that run now, the innermost last: which events belong to another trip."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._starts: list[list[int]] = []
+        self._indices: list[list[int]] = []
+
+    def enter(self, name: str) -> None:
+        """A loop begins, whose index is `name`."""
+        self._names.append(name)
+        self._starts.append([])
+        self._indices.append([])
+
+    def begin(self, index: int, event: int) -> None:
+        """The next trip of the innermost loop begins; `event` is the first one that can be its own."""
+        self._starts[-1].append(event)
+        self._indices[-1].append(index)
+
+    def leave(self) -> None:
+        """The innermost loop ends."""
+        for rows in (self._names, self._starts, self._indices):
+            rows.pop()
+
+    def earlier(self, events: Events) -> NDArray[np.bool_]:
+        """Which events belong to an earlier trip of a loop that runs."""
+        found = np.zeros(events.shape, np.bool_)
+        for starts in self._starts:
+            if starts:
+                found |= (events >= starts[0]) & (events < starts[-1])
+        return found
+
+    def apart(self, event: int) -> tuple[str, int, int] | None:
+        """The name of the loop of which `event` was in an earlier trip, the trip now and that one; None: of none."""
+        for name, starts, indices in zip(self._names, self._starts, self._indices, strict=True):
+            if starts and starts[0] <= event < starts[-1]:
+                return name, indices[-1], indices[bisect_right(starts, event) - 1]
+        return None
+
+
 class Sanitizer:
     """Watches one launch; every method raises a `TesseraError` for what it finds.
 
@@ -67,6 +109,7 @@ class Sanitizer:
         self.shared: dict[object, Shadow] = {}
         self.arrays: dict[object, Shadow] = {}
         self.doubts: list[Callable[[int], TesseraError]] = []
+        self.trips = Trips()
 
     # -- what orders accesses ----------------------------------------------------------------------------------
 
@@ -181,10 +224,15 @@ class Sanitizer:
     ) -> None:
         """Compare an access with those remembered in the first rows of the shadow: who (`before`), in which event."""
         clash = self._unordered(before, events, agents)
+        if not memory.shared:
+            clash |= self.trips.earlier(events)
         if clash.any():
             row, first = np.unravel_index(int(np.argmax(clash)), clash.shape)
             now = self._now(int(agents[first]), writes)
             then = self._then(int(events[row, first]), int(before[row, first]), bool(row == WRITER))
+            trips = None if memory.shared else self.trips.apart(int(events[row, first]))
+            if trips is not None and now.group == then.group:
+                raise findings.meeting(memory, int(elements[first]), now, then, trips)
             raise findings.conflict(self.launch, memory, int(elements[first]), now, then)
 
     def _unordered(self, before: Agents, event: Events, agents: Agents) -> NDArray[np.bool_]:
@@ -203,7 +251,7 @@ class Sanitizer:
         event = len(self.ops) - 1
         known = since >= 0
         if known.any():
-            earlier = known & (since < self.group_starts[-1])
+            earlier = known & ((since < self.group_starts[-1]) | self.trips.earlier(since))
             shadow.remember(EARLIER, elements[earlier], last[earlier], since[earlier])
             moved = known & ~earlier & (last != agents)
             shadow.remember(OTHER, elements[moved], last[moved], since[moved])

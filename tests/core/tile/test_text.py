@@ -40,9 +40,9 @@ def test_loops_carry_the_users_names():
         func @matmul(%A: array<MxKxf32>, %B: array<KxNxf32>, %C: mut array<MxNxf32>) {
           %0 = arith.constant splat 0.000000e+00 : tile<64x64xf32>
           %M = tessera.dim M : i64
-          scf.for %m = 0 to %M step 64 kind tile {
+          scf.for %m = 0 to %M step 64 kind tile length M {
             %N = tessera.dim N : i64
-            scf.for %n = 0 to %N step 64 kind tile {
+            scf.for %n = 0 to %N step 64 kind tile length N {
               %K = tessera.dim K : i64
               %acc = scf.for %k = 0 to %K step 32 (%acc_1 = %0) {
                 %a = tessera.load %A[%m:+64, %k:+32] : tile<64x32xf32>

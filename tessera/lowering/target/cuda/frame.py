@@ -14,6 +14,7 @@ from tessera.core.artifact import LaunchRule, Slot
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
 from tessera.core.profile import wants_profile
+from tessera.core.program.expressions import Expression, translate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.lowering.target.cuda.architectures import Architecture
@@ -147,10 +148,24 @@ class Frame:
     def groups(self) -> Any:
         """Groups of the launch, in all, however they came about."""
         build, total = self.build, self.grid(None)
-        for extent, step in self.rule.ranges:
-            length = self.symbols[extent] if isinstance(extent, str) else extent
-            total = build.mul(total, build.divide(build.add(length, step - 1), step))
+        for length, step in self.rule.ranges:
+            total = build.mul(total, self.trips(length, step))
         return total
+
+    def trips(self, length: Expression, step: int) -> Any:
+        """Trips of a loop that is spread over groups; it has one at least where there is a group."""
+        return self.build.divide(self.build.add(translate(length, self), step - 1), step)
+
+    def leaf(self, leaf: int | str) -> Any:
+        """A number, or the value of a symbol (see `core.program.expressions.Emits`)."""
+        return self.symbols[leaf] if isinstance(leaf, str) else leaf
+
+    def apply(self, name: str, a: Any, b: Any) -> Any:
+        """One operation of an expression."""
+        build = self.build
+        make = {"add": build.add, "sub": build.sub, "mul": build.mul, "divide": build.divide, "min": build.minimum,
+                "max": build.maximum}  # fmt: skip
+        return make[name](a, b)
 
     def group_at(self, axis: int | None) -> Any:
         """The group's index along an axis of the grid, or its linear index."""

@@ -4,11 +4,15 @@ Needs no GPU and no MLIR: what the assembler said is kept with the artifact, and
 `nvdisasm` makes of its code.
 """
 
+import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
-from tessera.core.artifact import REALIGNED_BYTES, Artifact
+from tessera.core.artifact import REALIGNED_BYTES, Artifact, LaunchRule, Remark
+from tessera.core.program.arguments import Argument, ArrayArgument
+from tessera.core.program.expressions import to_text
 from tessera.core.resources import Instructions, ResourceReport
 from tessera.core.source import NOWHERE, Span
 from tessera.lowering.target.cuda.architectures import multiprocessor
@@ -81,21 +85,27 @@ _MEANINGS: Final = {
     "CALL": "call of a slow path, such as of a division",
 }
 _OTHER: Final = "other"
+_MANY_ELEMENTS: Final = 1_000_000
+"""Of an array that a loop works on in order: from there on the user is warned of it."""
 
 
-def resource_report(artifact: Artifact) -> ResourceReport:
+def resource_report(artifact: Artifact, called: int | None = None) -> ResourceReport:
     """The report of `artifact`, of any target; one that is not for NVIDIA GPUs has little to say.
+
+    called: how many groups its last call had
 
     Raises:
         CompilerCrash: nvdisasm refuses the artifact's code.
     """
     resources, launch, target = artifact.resources, artifact.launch, str(artifact.target)
+    remarks = tuple(_said(artifact, remark) for remark in artifact.remarks)
+    groups = groups_text(launch, called)
     if artifact.target.name not in ("cuda", "cuda_tile"):
         return ResourceReport(
             artifact.name, target, scratch_bytes=resources.scratch_bytes, shared_bytes=resources.shared_bytes,
-            code_bytes=len(artifact.code),
+            code_bytes=len(artifact.code), notes=remarks, groups=groups,
         )  # fmt: skip
-    notes = [*warnings_of(artifact), *resources.notes, *_copies(artifact)]
+    notes = [*_spilled(artifact), *remarks, *resources.notes, *_copies(artifact)]
     if resources.registers is None:
         notes.append(f"no machine code without ptxas: pip install {PACKAGES['ptxas']}")
     found: tuple[Instructions, ...] = ()
@@ -111,16 +121,42 @@ def resource_report(artifact: Artifact) -> ResourceReport:
         artifact.name, target, threads, launch.elements, resources.registers, resources.spill_bytes,
         resources.stack_bytes, resources.shared_bytes, resources.scratch_bytes, resources.barriers,
         len(artifact.code), full, found, sum(kind.count for kind in found), tuple(notes),
-        resources.buffers,
+        resources.buffers, groups,
     )  # fmt: skip
 
 
-def warnings_of(artifact: Artifact) -> tuple[str, ...]:
-    """What a person should know of an artifact for the target `cuda`: of its speed, and what to do about it."""
+def groups_text(launch: LaunchRule, called: int | None = None) -> str:
+    """How many groups a launch has, in words: "(rows + 7) // 8: 512 in the last call"."""
+    expression = launch.groups
+    if isinstance(expression, int):
+        return f"{expression:,}"
+    told = "what the launch gives" if expression is None else to_text(expression)
+    return told if called is None else f"{told}: {called:,} in the last call"
+
+
+def warnings_of(artifact: Artifact, arguments: Sequence[Argument] = ()) -> tuple[str, ...]:
+    """What a person is warned of who calls an artifact with `arguments`: what costs speed, and what to do about it."""
+    found = [remark for remark in artifact.remarks if _matters(remark, arguments)]
+    return (*_spilled(artifact), *(_said(artifact, remark) for remark in found))
+
+
+def _spilled(artifact: Artifact) -> tuple[str, ...]:
     if artifact.target.name != "cuda":  # registers of CUDA Tile are its compiler's affair
         return ()
-    remarks = (f"{artifact.name}{_place(artifact, remark.span)}: {remark.text}" for remark in artifact.remarks)
-    return (*filter(None, [spill_note(artifact)]), *remarks)
+    return tuple(filter(None, [spill_note(artifact)]))
+
+
+def _matters(remark: Remark, arguments: Sequence[Argument]) -> bool:
+    """Whether a remark is about enough elements to warn of it unasked."""
+    if not remark.concerns:
+        return True
+    concerned = [arguments[number] for number in remark.concerns if number < len(arguments)]
+    sizes = [math.prod(one.shape) for one in concerned if isinstance(one, ArrayArgument)]
+    return max(sizes, default=0) > _MANY_ELEMENTS
+
+
+def _said(artifact: Artifact, remark: Remark) -> str:
+    return f"{artifact.name}{_place(artifact, remark.span)}: {remark.text}"
 
 
 def _place(artifact: Artifact, span: Span) -> str:

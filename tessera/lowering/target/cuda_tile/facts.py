@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.mlir import ir
-from tessera.lowering.tile.attributes import RANGES, from_attribute
+from tessera.core.program.expressions import Expression
+from tessera.lowering.target.launch import ranges_of
 from tessera.lowering.tile.bounds import Knowledge, knowledge
 from tessera.lowering.tile.walk import constant, defining, operations
 
@@ -53,19 +54,11 @@ class Positions:
 
     function: Any
     group: tuple[int, ...] | None = None
-    _ranges: list[tuple[int | str, int]] = field(init=False)
+    _ranges: list[tuple[Expression, int]] = field(init=False)
     _known: dict[Any, Knowledge] = field(default_factory=dict[Any, Knowledge])
 
     def __post_init__(self) -> None:
-        attributes = self.function.attributes
-        found = from_attribute(attributes[RANGES]) if RANGES in attributes else ()
-        self._ranges = []
-        for pair in found if isinstance(found, tuple) else ():
-            match pair:
-                case (int() | str() as extent, int() as step):
-                    self._ranges.append((extent, step))
-                case _:
-                    continue
+        self._ranges = list(ranges_of(self.function))
         ids = operations(self.function, "tessera.id")
         self._group = ids[0].results[0] if len(ids) == 1 else None
 
@@ -87,7 +80,7 @@ class Positions:
     def _knowledge(self, op: Any) -> Knowledge:
         return self._known.setdefault(op.block, knowledge(op, self.group))
 
-    def _range_start(self, start: Any) -> tuple[int | str, int] | None:
+    def _range_start(self, start: Any) -> tuple[Expression, int] | None:
         """The range that `start` is `number * step` of: one of those the groups were made from."""
         op = defining(start)
         factor = constant(op.operands[1]) if op is not None and op.name == "arith.muli" else None

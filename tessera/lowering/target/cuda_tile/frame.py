@@ -3,12 +3,14 @@
 A group is a tile block of the launch, numbered along x; ids along other axes are worked out from that number.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.artifact import LaunchRule, Slot
 from tessera.core.dtypes import DType
 from tessera.core.mistakes import NotOnCudaTile
+from tessera.core.program.expressions import Expression, translate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.lowering.target.cuda_tile.build import INDEX, Build
@@ -83,7 +85,7 @@ class Frame:
         A band is `_BAND` rows of the grid; in a band, the groups of a column follow each other.
         """
         build = self.build
-        rows, columns = (self._count(extent, step) for extent, step in self.rule.ranges)
+        rows, columns = (self._count(length, step) for length, step in self.rule.ranges)
         height = build.constant(_BAND, _BLOCK_ID)
         area = build.mul(height, columns)
         first = build.mul(self._unsigned("divi", number, area, rounding="zero"), height)
@@ -92,14 +94,28 @@ class Frame:
         row = build.add(first, self._unsigned("remi", inside, height))
         return build.add(build.mul(row, columns), self._unsigned("divi", inside, height, rounding="zero"))
 
-    def _count(self, extent: int | str, step: int) -> Value:
-        """How many steps an extent has; 32 bits hold the number of groups, of which it is a factor."""
+    def _count(self, length: Expression, step: int) -> Value:
+        """How many steps a length has; 32 bits hold the number of groups, of which it is a factor."""
         build = self.build
-        if isinstance(extent, int):
-            return build.constant(-(-extent // step), _BLOCK_ID)
-        raised = build.add(self.symbols[extent], build.constant(step - 1, INDEX))
+        if isinstance(length, int):
+            return build.constant(-(-length // step), _BLOCK_ID)
+        raised = build.add(translate(length, self), build.constant(step - 1, INDEX))
         count = self._unsigned("divi", raised, build.constant(step, INDEX), rounding="zero")
         return build.resize(count, _BLOCK_ID)
+
+    def leaf(self, leaf: int | str) -> Value:
+        """A number, or the value of a symbol (see `core.program.expressions.Emits`)."""
+        return self.symbols[leaf] if isinstance(leaf, str) else self.build.constant(leaf, INDEX)
+
+    def apply(self, name: str, a: Value, b: Value) -> Value:
+        """One operation of an expression."""
+        build = self.build
+        make: dict[str, Callable[[Value, Value], Value]] = {
+            "add": build.add, "sub": build.sub, "mul": build.mul, "min": build.smaller,
+            "max": lambda x, y: build.smaller(x, y, "maxi"),
+            "divide": lambda x, y: self._unsigned("divi", x, y, rounding="zero"),
+        }  # fmt: skip
+        return make[name](a, b)
 
     def _scalar(self, number: int, kind: Scalar, name: str) -> Value:
         value = self._slot(Slot("scalar", number), stored(kind.dtype), name)

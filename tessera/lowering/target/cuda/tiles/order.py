@@ -103,7 +103,7 @@ def group_count(frame: Frame, plan: Plan) -> Any:
     """How many numbers there are: the groups, rounded up so that every cluster has whole columns."""
     if plan.cluster == 1:
         return frame.build.index(frame.groups())
-    rows, columns = (_count(frame.build, frame, *each) for each in frame.rule.ranges)
+    rows, columns = (frame.trips(*each) for each in frame.rule.ranges)
     return frame.build.index(frame.build.mul(_whole(frame.build, rows, plan.cluster), columns))
 
 
@@ -112,7 +112,7 @@ def ordered(frame: Frame, plan: Plan, number: Any) -> Any:
     build, ranges = frame.build, frame.rule.ranges
     if not plan.uneven or not ranges:
         return number
-    count = _count(build, frame, *ranges[-1])
+    count = frame.trips(*ranges[-1])
     others = build.divide_words(frame.groups(), count)
     return Uneven(build, frame.blocks(), others, count, grows=plan.uneven > 0).group(number)
 
@@ -137,7 +137,7 @@ def place(frame: Frame, plan: Plan, number: Any) -> tuple[Any, Any]:
     No block copies anything before it knows its place: divisions are of 32 bits, and by a constant in whole bands.
     """
     build = frame.build
-    rows, columns = (_count(build, frame, extent, step) for extent, step in frame.rule.ranges)
+    rows, columns = (frame.trips(length, step) for length, step in frame.rule.ranges)
     padded = _whole(build, rows, plan.cluster)
     whole = build.mul(columns, plan.band)
     band = _quotient(build, number, whole)
@@ -154,7 +154,7 @@ def place(frame: Frame, plan: Plan, number: Any) -> tuple[Any, Any]:
 def numbered(frame: Frame, where: tuple[Any, Any]) -> Any:
     """The number of the group in this row and column."""
     row, column = where
-    return frame.build.add(frame.build.mul(row, _count(frame.build, frame, *frame.rule.ranges[1])), column)
+    return frame.build.add(frame.build.mul(row, frame.trips(*frame.rule.ranges[1])), column)
 
 
 def axis_of(op: Any) -> int | None:
@@ -180,8 +180,3 @@ def _quotient(build: Build, a: Any, b: Any, usual: int = 0) -> Any:
 
 def _whole(build: Build, rows: Any, cluster: int) -> Any:
     return build.mul(build.divide(build.add(rows, cluster - 1), cluster), cluster) if cluster > 1 else rows
-
-
-def _count(build: Build, frame: Frame, extent: int | str, step: int) -> Any:
-    length = frame.symbols[extent] if isinstance(extent, str) else extent
-    return build.divide(build.add(length, step - 1), step)

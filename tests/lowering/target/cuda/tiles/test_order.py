@@ -17,7 +17,10 @@ def frame(rows: int, columns: int, blocks: int = 1 << 20) -> Any:
     """A launch of rows x columns groups of 128 x 256 elements, by so many blocks at a time."""
     build = Build.__new__(Build)
     rule = LaunchRule("ranges", ranges=((rows * 128, 128), (columns * 256 - 5, 256)))
-    return SimpleNamespace(build=build, rule=rule, symbols={}, groups=lambda: rows * columns, blocks=lambda: blocks)
+    return SimpleNamespace(
+        build=build, rule=rule, groups=lambda: rows * columns, blocks=lambda: blocks,
+        trips=lambda length, step: -(-length // step),
+    )  # fmt: skip
 
 
 BANDS = st.sampled_from([1, 3, 8, 12, 16, 64])

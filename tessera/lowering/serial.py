@@ -1,0 +1,75 @@
+"""Say of a loop over tiles why its trips run one after the other, and what to do about it."""
+
+from typing import Final
+
+from tessera.core.artifact import LaunchRule, Remark
+from tessera.core.program.dependences import ASKED, CARRIED, KEPT, Dependence, Dependences, accesses
+from tessera.core.program.program import Block, Op, Program
+
+_ORDER: Final = "the trips of this loop run one after the other"
+_ASSERT: Final = "where no two trips meet, say so: tile.range(..., parallel=True)"
+_WRITES: Final = ("write", "store", "copy")
+
+
+def serial_remarks(program: Program, rule: LaunchRule) -> tuple[Remark, ...]:
+    """A remark for each outermost tile loop whose trips are no groups, but for those of which that was asked."""
+    if any(op.opcode == "id" for op in program.body.walk()):
+        return ()
+    dependences = Dependences(program)
+    outermost = _outermost(program.body)
+    if any(_is_spread(loop, rule, dependences) for loop in outermost):
+        return ()
+    parameters = {parameter.value: number for number, parameter in enumerate(program.parameters)}
+    remarks: list[Remark] = []
+    for loop in outermost:
+        text = _reason(loop, dependences)
+        if text:
+            touched = {access.memory for access in accesses(loop.regions[0])}
+            concerns = tuple(number for value, number in parameters.items() if value in touched)
+            remarks.append(Remark(f"{_ORDER}: {text}", loop.span, concerns))
+    return tuple(remarks)
+
+
+def _is_spread(loop: Op, rule: LaunchRule, dependences: Dependences) -> bool:
+    """Whether the groups are trips of `loop`, not rows of what it computes."""
+    step = dependences.definitions.constant(loop.operands[2])
+    return dependences.of(loop) is None and rule.ranges[:1] == ((dependences.length(loop), step),)
+
+
+def _outermost(block: Block) -> list[Op]:
+    """Tile loops that are in no other one."""
+    found: list[Op] = []
+    for op in block.ops:
+        if op.opcode == "for" and op.attributes.get("kind") == "tile":
+            found.append(op)
+        else:
+            found += [loop for region in op.regions for loop in _outermost(region)]
+    return found
+
+
+def _reason(loop: Op, dependences: Dependences) -> str:
+    found = dependences.of(loop)
+    if found is not None:
+        return _dependence(found)
+    if dependences.length(loop) is None:
+        return "its bounds are not made of extents and numbers; loop over an extent, with a branch or a range inside"
+    return "it stands in another loop or branch, which one group runs; let it be the outer one"
+
+
+def _dependence(found: Dependence) -> str:
+    if found.kind == ASKED:
+        return ""
+    if found.kind == CARRIED:
+        name = found.name or "a value"
+        return f"each needs {name} of the one before; sums into an array, out[0] += ..., need no order"
+    first, second = found.first, found.second
+    assert first is not None
+    assert second is not None
+    if found.kind == KEPT:
+        where = f"line {second.span.line} may find in {found.name} what line {first.span.line} left there a trip before"
+        return f"{where}; allocate the buffer in the loop, or fill it at the beginning of each trip"
+    if first is second or (second.opcode in _WRITES and first.span.line == second.span.line):
+        return f"line {first.span.line} may write the same elements of {found.name} in two of them; {_ASSERT}"
+    verb = "writes" if second.opcode in _WRITES else "reads"
+    where = f"line {first.span.line} may write elements of {found.name} that line {second.span.line} {verb} in another"
+    return f"{where}; {_ASSERT}"
