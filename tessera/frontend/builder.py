@@ -199,16 +199,14 @@ class Builder:
     def select(self, condition: object, a: object, b: object, span: Span) -> Value:
         """`a` where `condition`, else `b`, broadcast together."""
         left, right = self.operand(a, span), self.operand(b, span)
-        dtype, weak = self._meet(left, right)
+        # What is chosen while the kernel runs is no literal any more, though both of the two are.
+        dtype, _ = self._meet(left, right)
         x, y = self.broadcast_together(self.as_value(left, span, dtype), self.as_value(right, span, dtype), span)
         test = self.truth(condition, span)
         if isinstance(test.type, Tile):
             test, x = self.broadcast_together(test, x, span)
             y = self.broadcast_to(y, shape_of(x), span)
-        result = self.value("select", (test, x, y), x.type, span)
-        if weak:
-            self.weak.add(result)
-        return result
+        return self.value("select", (test, x, y), x.type, span)
 
     def fma(self, a: object, b: object, c: object, span: Span) -> Value:
         """`a * b + c`, rounded once."""

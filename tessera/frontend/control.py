@@ -84,8 +84,6 @@ class Control:
         results = self.context.builder.emit("if", (test,), [Value(k, n, span) for n, k in merged], span, blocks)
         for (name, _), result in zip(merged, results, strict=True):
             self.context.scope[name] = result
-            if all(not isinstance(s[name], Value) or s[name] in self.context.builder.weak for s in scopes):
-                self.context.builder.weak.add(result)
 
     def _common(self, name: str, then: dict[str, object], other: dict[str, object], span: Span) -> Type | None:
         """The type of `name` after the branch, or None where it is left to its user to complain (or unchanged)."""
@@ -259,13 +257,15 @@ class Control:
         for _ in range(_ATTEMPTS):
             blocks, after = self._attempt(types, regions, before, span)
             joined = self._join_trip(types, before, after, span)
-            if joined == types:
+            # A literal takes the type of what it meets on its way; where it met nothing, what is carried has its own.
+            settled = {name: (kind, False) for name, (kind, _) in joined.items()}
+            if joined == types == settled:
                 self.context.scope = dict(before)
                 for name in names - set(types):
                     self._leave_unset(name, before, after, span)
                 initial = [self._as(before[name], kind, span) for name, (kind, _) in types.items()]
                 return [(n, k) for n, (k, _) in types.items()], initial, blocks
-            types = joined
+            types = settled if joined == types else joined
         raise UnstableLoopType("a variable's type changes from trip to trip", span, "give it a dtype before the loop")
 
     def _first_guess(self, names: set[str], before: dict[str, object]) -> dict[str, tuple[Type, bool]]:

@@ -120,14 +120,19 @@ class Evaluator:
         if isinstance(node.op, ast.UAdd):
             return self.context.builder.operand(value, span)
         if isinstance(node.op, ast.Invert):
-            ones = -1
-            is_bool = isinstance(value, Value) and dtype_of_value(value).kind == "bool"
-            return (
-                self.context.builder.unary("not", value, span)
-                if is_bool
-                else self.context.builder.binary("xor", value, ones, span)
-            )
+            return self._inverted(value, span)
         return self.context.builder.unary("neg" if isinstance(node.op, ast.USub) else "not", value, span)
+
+    def _inverted(self, value: object, span: Span) -> object:
+        """`~value`: `not` of a bool, else every bit changed."""
+        builder = self.context.builder
+        number = builder.operand(value, span)
+        if not isinstance(number, Value):
+            return builder.binary("xor", number, -1, span)
+        dtype = dtype_of_value(number)
+        if dtype.kind == "bool":
+            return builder.unary("not", number, span)
+        return builder.binary("xor", number, (1 << dtype.bits) - 1 if dtype.kind == "uint" else -1, span)
 
     def _boolop(self, node: ast.BoolOp) -> object:
         """`and`, `or`: of what is known as Python has it; else the bool that both sides, which are computed, make."""

@@ -208,7 +208,7 @@ def reshape(context: Context, span: Span, x: object, *shape: object) -> Value:
     if extents.count(-1) == 1:
         known = -math.prod(extents)
         extents[extents.index(-1)] = count // known if known else 0
-    if math.prod(extents) != count or not extents or min(extents) < 1:
+    if math.prod(extents) != count or not extents or min(extents) < 0:
         raise BadReshape(f"{describe(value)} has {count} elements, {tuple(extents)} has not", span)
     return context.builder.reshape(value, tuple(extents), span)
 
@@ -227,9 +227,11 @@ def arange(context: Context, span: Span, start: object, stop: object = None) -> 
     symbols, count = builder.affine.symbols_of(*builder.affine.difference(high, low))
     if symbols:
         builder.knowledge.fix(symbols[0])
-    if symbols is None or count < 1:
+    if symbols is None or count < 0:
         raise WrongArguments(
-            "the number of elements must be a positive constant", span, "tile.arange(start, start + 128)"
+            "the number of elements must be a constant, and not negative",
+            span,
+            "tile.arange(start, start + 128)",
         )
     return builder.value("arange", (low,), Tile(dtypes.i64, (count,)), span)
 
@@ -238,8 +240,8 @@ def full(context: Context, span: Span, shape: object, value: object, dtype: obje
     """`tile.full(shape, value, dtype=f32)`."""
     extents = tuple(context.builder.fixed(e, "a shape", span) for e in flatten((shape,)))
     made = context.builder.as_value(value, span, dtype_of(dtype) if dtype is not None else None)
-    if not extents or min(extents) < 1:
-        raise WrongArguments(f"a tile of shape {extents}", span, "every extent must be at least 1")
+    if not extents or min(extents) < 0:
+        raise WrongArguments(f"a tile of shape {extents}", span, "no extent is negative")
     return context.builder.broadcast_to(made, extents, span)
 
 

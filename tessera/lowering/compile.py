@@ -17,6 +17,7 @@ from tessera.core.targets import Target
 from tessera.core.tile.dialect import shared_context
 from tessera.core.tile.spec import check_tile_ir
 from tessera.core.tile.text import listing_of_tile
+from tessera.lowering.empty import without_empty_tiles
 from tessera.lowering.key import artifact_key, toolchain
 from tessera.lowering.passes import Pass, run_passes
 from tessera.lowering.pipelines import PIPELINES
@@ -49,6 +50,7 @@ def _compile(program: Program, target: Target, observe: bool) -> Compilation:
         msg = f"no compiler for the target '{target}'"
         raise CompilerCrash(msg, program.span)
     key = artifact_key(program, target)
+    program = without_empty_tiles(program)
     try:
         return _attempt(program, target, observe, key)
     except SerialisedProducts:

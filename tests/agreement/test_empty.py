@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
 from agreement.test_targets import EVERY_TARGET
@@ -146,3 +148,93 @@ def test_graphs(target: str, shapes: list[tuple[int, int, int]]):
     graph.launch(captured)
     for shape, arrays in zip(shapes, calls, strict=True):
         np.testing.assert_array_equal(fetched(arrays[2]), answer(KERNELS.product, *shape))
+
+
+WHOLE = compile_source('''
+@kernel
+def elementwise(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """Whole arrays as tiles."""
+    out[:, :] = tile.where(a > b, a * 2.0, tile.maximum(a, b) // 3.0) + tile.exp(a) * 0.0
+
+@kernel
+def rows(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """Each row less its sum, its largest and its smallest."""
+    total = tile.sum(a, axis=1, keepdims=True)
+    out[:, :] = a - total + tile.max(b, axis=1, keepdims=True) - tile.min(b, axis=1, keepdims=True)
+
+@kernel
+def columns(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """Each element and what its column holds."""
+    out[:, :] = a + tile.sum(b, axis=0) + tile.max(tile.cast(b, f16), axis=0)
+
+@kernel
+def everything(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """Reductions to one number."""
+    out[:, :] = a + tile.sum(b) - tile.max(tile.cast(b, i32)) + tile.min(tile.cast(b, i32))
+
+@kernel
+def turned(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """A product over the rows, and one over the columns, from what was there."""
+    out[:, :] = tile.dot(tile.dot(a, b.T), b, out[:, :])
+
+@kernel
+def carried(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """A tile that a loop hands on, and one that a branch sets."""
+    total = a[:, :]
+    for i in range(3):
+        total = total * 0.5 + b
+    if m > 1:
+        total = total + 1.0
+    out[:, :] = total
+
+@kernel
+def normalised(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """Softmax along each axis."""
+    out[:, :] = tile.softmax(a, axis=1) + tile.softmax(b, axis=0)
+
+@kernel
+def pieces(a: f32[m, n], b: f32[m, n], out: mut f32[m, n]):
+    """Blocks of four rows of arrays that may have none."""
+    for t in tile.range(m, step=4):
+        out[t:t+4, :] = a[t:t+4, :] + tile.max(b[t:t+4, :], axis=1, keepdims=True)
+''')  # fmt: skip
+COMPILED = ("cpu", "cuda:sm_90a", "cuda:sm_80", "cuda_tile:sm_90")
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_tiles_of_whole_arrays_that_may_be_empty(data: st.DataObject):
+    """Extents of 0 and 1 among others: the CPU gives the interpreter's bits, GPUs have code too."""
+    name = data.draw(st.sampled_from(sorted(vars(WHOLE).keys() & WHOLE_NAMES)))
+    m, n = (data.draw(st.sampled_from([0, 1, 2, 5])) for _ in range(2))
+    generator = np.random.default_rng(m * 10 + n)
+    a, b = (generator.standard_normal((m, n)).astype(np.float32) for _ in range(2))
+    kernel, found = getattr(WHOLE, name), {}
+    for target in ("interpret", "cpu"):
+        out = np.full((m, n), 7, np.float32)
+        with overridden(target=target):
+            kernel(a, b, out)
+        found[target] = out
+    if name == "normalised":  # `exp` has a last place of its own on each target
+        np.testing.assert_allclose(found["cpu"], found["interpret"], rtol=1e-6)
+    else:
+        np.testing.assert_array_equal(found["interpret"].view(np.uint32), found["cpu"].view(np.uint32))
+    if 0 in (m, n):
+        kernel.compile(a, b, out, target=data.draw(st.sampled_from(COMPILED)))
+
+
+WHOLE_NAMES = {"elementwise", "rows", "columns", "everything", "turned", "carried", "normalised", "pieces"}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i32", "u8"])
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+def test_a_reduction_of_nothing_is_its_identity(kind: str, dtype: str):
+    text = f"@kernel\ndef k(x: {dtype}[n], y: mut {dtype}[m]):\n    y[:] = tile.cast(tile.{kind}(x), {dtype})\n"
+    like = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u8": np.uint8}[dtype]
+    limits = np.finfo(like) if dtype.startswith("f") else np.iinfo(like)
+    least, most = (-np.inf, np.inf) if dtype.startswith("f") else (limits.min, limits.max)
+    for target in ("interpret", "cpu"):
+        y = np.ones(3, like)
+        with overridden(target=target):
+            compile_source(text).k(np.ones(0, like), y)
+        assert (y == {"sum": 0, "max": least, "min": most}[kind]).all()

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tessera
 from frontend.kernels import array, build, scalar
 from support.documents import KERNELS
 from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i32, i64, u8
@@ -251,3 +253,46 @@ def test_adding_a_dot_in_place_continues_its_sums():
     assert "add" not in opcodes(program)
     kept = build(text.replace("acc += ", "acc = acc * 1.0 + "), array(f32, 16, 64), array(f32, 16, 16))
     assert "add" in opcodes(kept)
+
+
+@pytest.mark.parametrize(
+    "choice", ["tile.where(x[i] > 3, 1, 0)", "(1 if x[i] > 3 else 0)", "-tile.where(x[i] > 3, 1, 0)"]
+)
+def test_what_is_chosen_from_literals_is_a_value(choice: str):
+    """Were it still a literal, it would become a u8 where it meets one, and wrap there."""
+    x, y = np.array([3, 250], np.uint8), np.zeros(2, np.int64)
+    text = f"@kernel\ndef k(x: u8[n], y: mut i64[n]):\n    i = tile.linear_id()\n    y[i] = x[i] + {choice} * 10\n"
+    tessera.compile_source(text).k(x, y)
+    assert (y == [3, 240 if choice.startswith("-") else 260]).all()
+
+
+def test_a_literal_that_a_branch_or_a_loop_hands_on_is_a_value():
+    text = """
+@kernel
+def k(x: u8[n], y: mut i64[n], z: mut i64[n]):
+    i = tile.linear_id()
+    step = 10
+    if x[i] > 3:
+        step = 20
+    y[i] = x[i] + step
+    count = 0
+    for turn in range(10):
+        z[i] = x[i] + count
+        count = count + 1
+"""
+    x, y, z = np.array([3, 250], np.uint8), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    tessera.compile_source(text).k(x, y, z)
+    assert (y == [13, 270]).all()
+    assert (z == [12, 259]).all()
+
+
+@pytest.mark.parametrize("kind", ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"])
+def test_every_bit_of_an_integer_is_inverted(kind: str):
+    dtype = np.dtype(("uint" if kind[0] == "u" else "int") + kind[1:])
+    x = np.array([0, 1, 77, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+    text = f"@kernel\ndef k(x: {kind}[n], y: mut {kind}[n]):\n    i = tile.linear_id()\n    y[i] = ~x[i]\n"
+    tiles = f"@kernel\ndef k(x: {kind}[n], y: mut {kind}[n]):\n    y[:] = ~x\n"
+    for source in (text, tiles):
+        y = np.zeros_like(x)
+        tessera.compile_source(source).k(x, y)
+        assert (y == ~x).all()

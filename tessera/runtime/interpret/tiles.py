@@ -34,7 +34,7 @@ def softmax(values: Numbers, axis: int, dtype: DType) -> Numbers:
     """Return e * (1 / sum(e)) with e = exp(x - max), computed in f32 (f64 for f64) and rounded once to `dtype`."""
     working = f64 if dtype == f64 else f32
     values = widen(values)
-    shifted = values - np.max(values, axis=axis, keepdims=True)
+    shifted = values - np.max(values, axis=axis, keepdims=True, initial=-np.inf)
     powers = to_dtype(np.exp(shifted.astype(np.float64)), working)
     inverse = np.reciprocal(np.expand_dims(tree_sum(powers, axis), axis))
     return to_dtype(powers * inverse, dtype)
