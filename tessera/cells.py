@@ -40,7 +40,7 @@ def run_cell(
     whatever the cell's own code raises.
     """
     cell = read_cell(text, name, first_line, label)
-    code = compile(cell.tree, name, "exec", dont_inherit=True)
+    code = cell.compile()
     earlier = dict(namespace)
     had = "__builtins__" in namespace
     before = namespace.get("__builtins__")

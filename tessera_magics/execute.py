@@ -89,8 +89,7 @@ def run(shell: Shell, cell: Cell, names: Mapping[str, Any]) -> None:
     namespace["__builtins__"] = {**vars(builtins), **names}
     try:
         for node, mode in _steps(cell.tree, shell.ast_node_interactivity, _is_silenced(cell.source.text)):
-            code = compile(node, cell.source.name, mode, dont_inherit=True)
-            exec(code, namespace)  # noqa: S102 - running what the user wrote is what a cell is for
+            exec(cell.compile(node, mode), namespace)  # noqa: S102 - running what the user wrote is what a cell is for
     finally:
         namespace["__builtins__"] = before
 

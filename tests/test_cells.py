@@ -1,7 +1,10 @@
 """Cells of Tessera syntax: where names land, which are visible, what errors show."""
 
 import builtins
+import gc
+import linecache
 import traceback
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -98,3 +101,34 @@ def test_errors_name_the_file_given():
     with pytest.raises(UndefinedName) as caught:
         module.f(np.zeros(3, np.float32))
     assert "--> kernels.tsr, line 3, column 12" in str(caught.value)
+
+
+def counted() -> Counter[str]:
+    """The objects that are alive, by type."""
+    gc.collect()
+    return Counter(type(thing).__name__ for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize(("target", "before", "times"), [("interpret", 20, 200), ("cpu", 12, 12)])
+def test_definitions_that_were_replaced_are_let_go(target, before, times, monkeypatch):
+    """In cells of one name each, as in a notebook; what is remembered on purpose is bounded."""
+    monkeypatch.setattr("tessera.session._REMEMBERED", 4)
+    monkeypatch.setattr("tessera.runtime.cpu._KEPT", 4)
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    namespace: dict[str, object] = {"np": np}
+
+    def define(number: int) -> None:
+        text = f"@kernel(target={target!r})\ndef k(x: f32[n], y: mut f32[n]):\n    y[:] = helper(x[:]) * {number}.0\n"
+        text += "\ndef helper(a):\n    return a + 1.0\n"
+        run_cell(text, namespace, name=f"<definition {target} {number}>")
+        namespace["k"](x, y)
+        assert y[7] == 8.0 * number
+
+    for number in range(before):
+        define(number)
+    earlier = counted()
+    for number in range(before, before + times):
+        define(number)
+    grown = {name: count for name, count in (counted() - earlier).items() if count >= times // 2}
+    assert grown == {}
+    assert sum(name.startswith(f"<definition {target}") for name in linecache.cache) == 1

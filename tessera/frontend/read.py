@@ -4,7 +4,8 @@ import ast
 import inspect
 import linecache
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,29 +25,47 @@ Node = TypeVar("Node", bound=ast.AST)
 _Place = tuple[int, str]  # first line (the first decorator's) and name, as a code object has them
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class CellText:
+    """What a cell's functions were written as, by place.
+
+    Every code object of the cell holds it among its constants: it lives as long as one of the cell's functions (or a
+    traceback through them), and takes the cell's lines out of `linecache` when it goes.
+    """
+
+    functions: Mapping[_Place, KernelSource]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """A cell or file of Tessera syntax, kernels and host code together.
 
-    tree: the whole text as plain Python for `compile(cell.tree, cell.source.name, "exec")`; annotations of functions
-        are strings, so shape names are never evaluated
+    tree: the whole text as plain Python; annotations of functions are strings, so shape names are never evaluated
     kernels: every function decorated with `kernel`, `kernel.autotune(...)` ..., in the order of the text
     """
 
     source: Source
     tree: ast.Module
     kernels: tuple[KernelSource, ...]
+    text: CellText
+
+    def compile(self, tree: ast.Module | ast.Interactive | None = None, mode: str = "exec") -> CodeType:
+        """Compile the cell, or a part of its tree; `source_for` finds the functions that the code defines."""
+        code = compile(self.tree if tree is None else tree, self.source.name, mode, dont_inherit=True)
+        return _holding(code, self.text)
 
 
-_cells: dict[str, dict[_Place, KernelSource]] = {}
-"""The functions of each cell that was read, by the name that code objects carry."""
+def _holding(code: CodeType, text: CellText) -> CodeType:
+    """`code`, and the code inside it, with `text` as its last constant, which no instruction refers to."""
+    constants = (_holding(one, text) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_consts=(*constants, text))
 
 
 def read_cell(text: str, name: str, first_line: int = 1, label: str = "") -> Cell:
     """Read Tessera syntax that stands at line `first_line` of a file or cell called `name`.
 
-    `name` becomes the file name of the compiled code: tracebacks show the user's own lines, and `source_for` finds
-    the kernels of functions that the code defines.  Raises SyntaxMistake, and nothing else, for any text.
+    `name` becomes the file name of the compiled code: tracebacks show the user's own lines.  Raises SyntaxMistake, and
+    nothing else, for any text.
     """
     source = Source(name, unix_line_ends(text), first_line, label)
     written = parse(source)
@@ -58,11 +77,23 @@ def read_cell(text: str, name: str, first_line: int = 1, label: str = "") -> Cel
         guarded(source, lambda: _make_runnable(runnable, source))
     functions = _functions(written, source)
     kernels = tuple(functions[_place(node)] for node in _definitions(written) if is_kernel(node))
-    _cells[name] = functions
-    # What `linecache` does for files; None keeps it from looking for a file and dropping the entry.
-    lines = ["\n"] * (first_line - 1) + [line + "\n" for line in source.text.split("\n")]
-    linecache.cache[name] = (len(source.text), None, lines, name)
-    return Cell(source, runnable, kernels)
+    held = CellText(functions)
+    _show_lines(source, held)
+    return Cell(source, runnable, kernels, held)
+
+
+def _show_lines(source: Source, text: CellText) -> None:
+    """Do for a cell what `linecache` does for files, as long as `text` lives."""
+    lines = ["\n"] * (source.first_line - 1) + [line + "\n" for line in source.text.split("\n")]
+    # None keeps `linecache` from looking for a file and dropping the entry.
+    entry = (len(source.text), None, lines, source.name)
+    linecache.cache[source.name] = entry
+
+    def drop(name: str = source.name) -> None:
+        if linecache.cache.get(name) is entry:  # a later cell may have the same name
+            del linecache.cache[name]
+
+    weakref.finalize(text, drop).atexit = False
 
 
 def read_file(path: str | Path) -> Cell:
@@ -107,7 +138,8 @@ def source_for(function: Callable[..., Any]) -> KernelSource:
     """Return the definition behind `function`, whether a cell that `read_cell` read defined it or plain Python."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if isinstance(code, CodeType):
-        found = _cells.get(code.co_filename, {}).get((code.co_firstlineno, code.co_name))
+        text = next((one for one in reversed(code.co_consts) if isinstance(one, CellText)), None)
+        found = None if text is None else text.functions.get((code.co_firstlineno, code.co_name))
         if found is not None:
             return found
     return from_function(function)

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import inspect
 import linecache
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import textwrap
 import traceback
 import warnings
+import weakref
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ CELL = textwrap.dedent(
 def run(cell: Cell, **names: object) -> dict[str, object]:
     """Execute a cell's code with `names` defined."""
     namespace = dict(names)
-    exec(compile(cell.tree, cell.source.name, "exec"), namespace)
+    exec(cell.compile(), namespace)
     return namespace
 
 
@@ -306,3 +308,35 @@ def test_reading_needs_neither_ipython_nor_mlir():
 
 def _root() -> Path:
     return Path(inspect.getfile(read_cell)).parents[2]
+
+
+def test_a_cells_text_lives_as_long_as_its_functions():
+    cell = read_cell("def f(a):\n    def inner(): return a\n    return inner\n", "<lasting>")
+    text = weakref.ref(cell.text)
+    inner = run(cell)["f"](1)
+    del cell
+    gc.collect()
+    assert source_for(inner).name == "inner"
+    assert linecache.getline("<lasting>", 2) == "    def inner(): return a\n"
+    del inner
+    gc.collect()
+    assert text() is None
+    assert linecache.getline("<lasting>", 2) == ""
+
+
+def test_a_later_cell_keeps_the_name_it_shares():
+    first = run(read_cell("def f(): return 1", "<shared>"))
+    second = run(read_cell("def f(): return 2", "<shared>"))
+    assert source_for(first["f"]).source.text == "def f(): return 1"
+    del first
+    gc.collect()
+    assert linecache.getline("<shared>", 1) == "def f(): return 2\n"
+    assert second["f"]() == 2
+
+
+def test_a_part_of_a_cell_is_compiled_like_the_whole():
+    cell = read_cell("def f(): return 1\nf()", "<parts>")
+    namespace: dict[str, object] = {}
+    exec(cell.compile(ast.Module(cell.tree.body[:1], [])), namespace)
+    assert source_for(namespace["f"]).name == "f"
+    assert eval(cell.compile(ast.Interactive([cell.tree.body[1]]), "single"), namespace) is None
