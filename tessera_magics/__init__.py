@@ -17,6 +17,7 @@ def load_ipython_extension(shell: Any) -> None:
     from tessera.viz import display  # noqa: PLC0415
     from tessera_magics.complete import completer  # noqa: PLC0415
     from tessera_magics.magics import TesseraMagics  # noqa: PLC0415
+    from tessera_magics.progress import show_progress  # noqa: PLC0415
     from tessera_magics.tracebacks import paint_errors  # noqa: PLC0415
 
     unload_ipython_extension(shell)
@@ -25,6 +26,7 @@ def load_ipython_extension(shell: Any) -> None:
     shell.ast_transformers.append(AnnotationTransformer())
     display.register(shell.display_formatter)
     paint_errors()
+    show_progress(shell)
     session().warm()
 
 
@@ -32,6 +34,7 @@ def unload_ipython_extension(shell: Any) -> None:
     """Take everything back that `load_ipython_extension` registered; what kernels were defined stay."""
     from tessera.viz import display  # noqa: PLC0415
     from tessera_magics.complete import forget_completer  # noqa: PLC0415
+    from tessera_magics.progress import hide_progress  # noqa: PLC0415
     from tessera_magics.tracebacks import plain_errors  # noqa: PLC0415
 
     for kind in ("line", "cell"):
@@ -41,3 +44,4 @@ def unload_ipython_extension(shell: Any) -> None:
     shell.ast_transformers[:] = kept
     display.unregister(shell.display_formatter)
     plain_errors()
+    hide_progress()

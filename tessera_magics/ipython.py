@@ -8,9 +8,9 @@ from tessera.viz.display import compiled_bundle
 
 magic: Final[Any] = import_module("IPython.core.magic")
 magic_arguments: Final[Any] = import_module("IPython.core.magic_arguments")
-_display: Final[Any] = import_module("IPython.display")
+display: Final[Any] = import_module("IPython.display").display
 
 
 def show(compiled: Compiled, opened: tuple[str, ...]) -> None:
     """Display the viewer with the levels `opened` first."""
-    _display.display(compiled_bundle(compiled, opened), raw=True)
+    display(compiled_bundle(compiled, opened), raw=True)
