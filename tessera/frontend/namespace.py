@@ -5,21 +5,30 @@ outside a kernel it explains itself.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tessera.core import dtypes
 from tessera.core.dtypes import DType
 from tessera.core.mistakes import OutsideKernel
+from tessera.frontend.reference import REFERENCE
 
 
-@dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """An operation of the language, e.g. `tile.dot`; `name` is the handler's name, `spelling` what users write."""
+    """An operation of the language, e.g. `tile.dot`; `name` is the handler's name, `spelling` what users write.
 
-    name: str
-    spelling: str
-    summary: str
+    It has a signature and a text of its own, from `tessera.frontend.reference`.
+    """
+
+    def __init__(self, name: str, spelling: str) -> None:
+        self.name, self.spelling = name, spelling
+        self.operation = REFERENCE[spelling]
+        self.__doc__ = self.operation.text
+        self.__name__ = self.__qualname__ = spelling
+
+    def __getattr__(self, name: str) -> object:
+        if name != "__signature__":
+            raise AttributeError(f"{self.spelling} has no {name!r}", name=name, obj=self)
+        return self.operation.signature  # made only when a tool asks
 
     def __call__(self, *_args: object, **_keywords: object) -> object:
         """Refuse: intrinsics mean something only inside a kernel."""
@@ -31,7 +40,7 @@ class Intrinsic:
         return self
 
     def __repr__(self) -> str:
-        return f"<{self.spelling}: {self.summary}>"
+        return f"<{self.operation.call}: {self.operation.summary}>"
 
 
 class Namespace:
@@ -41,6 +50,8 @@ class Namespace:
         self._name = name
         self._members = dict(members)
         self._call = call
+        self.__name__ = name
+        self.__doc__ = _contents(name, self._members)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
@@ -63,66 +74,31 @@ class Namespace:
         return f"<{self._name}: {', '.join(dir(self))}>"
 
 
-# Every operation by its place in the language, with one line of help.
-_TILE: Final = {
-    "linear_id": "index of the lane within its group",
-    "lane_id": "index of the lane within its warp of 32",
-    "warp_id": "index of the warp within its group",
-    "group_id": "index of the group along an axis",
-    "range": "blocks of an extent or of an array's axis",
-    "load": "read an element, a region or a whole array",
-    "store": "write an element or a region",
-    "cp_async": "copy asynchronously into shared memory, or give the block as a tile",
-    "barrier": "wait for every lane of the group, and for its copies",
-    "alloc_shared": "allocate shared memory",
-    "dot": "matrix product of two tiles",
-    "mma": "matrix product of two tiles, or an iterator over the blocks of one",
-    "mma_sync": "multiply and accumulate the current blocks of tile.mma(...)",
-    "softmax": "softmax along an axis",
-    "relu": "max(x, 0)",
-    "max": "maximum along an axis",
-    "sum": "sum along an axis, with a fixed association",
-    "min": "minimum along an axis",
-    "where": "choose by a condition",
-    "transpose": "permute the axes",
-    "reshape": "change the shape, row-major order",
-    "broadcast": "repeat to a shape",
-    "arange": "0, 1, ..., n - 1",
-    "full": "a tile of one value",
-    "zeros": "a tile of zeros",
-    "cast": "convert to another dtype",
-    "maximum": "element-wise maximum",
-    "minimum": "element-wise minimum",
-    "fma": "a * b + c, rounded once",
-    "warp_shuffle_down": "the value of the lane `offset` above in the warp",
-    "warp_shuffle_up": "the value of the lane `offset` below in the warp",
-    "warp_shuffle_xor": "the value of the lane whose index differs by `mask`",
-    "warp_shuffle_idx": "the value of lane `index` of the warp",
-    "cooperative_group": "a group of `size` neighbouring lanes",
-}
+def _contents(name: str, members: Mapping[str, object]) -> str:
+    """The operations of a namespace, one a line."""
+    found = [member.operation for member in members.values() if isinstance(member, Intrinsic)]
+    listed = "".join(f"\n{operation.call}: {operation.summary}" for operation in found)
+    return f"Names of the language that begin with `{name}`.\n{listed}"
+
+
 MATH: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil")
 
-
-def _intrinsics(prefix: str, names: Mapping[str, str]) -> dict[str, object]:
-    return {name: Intrinsic(name, f"{prefix}{name}", summary) for name, summary in names.items()}
-
-
-tile: Final = Namespace(
-    "tile", {**_intrinsics("tile.", _TILE), **_intrinsics("tile.", dict.fromkeys(MATH, "element-wise"))}
-)
-tshared: Final = Namespace("tshared", {"alloc": Intrinsic("alloc_shared", "tshared.alloc", "allocate shared memory")})
-tbarrier: Final = Intrinsic("barrier", "tbarrier", "wait for every lane of the group, and for its copies")
-_COPY: Final = Intrinsic("copy_shared", "cp_async.shared.global", "copy asynchronously from global to shared memory")
+# Every operation that is written `tile.name` and has a text in `reference.py`; a new one gets its text there.
+_TILE: Final = [spelling.removeprefix("tile.") for spelling in REFERENCE if spelling.startswith("tile.")]
+tile: Final = Namespace("tile", {name: Intrinsic(name, f"tile.{name}") for name in _TILE})
+tshared: Final = Namespace("tshared", {"alloc": Intrinsic("alloc_shared", "tshared.alloc")})
+tbarrier: Final = Intrinsic("barrier", "tbarrier")
+_COPY: Final = Intrinsic("copy_shared", "cp_async.shared.global")
 cp_async: Final = Namespace("cp_async", {"shared": Namespace("cp_async.shared", {"global_": _COPY})})
-reduce_sum: Final = Intrinsic("sum", "reduce_sum", "sum of all elements, with a fixed association")
-reduce_max: Final = Intrinsic("max", "reduce_max", "largest element")
-reduce_min: Final = Intrinsic("min", "reduce_min", "smallest element")
-group_tile_count: Final = Intrinsic("group_lanes", "group_tile_count", "lanes in a group")
-group_linear_id: Final = Intrinsic("group_linear_id", "group_linear_id", "index of the group")
-grid_group_count: Final = Intrinsic("grid_groups", "grid_group_count", "groups in the grid")
-mut: Final = Intrinsic("mut", "mut", "marks a parameter that the kernel writes")
-tensor: Final = Intrinsic("tensor", "tensor", "an array of any rank, in an annotation")
-Tensor: Final = Intrinsic("tensor", "Tensor", "an array with named axes, in an annotation")
+reduce_sum: Final = Intrinsic("sum", "reduce_sum")
+reduce_max: Final = Intrinsic("max", "reduce_max")
+reduce_min: Final = Intrinsic("min", "reduce_min")
+group_tile_count: Final = Intrinsic("group_lanes", "group_tile_count")
+group_linear_id: Final = Intrinsic("group_linear_id", "group_linear_id")
+grid_group_count: Final = Intrinsic("grid_groups", "grid_group_count")
+mut: Final = Intrinsic("mut", "mut")
+tensor: Final = Intrinsic("tensor", "tensor")
+Tensor: Final = Intrinsic("tensor", "Tensor")
 
 
 def _grid(blocks: object, threads: object) -> Callable[[object], object]:
@@ -132,7 +108,7 @@ def _grid(blocks: object, threads: object) -> Callable[[object], object]:
 
 launch: Final = Namespace(
     "launch",
-    {"thread_id": Intrinsic("thread_id", "launch.thread_id", "index of the lane within the launch"), "grid": _grid},
+    {"thread_id": Intrinsic("thread_id", "launch.thread_id"), "grid": _grid},
 )
 
 KiB: Final = 1024
