@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.interpret_programs import Writer
+from tessera import compile_source
 from tessera.core.dtypes import ALL, DType, boolean
 from tessera.core.program.program import Domain, Program
 from tessera.core.program.spec import BINARY, PREDICATES, UNARY
@@ -126,3 +127,19 @@ def test_library_functions(name: str) -> None:
         x, y = inputs[2 * k : 2 * k + 2]
         wrong += [f"{dtype}: {name}({x[j]}, {y[j]}) = {a[j]}, not {b[j]}" for j in np.flatnonzero(~same)[:3]]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("step", [1, 2, 16])
+@pytest.mark.parametrize("integers", ["i16", "u8", "i64"])
+@pytest.mark.parametrize(
+    "call", ["maximum(x{0}, b{0})", "maximum(b{0}, x{0})", "minimum(x{0}, b{0})", "minimum(b{0}, x{0})"]
+)
+def test_a_signalling_nan_wins_over_a_number(call: str, integers: str, step: int) -> None:
+    """Where one operand is known to be a number, LLVM's scalar code for AVX-512 let it win."""
+    x = np.array([0x7F800001, 0x7FC00000, 0xFF800001, 0x3F800000], np.uint32).view(np.float32)
+    b, y = np.full(4, 5, {"i16": np.int16, "u8": np.uint8, "i64": np.int64}[integers]), np.zeros(4, np.float32)
+    block = call.format(f"[t:t+{step}]")
+    text = f"@kernel\ndef k(x: f32[n], b: {integers}[n], y: mut f32[n]):\n    for t in tile.range(n, step={step}):\n"
+    compile_source(f"{text}        y[t:t+{step}] = tile.{block}\n").k(x, b, y)
+    assert np.isnan(y[:3]).all()
+    assert y[3] == (5 if "maximum" in call else 1)

@@ -9,13 +9,16 @@ from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
-from tessera.lowering.target.functions.algebra import shaped
-from tessera.lowering.target.functions.half import convert, narrow, widen
+from tessera.lowering.target.functions.algebra import Algebra, shaped
+from tessera.lowering.target.functions.half import convert, fused, narrow, widen
 from tessera.lowering.target.vector_math import NAMES, emit_math
 
 _HALF: Final = ("f16", "bf16")
+_UNORDERED: Final = 14
 _MATH: Final = {"math.absf": "abs", "math.powf": "pow", **{f"math.{name}": name for name in NAMES}}
 _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
+# By operation: the order that makes the second operand the result, and what makes the right zero of two.
+_EXTREMES: Final = {"arith.maximumf": (2, "arith.andi"), "arith.minimumf": (4, "arith.ori")}
 
 
 def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int) -> Any:
@@ -26,6 +29,8 @@ def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: 
     name, element = op.name, str(element_type(op.results[0].type))
     if name in _CONVERSIONS:
         return convert(emitter, operands[0], element)
+    if name == "math.fma" and element in _HALF:
+        return fused(emitter, *operands)
     if name in _MATH:
         return emit_math(emitter, _MATH[name], operands, operands[0].type)
     attributes = {n: op.attributes[n] for n in op.attributes if not n.startswith("tessera.")}
@@ -35,9 +40,25 @@ def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: 
     if name == "arith.select":
         return _select(emitter, operands, lanes, element)
     wide = [widen(emitter, value) for value in operands]
+    if name in _EXTREMES and not lanes:
+        return narrow(emitter, _extreme(emitter, name, *wide), element)
     if element not in _HALF:
         return emitter.value(name, wide, kind, attributes)
     return narrow(emitter, emitter.value(name, wide, shaped(lanes, "f32"), attributes), element)
+
+
+def _extreme(emitter: Emitter, name: str, a: Any, b: Any) -> Any:
+    """The larger or smaller of two scalars; NaN wins, and -0 is less than +0.
+
+    LLVM's own code for AVX-512 (`vfpclass`) takes a signalling NaN for a number where it knows the other operand for
+    one; that for vectors does not.
+    """
+    order, zeros = _EXTREMES[name]
+    k = Algebra(emitter, 0, int(str(a.type)[1:]))
+    beyond = k.select(k.compare(order, b, a), b, a)
+    equal = k.float_of(k.op(zeros, k.bits_of(a), k.bits_of(b)))
+    number = k.select(k.equal(a, b), equal, beyond)
+    return k.select(k.compare(_UNORDERED, a, b), k.add(a, b), number)
 
 
 def _select(emitter: Emitter, operands: Sequence[Any], lanes: int, element: str) -> Any:

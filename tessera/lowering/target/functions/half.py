@@ -54,6 +54,27 @@ def narrow(emitter: Emitter, value: Any, element: str) -> Any:
     return emitter.value("arith.bitcast", (short,), shaped(lanes, "bf16"))
 
 
+def fused(emitter: Emitter, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of 16-bit floats, rounded once.
+
+    The product is exact in a wider type: f32 for f16, f64 for bf16, whose exponents reach further.  The sum is rounded
+    to odd there, by what `a + b` loses (Knuth's two-sum), so the last rounding cannot notice the one before.
+    """
+    lanes, element = lanes_and_element(a.type)
+    k = Algebra(emitter, lanes, 32 if element == "f16" else 64)
+    a, b, c = (convert(emitter, value, f"f{k.bits}") for value in (a, b, c))
+    product = k.mul(a, b)
+    total = k.add(product, c)
+    part = k.sub(total, product)
+    lost = k.add(k.sub(product, k.sub(total, part)), k.sub(c, part))
+    bits, zero = k.bits_of(total), k.constant(0.0)
+    even = k.compare_integers(0, k.both(bits, k.integer(1)), k.integer(0))
+    inexact = k.both(k.compare(6, lost, zero), even)  # ordered and different
+    differs = k.op("arith.xori", k.less(lost, zero), k.less(total, zero))
+    step = k.select(differs, k.integer(-1), k.integer(1))
+    return convert(emitter, k.float_of(k.select(inexact, k.add_integers(bits, step), bits)), element)
+
+
 def lanes_and_element(kind: Any) -> tuple[int, str]:
     """Lanes (0 for a scalar) and the element's name of a scalar or rank-1 vector type."""
     if isinstance(kind, ir.VectorType):

@@ -78,6 +78,31 @@ def test_nan_wins(kind, shape, axis, dtype):
 
 
 @pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize(("shape", "axis"), [((2,), 0), ((5,), 0), ((200,), 0), ((3, 70), 1), ((70, 20), 0), ((9, 150), 0),
+                                             ((4, 1000), 1), ((6, 9), None)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("dtype", [f64, f32, f16, bf16], ids=str)
+@pytest.mark.parametrize("features", ["", "+avx2"])
+def test_of_two_zeros_the_negative_one_is_smaller(kind, shape, axis, dtype, features):
+    k = Kernel("k")
+    k.put("out", k.reduce(k.take("x", *shape, dtype=dtype), kind, axis))
+    program = k.program()
+    random = np.random.default_rng(3)
+    for negative in (0.5, 0.02, 0.98, 1.0):
+        x = np.where(random.random(shape) < negative, -0.0, 0.0).astype(dtype.numpy)
+        if negative == 0.5:  # zeros beside numbers that are further from the result
+            x = np.where(random.random(shape) < 0.3, np.array(-1 if kind == "max" else 1, dtype.numpy), x)
+        out = compiled(program, x, *outputs(program), features=features)[1]
+        zero = x == 0
+        signs = np.signbit(x)
+        wanted = (zero & ~signs).any(axis) if kind == "max" else (zero & signs).any(axis)
+        negative_result = ~wanted if kind == "max" else wanted
+        assert np.array_equal(
+            np.signbit(out), np.where(zero.any(axis), negative_result, kind == "max").reshape(out.shape)
+        )
+        assert np.array_equal(out != 0, ~zero.any(axis).reshape(out.shape))
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("shape", [(40,), (3, 50)], ids=str)
 def test_booleans_any_and_all(kind, shape):
     k = Kernel("k")

@@ -12,7 +12,7 @@ from tessera.lowering.emit import Emitter
 from tessera.lowering.target.functions.algebra import shaped
 from tessera.lowering.target.functions.half import lanes_and_element
 
-_GREATER, _LESS = 2, 4
+_EQUAL, _GREATER, _LESS = 1, 2, 4
 _UNORDERED = 14
 
 
@@ -34,9 +34,9 @@ class Combine:
         return self.element.startswith("f")
 
     @property
-    def watches_nan(self) -> bool:
-        """Whether NaN needs watching: a comparison would lose it."""
-        return self.is_float and self.kind != "sum"
+    def watches(self) -> int:
+        """Values that watch what a comparison of floats does not see, the number of results of `watch`."""
+        return 2 if self.is_float and self.kind != "sum" else 0
 
     def identity(self, lanes: int) -> Any:
         """The value that changes nothing, in every lane."""
@@ -50,7 +50,7 @@ class Combine:
         return self.emitter.constant(value, shaped(lanes, self.element))
 
     def __call__(self, a: Any, b: Any) -> Any:
-        """One step; of a NaN and a number, max and min give the number or NaN (see `nan`)."""
+        """One step; of a NaN and a number, max and min give either, and of two zeros either (see `watch`)."""
         if self.element == "i1":
             return self.emitter.value("arith.andi" if self.kind == "min" else "arith.ori", [a, b], a.type)
         if self.kind == "sum":
@@ -67,25 +67,60 @@ class Combine:
         beyond = self.emitter.value("arith.cmpf", [b, a], shaped(lanes, "i1"), {"predicate": f"{predicate} : i64"})
         return self.emitter.value("arith.select", [beyond, b, a], a.type)
 
-    def no_nan(self, lanes: int) -> Any:
-        """The start of a watch for NaN: integers whose bits are set once a NaN came by."""
-        return self.emitter.constant(0, shaped(lanes, f"i{self.element[1:]}"))
+    def unwatched(self, lanes: int) -> list[Any]:
+        """The start of a watch."""
+        kind = shaped(lanes, f"i{self.element[1:]}")
+        return [self.emitter.constant(start, kind) for start in (0, -(self.kind == "max"))][: self.watches]
 
-    def nan(self, watch: Any, values: Sequence[Any]) -> Any:
-        """`watch` with the lanes marked in which one of `values` (one or two) is NaN."""
-        lanes, _ = lanes_and_element(watch.type)
+    def watch(self, seen: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """What was seen so far and one or two `values` more: whether a NaN came by, and the signs.
+
+        A largest value of zero is +0 unless every sign was set (numbers above zero there were none), a smallest one -0
+        if one was; so all bits are put together by `and` or `or`, of which the sign matters.
+        """
+        if not self.watches:
+            return []
+        nan, signs = seen
+        lanes, _ = lanes_and_element(nan.type)
         pair = [values[0], values[-1]]
         found = self.emitter.value("arith.cmpf", pair, shaped(lanes, "i1"), {"predicate": f"{_UNORDERED} : i64"})
-        wide = self.emitter.value("arith.extsi", [found], watch.type)
-        return self.emitter.value("arith.ori", [watch, wide], watch.type)
+        nan = self.emitter.value("arith.ori", [nan, self.emitter.value("arith.extsi", [found], nan.type)], nan.type)
+        for value in values:
+            bits = self.emitter.value("arith.bitcast", [value], signs.type)
+            signs = self.emitter.value(f"arith.{self._signs}i", [signs, bits], signs.type)
+        return [nan, signs]
 
-    def watch_all(self, value: Any, watch: Any) -> Any:
-        """`value`, or NaN in the lanes that `watch` marks."""
+    @property
+    def _signs(self) -> str:
+        return "and" if self.kind == "max" else "or"
+
+    def across(self, seen: Sequence[Any]) -> list[Any]:
+        """What all lanes of a vector have seen together, as scalars."""
+        kinds = zip(seen, ("or", self._signs), strict=False)
+        return [
+            self.emitter.value("vector.reduction", [v], f"i{self.element[1:]}", {"kind": f"#vector.kind<{kind}>"})
+            for v, kind in kinds
+        ]
+
+    def settle(self, value: Any, seen: Sequence[Any]) -> Any:
+        """The result: `value`, a zero of the right sign, or NaN; as it is where nothing was watched."""
+        if not seen:
+            return value
+        nan, signs = seen
         lanes, _ = lanes_and_element(value.type)
-        zero = self.emitter.constant(0, watch.type)
-        seen = self.emitter.value("arith.cmpi", [watch, zero], shaped(lanes, "i1"), {"predicate": "1 : i64"})
-        nan = self.emitter.constant(math.nan, value.type)
-        return self.emitter.value("arith.select", [seen, nan, value], value.type)
+        condition = shaped(lanes, "i1")
+        zero = self.emitter.constant(0.0, value.type)
+        is_zero = self.emitter.value("arith.cmpf", [value, zero], condition, {"predicate": f"{_EQUAL} : i64"})
+        sign = self.emitter.constant(-1 << (int(self.element[1:]) - 1), signs.type)
+        bits = self.emitter.value("arith.andi", [signs, sign], signs.type)
+        value = self.emitter.value(
+            "arith.select", [is_zero, self.emitter.value("arith.bitcast", [bits], value.type), value], value.type
+        )
+        none = self.emitter.constant(0, nan.type)
+        found = self.emitter.value("arith.cmpi", [nan, none], condition, {"predicate": "1 : i64"})
+        return self.emitter.value(
+            "arith.select", [found, self.emitter.constant(math.nan, value.type), value], value.type
+        )
 
     def halve(self, vector: Any) -> Any:
         """All lanes of a vector put together by halving: lane i with lane i + n/2, and so on."""

@@ -172,7 +172,7 @@ class Reduction:
         if not lanes:
             return row.at(0, 0)
         together = next((t for t in (4, 2) if extent >= t * lanes), 1)
-        watch = [combine.no_nan(lanes)] if combine.watches_nan else []
+        watches = combine.watches
 
         def one_step(start: Index, carried: list[Any]) -> Sequence[Any]:
             indices = Indices(self.emitter)
@@ -180,29 +180,24 @@ class Reduction:
             return self._watched(carried, values)
 
         whole = extent - extent % (together * lanes)
-        carried = [*watch, *([combine.identity(lanes)] * together)]
+        carried = [*combine.unwatched(lanes), *([combine.identity(lanes)] * together)]
         carried = for_range(self.emitter, 0, whole, together * lanes, one_step, carried) if whole else carried
         for start in range(whole, extent, lanes):
             value = self._partial(row, start, lanes, min(lanes, extent - start))
-            first = len(watch)
-            carried = [*self._watched(carried[: first + 1], [value]), *carried[first + 1 :]]
-        best = carried[len(watch) :]
+            carried = [*self._watched(carried[: watches + 1], [value]), *carried[watches + 1 :]]
+        best = carried[watches:]
         while len(best) > 1:
             best = [combine(a, b) for a, b in zip(best[::2], best[1::2], strict=True)]
         value = combine.halve(best[0])
-        if not watch:
-            return value
-        seen = self.emitter.value("vector.reduction", [carried[0]], f"i{combine.element[1:]}", {"kind": _OR})
-        return combine.watch_all(value, seen)
+        return combine.settle(value, combine.across(carried[:watches]))
 
     def _watched(self, carried: list[Any], values: list[Any]) -> list[Any]:
-        """One step of largest or smallest: the watch for NaN first, where there is one."""
+        """One step of largest or smallest: what is watched first."""
         combine = self.combine
-        watch = carried[:1] if combine.watches_nan else []
-        best = carried[len(watch) :]
-        for pair in range(0, len(values), 2) if watch else ():
-            watch = [combine.nan(watch[0], values[pair : pair + 2])]
-        return [*watch, *(combine(b, v) for b, v in zip(best, values, strict=True))]
+        seen, best = carried[: combine.watches], carried[combine.watches :]
+        for pair in range(0, len(values), 2):
+            seen = combine.watch(seen, values[pair : pair + 2])
+        return [*seen, *(combine(b, v) for b, v in zip(best, values, strict=True))]
 
     # -- across the vectors ------------------------------------------------------------------------------------
 
@@ -266,17 +261,18 @@ class Reduction:
 
     def _extreme_stripe(self, at: Callable[[Index], list[Any]], count: int, lanes: int) -> list[Any]:
         combine = self.combine
-        watches = count if combine.watches_nan else 0
+        watches, all_watches = combine.watches, combine.watches * count
 
         def one(number: Index, carried: list[Any]) -> Sequence[Any]:
             values = at(number)
-            seen = [combine.nan(w, [v]) for w, v in zip(carried[:watches], values, strict=False)]
-            return [*seen, *(combine(b, v) for b, v in zip(carried[watches:], values, strict=True))]
+            seen = [
+                w for v, value in enumerate(values) for w in combine.watch(carried[watches * v :][:watches], [value])
+            ]
+            return [*seen, *(combine(b, v) for b, v in zip(carried[all_watches:], values, strict=True))]
 
-        initial = [*([combine.no_nan(lanes)] * watches if watches else []), *([combine.identity(lanes)] * count)]
+        initial = [*(combine.unwatched(lanes) * count), *([combine.identity(lanes)] * count)]
         carried = for_range(self.emitter, 0, self.extent, 1, one, initial)
-        best = carried[watches:]
-        return [combine.watch_all(b, w) for b, w in zip(best, carried, strict=False)] if watches else best
+        return [combine.settle(best, carried[watches * v :][:watches]) for v, best in enumerate(carried[all_watches:])]
 
     # -- blocks ------------------------------------------------------------------------------------------------
 
@@ -310,6 +306,3 @@ class Reduction:
 
         levels = (self.blocks - 1).bit_length()
         for_range(emitter, 0, levels, 1, level, [indices.value(self.blocks)])
-
-
-_OR: Final = "#vector.kind<or>"

@@ -146,3 +146,14 @@ def test_a_maximum_first_compares_what_a_lane_has():
     shuffles = len(places(code(attention()), r"shfl\.sync\.bfly"))
     sums_at_the_end = 8  # two rows, of each two columns: every eighth weight was added apart
     assert shuffles == 2 * 4 + sums_at_the_end
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("dtype", [f64, f32, f16, bf16], ids=str)
+@pytest.mark.parametrize(("shape", "axis"), [((16, 64), 1), ((16, 64), 0), ((200,), None)], ids=str)
+def test_of_two_zeros_the_negative_one_is_smaller(kind: str, dtype: DType, shape: tuple[int, ...], axis: int | None):
+    left = () if axis is None else (*shape[:axis], *shape[axis + 1 :])
+    for share in (0.05, 0.95):
+        negative = np.random.default_rng(3).random(shape) < share
+        values = np.where(negative, -0.0, 0.0).astype(dtype.numpy)
+        in_registers(reduced(dtype, kind, axis, shape), [values, poison(dtype, *(left or (1,)))])
