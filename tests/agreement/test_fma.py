@@ -21,16 +21,16 @@ FORMS = {
 
 
 @cache
-def numbers(name: str) -> tuple[list[Fraction], list[int]]:
-    """Every finite number that is not negative, and its bits."""
-    values = np.arange(1 << 15, dtype=np.uint16).view(DTYPES[name]).astype(np.float64)
-    count = int(np.isfinite(values).sum())
-    return [Fraction(float(v)) for v in values[:count]], list(range(count))
+def numbers(name: str) -> list[Fraction]:
+    """Every finite number that is not negative, by its bits."""
+    count = int(np.array(np.inf, DTYPES[name]).view(np.uint16))  # the infinity comes after the last one
+    values = np.arange(count, dtype=np.uint16).view(DTYPES[name]).astype(np.float64)
+    return [Fraction(float(v)) for v in values]
 
 
 def rounded(name: str, exact: Fraction) -> int:
     """The bits of |exact| to nearest even."""
-    values, _ = numbers(name)
+    values = numbers(name)
     size = abs(exact)
     top = len(values)
     place = bisect_left(values, size)
