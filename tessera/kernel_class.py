@@ -214,13 +214,13 @@ class Kernel:
         The same values give the same kernel, which remembers what it compiled.
         Raises BadKernelOption for a name that stands for neither, and for a value that an option cannot have.
         """
-        known = check_constants(self.function, self.source.function, constants)
-        key = tuple((name, type(value), value) for name, value in sorted(known.items()))
+        key = _constants_key(constants)
         found = self._variants.get(key)
         if found is None:
-            found = self.with_constants(known)
+            known = check_constants(self.function, self.source.function, constants)
+            found = self._variants.get(_constants_key(known)) or self.with_constants(known)
             if len(self._variants) < _VARIANTS:
-                self._variants[key] = found
+                self._variants[key] = self._variants[_constants_key(known)] = found
         return found
 
     def with_constants(self, constants: Mapping[str, Attribute]) -> "Kernel":
@@ -405,6 +405,11 @@ class Configured:
             return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
         except TesseraError as mistake:
             raise at_call(mistake) from None
+
+
+def _constants_key(constants: Mapping[str, object]) -> tuple[object, ...]:
+    """What tells constants apart, by their text: 0, -0.0 and False are three, and one key of a dictionary."""
+    return tuple((name, type(value), repr(value)) for name, value in sorted(constants.items()))
 
 
 def _warn(compiled: Compiled, arguments: Sequence[Argument]) -> None:

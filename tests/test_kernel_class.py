@@ -500,3 +500,14 @@ def test_arrays_decide_what_a_kernel_runs_on(monkeypatch: pytest.MonkeyPatch):
         assert scale.target_for((far, far)).name == "interpret"
     named = Kernel(scale.function, read_options({"target": "cpu"}))
     assert named.target_for((far, far)).name == "cpu"
+
+
+def test_the_same_constants_give_the_same_variant(monkeypatch: pytest.MonkeyPatch):
+    ten = triple.variant(FACTOR=10.0)
+    monkeypatch.setattr("tessera.kernel_class.check_constants", None)  # it walks the kernel's text: once is enough
+    assert triple.variant(FACTOR=10.0) is ten
+    monkeypatch.undo()
+    assert triple.variant(FACTOR=np.float64(10.0)) is ten
+    zeros = [triple.variant(FACTOR=value) for value in (0, 0.0, -0.0, False)]
+    assert [repr(zero.options.constants["FACTOR"]) for zero in zeros] == ["0", "0.0", "-0.0", "False"]
+    assert triple.variant(FACTOR=-0.0) is zeros[2]
