@@ -21,6 +21,7 @@ from tessera.kernels.operands import (
     require_rank,
     require_same_dtype,
 )
+from tessera.kernels.recipes import Part, repeated, single_launch
 from tessera.kernels.tiles.attention import (
     attention_backward_keys,
     attention_backward_product,
@@ -65,7 +66,8 @@ def flash_attention(
     scale: None: 1 / sqrt(width).  The log-sum-exp is an f32 array [batch, heads, queries], natural logarithm.
     Raises OperandMismatch for operands that do not fit, OverlappingArrays where `out` lies in one of theirs.
     """
-    return prepare_flash_attention(q, k, v, out, causal=causal, scale=scale, lse=lse, **how).run(how.get("stream"))
+    prepare = lambda: prepare_flash_attention(q, k, v, out, causal=causal, scale=scale, lse=lse, **how)  # noqa: E731
+    return repeated(("flash_attention", causal, scale, lse), (q, k, v, out), how, prepare)
 
 
 def prepare_flash_attention(
@@ -85,10 +87,10 @@ def prepare_flash_attention(
         ),
         schedules.space(schedules.ATTENTION_SPACE, given.machine), how, CAUSAL=causal,
     )  # fmt: skip
-    inputs = (given.q.value, given.k.value, given.v.value, result.value)
     if not lse:
-        launch = Launch(chosen, (*inputs, given.scale, given.share))
-        return Prepared((launch,), lambda: as_result(result, given.q))
+        parts = (*map(Part, range(4)), given.scale, given.share)
+        return single_launch(chosen, parts, (given.q, given.k, given.v), result, apart=True)
+    inputs = (given.q.value, given.k.value, given.v.value, result.value)
     sums = empty(given.q, given.q.shape[:3], f32)
     launch = Launch(chosen, (*inputs, sums.value, given.scale, given.share))
     return Prepared((launch,), lambda: (as_result(result, given.q), as_result(sums, given.q)))

@@ -106,10 +106,12 @@ class Prepared(Generic[T]):
     """A function of the library made ready on its arrays: `run` may be called again and again.
 
     finish: gives what the function returns, once the launches are under way
+    recipe: how to do the same on other arrays like these, see `tessera.kernels.recipes`; None: anew
     """
 
     launches: tuple[Launch, ...]
     finish: Callable[[], T]
+    recipe: object = None
 
     def run(self, stream: object = None) -> T:
         """Launch everything, in order, and return the result."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tessera.core.dtypes import COMPUTE_TYPES, bf16
 from tessera.core.mistakes import OperandMismatch
 from tessera.kernels import schedules
-from tessera.kernels.launches import HowToMultiply, Launch, Prepared, machine_of, require_known, variant
+from tessera.kernels.launches import HowToMultiply, Prepared, machine_of, require_known, variant
 from tessera.kernels.operands import (
     as_result,
     extents,
@@ -21,6 +21,7 @@ from tessera.kernels.operands import (
     require_same_dtype,
     result_dtype,
 )
+from tessera.kernels.recipes import Part, repeated, single_launch
 from tessera.kernels.tiles.matrix import GELU, RELU, SILU, matrix_product, matrix_product_with_bias
 from tessera.runtime.arrays import rows_aligned
 
@@ -50,11 +51,12 @@ def gemm(
     Where K is 0, sums are 0; a result without elements needs no launch.
     Raises OperandMismatch for operands that do not fit, OverlappingArrays where `out` lies in one of theirs.
     """
-    prepared = prepare_gemm(
+    prepare = lambda: prepare_gemm(  # noqa: E731
         a, b, out, transpose_a=transpose_a, transpose_b=transpose_b, bias=bias, activation=activation, dtype=dtype,
         **how,
     )  # fmt: skip
-    return prepared.run(how.get("stream"))
+    what = ("gemm", transpose_a, transpose_b, activation, dtype)
+    return repeated(what, (a, b, bias, out), how, prepare)
 
 
 def prepare_gemm(
@@ -80,8 +82,8 @@ def prepare_gemm(
     if not result.view.size:
         return Prepared((), lambda: as_result(result, left))
     machine = machine_of(left)
-    first, flipped_a = _as_it_lies(left, transpose_a)
-    second, flipped_b = _as_it_lies(right, transpose_b)
+    turned = [_lies_turned(left), _lies_turned(right)]
+    flipped_a, flipped_b = transpose_a != turned[0], transpose_b != turned[1]
     fixed = {
         "TRANSPOSE_A": flipped_a, "TRANSPOSE_B": flipped_b, "ACTIVATION": ACTIVATIONS[activation], "COMPUTE": rounded,
     }  # fmt: skip
@@ -106,9 +108,8 @@ def prepare_gemm(
         matrix_product if added is None else matrix_product_with_bias, machine, default,
         schedules.space(schedules.GEMM_SPACE, machine), how, **fixed,
     )  # fmt: skip
-    middle = () if added is None else (added.value,)
-    launch = Launch(chosen, (first, second, *middle, result.value))
-    return Prepared((launch,), lambda: as_result(result, left))
+    parts = [Part(0, turned[0]), Part(1, turned[1]), *([] if added is None else [Part(2)]), Part(3)]
+    return single_launch(chosen, parts, (left, right, added), result, apart=True)
 
 
 def _compute(wanted: ComputeType | str | None, dtype: DType) -> str | None:
@@ -132,10 +133,7 @@ def _untransposed(view: AnyArray) -> AnyArray:
     return view.T if view.strides[0] == view.itemsize != view.strides[1] else view
 
 
-def _as_it_lies(matrix: Operand, transposed: bool) -> tuple[Any, bool]:
-    """The matrix with its contiguous axis last, and whether the kernel has to swap its axes."""
-    step = matrix.view.itemsize
+def _lies_turned(matrix: Operand) -> bool:
+    """Whether the first axis of a matrix is the contiguous one, so that the kernel takes its axes swapped."""
     down, along = matrix.view.strides
-    if down == step and along != step and hasattr(matrix.value, "T"):
-        return matrix.value.T, not transposed
-    return matrix.value, transposed
+    return down == matrix.view.itemsize != along and hasattr(matrix.value, "T")

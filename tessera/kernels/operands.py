@@ -3,8 +3,8 @@
 NumPy, PyTorch, CuPy and JAX arrays come in; what a function makes is an array of the same library on the same device.
 """
 
-import importlib
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -16,6 +16,7 @@ from tessera.core.dtypes import DType, from_numpy
 from tessera.core.mistakes import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
 from tessera.runtime.arrays import AnyArray, as_array
 from tessera.runtime.device_arrays import device_view, is_on_device
+from tessera.runtime.libraries import library_of
 
 # PyTorch's names; the others take NumPy's dtypes, with bfloat16 from ml_dtypes.
 _TORCH: Final = {
@@ -53,13 +54,17 @@ class Operand:
         """The same elements in another shape; a copy where its strides allow no view."""
         if tuple(shape) == self.shape:
             return self.value
-        value: Any = cast("Any", self.value if hasattr(self.value, "reshape") else self.view)
-        return value.reshape(tuple(shape))
+        return self.shapely.reshape(tuple(shape))
+
+    @property
+    def shapely(self) -> Any:
+        """The array itself where it can be given another shape, else (memoryview) a NumPy array of the same memory."""
+        return cast("Any", self.value if hasattr(self.value, "reshape") or self.on_device else self.view)
 
     @property
     def sliceable(self) -> bool:
         """Whether parts of it are views: a contiguous array, of a library that gives views."""
-        return self.contiguous and _library(self.value) in ("numpy", "torch", "cupy")
+        return self.contiguous and library_of(self.value) in ("numpy", "torch", "cupy")
 
     def part(self, first: int, count: int, all_of: int) -> Any:
         """Of `all_of` parts along its first two axes, `count` from number `first` on, with an extent of 1 in front."""
@@ -86,34 +91,38 @@ def optional(value: object, name: str) -> Operand | None:
 
 
 def empty(like: Operand, shape: Sequence[int], dtype: DType) -> Operand:
-    """A new array, its elements undefined, beside `like`: of the same library and on the same device.
+    """A new array, its elements undefined, beside `like`: of the same library and on the same device."""
+    library = library_of(like.value)
+    if like.on_device and library not in ("torch", "cupy", "jax"):
+        raise NotAnArray(
+            f"no output like {like.name}, a {type(like.value).__name__}, can be made", hint="pass out= with an array"
+        )
+    return operand(new_array(like.value, shape, dtype, on_device=like.on_device), "out")
+
+
+def new_array(like: Any, shape: Sequence[int], dtype: DType, *, on_device: bool) -> Any:
+    """`empty`, of arrays themselves.
 
     JAX's arrays on the host cannot be written, so a NumPy array stands in until `as_result`.
     """
     shape = tuple(shape)
-    library = _library(like.value)
+    library = library_of(like)
     if library == "torch":
-        torch = importlib.import_module("torch")
-        made: Any = torch.empty(shape, dtype=getattr(torch, _TORCH[dtype.name]), device=like.value.device)
-    elif library == "cupy":
-        with like.value.device:
-            made = importlib.import_module("cupy").empty(shape, dtype.numpy)
-    elif library == "jax" and like.on_device:
-        jax = importlib.import_module("jax")
-        made = jax.block_until_ready(jax.numpy.empty(shape, dtype.numpy, device=like.value.device))
-    elif like.on_device:
-        raise NotAnArray(
-            f"no output like {like.name}, a {type(like.value).__name__}, can be made", hint="pass out= with an array"
-        )
-    else:
-        made = np.empty(shape, dtype.numpy)
-    return operand(made, "out")
+        torch: Any = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, _TORCH[dtype.name]), device=like.device)
+    if library == "cupy":
+        with like.device:
+            return sys.modules["cupy"].empty(shape, dtype.numpy)
+    if library == "jax" and on_device:
+        jax: Any = sys.modules["jax"]
+        return jax.block_until_ready(jax.numpy.empty(shape, dtype.numpy, device=like.device))
+    return np.empty(shape, dtype.numpy)
 
 
 def as_result(made: Operand, like: Operand) -> Any:
     """What a caller gets of an output: the array itself, or, where NumPy's stood in for it, one of JAX."""
-    if type(made.value) is np.ndarray and _library(like.value) == "jax":
-        return importlib.import_module("jax").numpy.asarray(made.view)
+    if type(made.value) is np.ndarray and library_of(like.value) == "jax":
+        return sys.modules["jax"].numpy.asarray(made.view)
     return made.value
 
 
@@ -186,18 +195,18 @@ def rows_and_columns(array: Operand) -> tuple[int, int]:
     return math.prod(array.shape[:-1]), array.shape[-1]
 
 
-def flat_output(out: Operand, shape: Sequence[int]) -> Any:
-    """`out` seen with another shape.  Raises OperandMismatch where only a copy could have it."""
+def require_flat(out: Operand, shape: Sequence[int]) -> None:
+    """Raise OperandMismatch where only a copy of `out` could have another shape."""
     if out.shape != tuple(shape):
         require(out.contiguous, f"{out.name} has gaps or another order", "pass a contiguous array")
+
+
+def flat_output(out: Operand, shape: Sequence[int]) -> Any:
+    """`out` seen with another shape.  Raises OperandMismatch where only a copy could have it."""
+    require_flat(out, shape)
     return out.reshaped(shape)
 
 
 def extents(shape: Sequence[int]) -> str:
     """4 x 8, for messages."""
     return " x ".join(map(str, shape)) or "a single number"
-
-
-def _library(value: object) -> str:
-    root = type(value).__module__.partition(".")[0]
-    return "jax" if root == "jaxlib" else root

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tessera.kernels import schedules
-from tessera.kernels.launches import Launch, Prepared, machine_of, require_known, variant
+from tessera.kernels.launches import machine_of, require_known, variant
 from tessera.kernels.operands import (
-    as_result,
     extents,
-    flat_output,
     operand,
     output,
     require,
+    require_flat,
     require_floats,
     rows_and_columns,
 )
+from tessera.kernels.recipes import Part, repeated, single_launch
 from tessera.kernels.tiles.rows import (
     layernorm_long_rows,
     layernorm_rows,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from tessera.kernel_class import Kernel
-    from tessera.kernels.launches import How
+    from tessera.kernels.launches import How, Prepared
     from tessera.kernels.operands import Operand
 
 
@@ -39,7 +39,7 @@ def softmax(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
     x: [..., columns] of a float type of at most 32 bits; computed in f32, rounded once to the type of the result.
     Raises OperandMismatch for operands that do not fit.
     """
-    return prepare_softmax(x, out, **how).run(how.get("stream"))
+    return repeated(("softmax",), (x, out), how, lambda: prepare_softmax(x, out, **how))
 
 
 def prepare_softmax(x: Any, out: Any = None, **how: Unpack[How]) -> Prepared[Any]:
@@ -55,7 +55,8 @@ def layernorm(
     x: [..., columns]; weight, bias: [columns]; of float types of at most 32 bits.  Computed in f32, rounded once.
     Raises OperandMismatch for operands that do not fit.
     """
-    return prepare_layernorm(x, weight, bias, out, eps=eps, **how).run(how.get("stream"))
+    prepare = lambda: prepare_layernorm(x, weight, bias, out, eps=eps, **how)  # noqa: E731
+    return repeated(("layernorm", eps), (x, weight, bias, out), how, prepare)
 
 
 def prepare_layernorm(
@@ -72,7 +73,8 @@ def rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: U
     x: [..., columns]; weight: [columns]; of float types of at most 32 bits.  Computed in f32, rounded once.
     Raises OperandMismatch for operands that do not fit.
     """
-    return prepare_rmsnorm(x, weight, out, eps=eps, **how).run(how.get("stream"))
+    prepare = lambda: prepare_rmsnorm(x, weight, out, eps=eps, **how)  # noqa: E731
+    return repeated(("rmsnorm", eps), (x, weight, out), how, prepare)
 
 
 def prepare_rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: Unpack[How]) -> Prepared[Any]:
@@ -102,5 +104,7 @@ def _prepare(
     else:
         chosen = variant(long, machine, {}, {}, how, BLOCK=schedules.LONG_BLOCK)
     shape = (rows, columns)
-    arrays = (x.reshaped(shape), *(vector.value for vector in vectors), flat_output(result, shape))
-    return Prepared((Launch(chosen, (*arrays, *numbers)),), lambda: as_result(result, x))
+    require_flat(result, shape)
+    last = len(vectors) + 1
+    parts = (Part(0, shape=shape), *map(Part, range(1, last)), Part(last, shape=shape), *numbers)
+    return single_launch(chosen, parts, (x, *vectors), result)

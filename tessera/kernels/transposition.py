@@ -6,14 +6,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tessera.kernels import schedules
-from tessera.kernels.launches import Launch, Prepared, machine_of, require_known, variant
-from tessera.kernels.operands import as_result, extents, flat_output, operand, output, require, require_apart
+from tessera.kernels.launches import machine_of, require_known, variant
+from tessera.kernels.operands import extents, operand, output, require, require_apart, require_flat
+from tessera.kernels.recipes import Part, repeated, single_launch
 from tessera.kernels.tiles.transposition import transpose_matrices
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tessera.kernels.launches import How
+    from tessera.kernels.launches import How, Prepared
 
 
 def transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
@@ -22,7 +23,7 @@ def transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
     x: [..., M, N] of any type; the result is [..., N, M].  Raises OperandMismatch for operands that do not fit,
     OverlappingArrays where `out` lies in x.
     """
-    return prepare_transpose(x, out, **how).run(how.get("stream"))
+    return repeated(("transpose",), (x, out), how, lambda: prepare_transpose(x, out, **how))
 
 
 def prepare_transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Prepared[Any]:
@@ -39,5 +40,6 @@ def prepare_transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Prepared[A
     space = schedules.space(schedules.TRANSPOSE_SPACE, machine)
     chosen = variant(transpose_matrices, machine, schedules.transpose_schedule(machine), space, how)
     count = math.prod(outer)
-    launch = Launch(chosen, (given.reshaped((count, m, n)), flat_output(result, (count, n, m))))
-    return Prepared((launch,), lambda: as_result(result, given))
+    require_flat(result, (count, n, m))
+    parts = (Part(0, shape=(count, m, n)), Part(1, shape=(count, n, m)))
+    return single_launch(chosen, parts, (given,), result, apart=True)

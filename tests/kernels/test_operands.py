@@ -4,7 +4,7 @@ The libraries are stand-ins of a few lines: what counts is which of their functi
 """
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Self
 
 import numpy as np
@@ -35,6 +35,7 @@ class Tensor(np.ndarray):
 
 def library(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     module = ModuleType(name)
+    module.__dict__.update(Tensor=object, nn=SimpleNamespace(Parameter=object))  # torch's names: no array here is one
     monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(Tensor, "__module__", f"{name}.core")
     return module
