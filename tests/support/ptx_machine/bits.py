@@ -80,6 +80,11 @@ def insert_field(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
 def permute_bytes(block: Block, op: Instruction, lanes: Lanes, _: int) -> None:
     a, b, select = (block.raw(o, lanes, np.uint32) for o in op.operands[1:4])
     both = np.stack([a, b], axis=-1).view(np.uint8).reshape(len(lanes), 8)
+    modes = [part for part in op.parts if part != "b32"]
+    if modes:  # of those that choose bytes by a number, the one that takes four neighbours
+        assert modes == ["f4e"], op.text
+        first = select & np.uint32(3)
+        select = sum(((first + np.uint32(i)) << np.uint32(4 * i) for i in range(4)), np.zeros_like(select))
     result = np.zeros((len(lanes), 4), np.uint8)
     for i in range(4):
         nibble = (select >> np.uint32(4 * i)) & np.uint32(15)

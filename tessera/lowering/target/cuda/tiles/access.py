@@ -116,7 +116,7 @@ def load_tile(build: Build, team: Team, window: Window, layout: Layout, element:
         if size < WORD:
             values.append(_load_small(build, pointer, element, condition, window.hint))
         else:
-            values += from_words(build, _load_words(build, pointer, size // WORD, condition, window.hint), element)
+            values += from_words(build, load_words(build, pointer, size // WORD, condition, window.hint), element)
     return RegisterTile(layout, element, tuple(values))
 
 
@@ -196,7 +196,8 @@ def store_small(build: Build, pointer: Any, value: Any, element: str, condition:
     inline_ptx(build, text, "l,r,h", [pointer, _flag(build, condition), value])
 
 
-def _load_words(build: Build, pointer: Any, count: int, condition: Any | None, hint: str) -> list[Any]:
+def load_words(build: Build, pointer: Any, count: int, condition: Any | None, hint: str) -> list[Any]:
+    """Load 1, 2 or 4 words (i32), zeros where `condition` (an i1; None: always) does not hold."""
     if condition is None:
         if count == 1:
             return [build.load(pointer, "i32", hint)]

@@ -21,6 +21,7 @@ from tessera.lowering.target.cuda.tiles.host import WindowHost
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile, panels_of
+from tessera.lowering.target.cuda.tiles.shifted_copy import copy_shifted
 from tessera.lowering.target.cuda.tiles.staging import CopyPlan
 from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.values import pack, shared_pointer
@@ -203,7 +204,8 @@ class Copies:
 def copy_window(build: Build, team: Team, window: Window, target: SharedTile) -> None:
     """Start copying a window of two axes: 16 bytes at a time where its rows are aligned to that, else 4, else none.
 
-    What is neither is copied at once, element by element.
+    What is neither is copied at once: through registers, shifted into place, or element by element where rows have gaps
+    between elements.
     """
     if window.bytes == _UNIT:
         _pieces(build, team, window, target, _UNIT)
@@ -213,18 +215,31 @@ def copy_window(build: Build, team: Team, window: Window, target: SharedTile) ->
 
     def choose(size: int, otherwise: Callable[[], None]) -> None:
         even = build.compare("eq", build.bits(bits, size - 1), 0)
-        made = build.create("scf.if", [even], (), regions=2)
-        branches = (lambda: _pieces(build, team, window, target, size), otherwise)
+        either(even, lambda: _pieces(build, team, window, target, size), otherwise)
+
+    def either(condition: Any, *branches: Callable[[], None]) -> None:
+        made = build.create("scf.if", [condition], (), regions=2)
         for region, emit in zip(made.regions, branches, strict=True):
             with build.at(region.blocks.append()):
                 emit()
                 build.create("scf.yield")
 
+    def shifted() -> None:
+        stride = window.memory.strides[-1]
+        if stride == 1:
+            copy_shifted(build, team, window, target)
+        else:
+            either(
+                build.compare("eq", stride, 1),
+                lambda: copy_shifted(build, team, window, target),
+                lambda: _elements(build, team, window, target),
+            )
+
     def narrow() -> None:
         if target.panels.size >= _WORD:
             _pieces(build, team, window, target, target.panels.size)
         else:
-            choose(_WORD, lambda: _elements(build, team, window, target))
+            choose(_WORD, shifted)
 
     choose(_UNIT, narrow)
 
