@@ -1,5 +1,6 @@
 """The decisions about what products read: who copies it to shared memory, and how far ahead."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -22,6 +23,10 @@ from tessera.lowering.target.cuda.uniformity import is_tile
 
 _MOST_BLOCKS: Final = 4
 _BLOCK_BYTES: Final = 128
+_REGISTERS: Final = 1 << 16
+"""Of a multiprocessor."""
+_RESIDENT: Final = 2
+"""Blocks of a multiprocessor where lanes wait for what they copy: one multiplies meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,17 @@ class CopyAhead(Decision):
     def decide(self, kernel: Kernel) -> bool:
         """Rings for the copy engine where the chip has one; the rest is copied by the team itself.
 
-        With a ring, one block has a multiprocessor to itself: small teams rather share it and copy by themselves.
+        With a ring, one block has a multiprocessor to itself: small teams rather share it and copy by themselves.  So
+        do those that copy a factor of a product which begins anywhere, through registers, and wait for it: they copy
+        the other factor as well.
         """
         plan = kernel.plan
+        plan.anywhere = {load for load in _wanted(kernel) if begins_anywhere(kernel, load)}
         if kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
+            beside = {load for dot in kernel.dots if plan.anywhere & set(_loads(dot)) for load in _loads(dot)}
             plan.rings = find_rings(
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
-                lambda load: copied_ahead(kernel, load),
+                lambda load: load not in beside and copied_ahead(kernel, load),
             )
         waits = plan.promote or not kernel.option("overlap", 1)
         for ring in plan.rings:
@@ -86,7 +95,8 @@ class CopyAhead(Decision):
             if dot is not None and (waits or not may_run_on(plan.products, dot)):
                 ring.running = None
         plan.copies = find_copies(kernel.dots, lambda load: copied_by_team(kernel, load))
-        plan.anywhere = {load for load in _wanted(kernel) if begins_anywhere(kernel, load)}
+        if plan.anywhere and not plan.rings and _leaves_registers(kernel):
+            plan.resident = _RESIDENT
         plan.gathered = tuple(_blocks(op) for op in kernel.operations if is_matrix_store(op))
         plan.stored = min(
             kernel.option("store_blocks", _MOST_BLOCKS), max((_blocks(op) for op in kernel.operations), default=1)
@@ -119,7 +129,17 @@ def _wanted(kernel: Kernel) -> Iterator[Any]:
     for dot in kernel.dots:
         groups = product_kind(dot, kernel.chip, lambda _: True, warps) == WGMMA
         if groups or (fills and kernel.plan.products[dot] != MMA):
-            yield from filter(None, map(source_load, list(dot.operands)[:2]))
+            yield from _loads(dot)
+
+
+def _loads(dot: Any) -> list[Any]:
+    """The loads that the factors of a product are."""
+    return [load for load in map(source_load, list(dot.operands)[:2]) if load is not None]
+
+
+def _leaves_registers(kernel: Kernel) -> bool:
+    """Whether sums take at most half of the registers that lanes have if two blocks share a multiprocessor."""
+    return all(2 * math.prod(dot.results[0].type.shape) * _RESIDENT <= _REGISTERS for dot in kernel.dots)
 
 
 def _fills_processor(plan: Plan) -> bool:

@@ -197,6 +197,10 @@ class Copies:
         """Where a round ends: what the next one is given."""
         return [value for ring in self._inside(loop) for value in ring.end_round(host, loop)]
 
+    def is_ahead(self, op: Any) -> bool:
+        """Whether an operation stands in a loop for whose later rounds copies are started."""
+        return any(ring.is_ahead and ring.plan.block == op.block for ring in self._rings)
+
     def _inside(self, loop: Any) -> list[CopyRing]:
         return [ring for ring in self._rings if ring.is_ahead and ring.plan.loop == loop]
 

@@ -22,7 +22,7 @@ from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.later_rows import LaterRows
 from tessera.lowering.target.cuda.tiles.later_stores import Later, LaterStore
 from tessera.lowering.target.cuda.tiles.order import axis_of
-from tessera.lowering.target.cuda.tiles.overlap import Overlap, Pending
+from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.overlapped_loop import OverlappedLoop
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan
 from tessera.lowering.target.cuda.tiles.plan import Plan
@@ -32,7 +32,7 @@ from tessera.lowering.target.cuda.tiles.running import Running
 from tessera.lowering.target.cuda.tiles.stages import Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.tile_operations import tile_operation
-from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert, permuted
+from tessera.lowering.target.cuda.tiles.values import Pending, RegisterTile, convert, permuted
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
 from tessera.lowering.target.operations import at_operation, operations_of
 from tessera.lowering.tile.attributes import dropped_axes, named_axis, proven_axes
@@ -291,11 +291,12 @@ class Engine:
             outer, self.running = self.running, running
             self.block(inner)
             self.later_round, self.running = before, outer
+            started = [] if self.copies or running is not None else self.copied.end_round(self, op)
             results = [v for pair in zip(last, carried, strict=True) for v in self.values_of(*pair)]
             results += self.rounds_of(rings)
             if running is not None:
                 return results + running.end_round()
-            return results if self.copies else results + self.copied.end_round(self, op)
+            return results + started
 
         ends = self.build.loop(bounds[0], bounds[1], bounds[2], start, body, ROLLED)
         rest = self.take(list(op.results), ends)

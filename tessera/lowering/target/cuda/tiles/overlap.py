@@ -7,7 +7,7 @@ after:  the product with v[i] is issued in round i + 1, in front of the first ar
         to issue, and the last one is issued behind the loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.stages import Stages
 from tessera.lowering.target.cuda.tiles.team import Team
-from tessera.lowering.target.cuda.tiles.values import RegisterTile
+from tessera.lowering.target.cuda.tiles.values import Pending, RegisterTile
 from tessera.lowering.target.cuda.tiles.wgmma import GROUP_LANES, Factor, Product, group_number, issue
 
 _FIRST_BARRIER = 2
@@ -46,13 +46,6 @@ class Kept:
         """The same kind of thing out of a loop's values."""
         cut = len(self.sums) + len(self.words)
         return Kept(tuple(values[: len(self.sums)]), tuple(values[len(self.sums) : cut]), Round(*values[cut:]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pending:
-    """Sums of a product that is running; `settle` waits for it, after some values, and gives the tile."""
-
-    settle: Callable[[Sequence[Any]], RegisterTile]
 
 
 class Overlap:

@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 from tessera.core.layouts import accumulator
 from tessera.lowering.target.cuda.tiles import assembly, overlap
+from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.fragments import Words
 from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.later_stores import Later
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.parking import park
+from tessera.lowering.target.cuda.tiles.pipeline import accumulates
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import (
     STEP_BYTES,
@@ -24,7 +26,7 @@ from tessera.lowering.target.cuda.tiles.product_choice import (
 )
 from tessera.lowering.target.cuda.tiles.running import Running
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
-from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
+from tessera.lowering.target.cuda.tiles.values import Pending, RegisterTile, pack
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
 from tessera.lowering.tile.pack_floats import FACTORS
 
@@ -39,6 +41,7 @@ class Host(overlap.Host, TileHost, Protocol):
     overlap: Overlap | None
     running: Running | None
     later: Later | None
+    copied: Copies
 
 
 def dot(host: Host, op: Any) -> None:
@@ -64,6 +67,9 @@ def dot(host: Host, op: Any) -> None:
         return
     if overlapped is not None and overlapped.runs(op, results):
         return
+    if accumulates(op) and not product.words and host.copied.is_ahead(op):
+        host.env[op.results[0]] = Pending(lambda after: _settled(host, op, results, after))
+        return
     if host.stages.is_running(op):
         if host.later is not None:
             host.later.meanwhile()
@@ -74,6 +80,13 @@ def dot(host: Host, op: Any) -> None:
         held = product.words if lies_across_k(op) else ()
         results = assembly.wgmma_wait(build, 0, results, held)
     host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
+
+
+def _settled(host: Host, op: Any, sums: Sequence[Any], after: Sequence[Any]) -> RegisterTile:
+    """The sums of a product that ran while lanes started the copies of a later round."""
+    done = assembly.wgmma_wait(host.build, 0, sums, after)
+    host.stages.release_behind(host, op)
+    return RegisterTile(host.layout(op.results[0]), "f32", tuple(done))
 
 
 def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[Any]:

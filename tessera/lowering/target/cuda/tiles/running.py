@@ -13,10 +13,9 @@ from typing import Any, Protocol
 from tessera.core.mlir import ir
 from tessera.lowering.target.cuda.tiles import assembly, overlap
 from tessera.lowering.target.cuda.tiles.host import TileHost
-from tessera.lowering.target.cuda.tiles.overlap import Pending
 from tessera.lowering.target.cuda.tiles.pipeline import RunningPlan, accumulates, is_transposed, source_load
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
-from tessera.lowering.target.cuda.tiles.values import RegisterTile
+from tessera.lowering.target.cuda.tiles.values import Pending, RegisterTile
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
 
 

@@ -14,13 +14,13 @@ from tessera.lowering.target.cuda.memory import address, inside
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile, load_words
 from tessera.lowering.target.cuda.tiles.shared_access import Cursor
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
-from tessera.lowering.target.cuda.tiles.team import Team
+from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.values import shared_pointer, to_words
 
 _UNIT: Final = 16
 _WORDS: Final = 4
-_TOGETHER: Final = 4
-"""Pieces whose loads are in flight together: they take eight registers each."""
+_TOGETHER: Final = 2
+"""Bits of the number of pieces whose reads are in flight together: they take eight registers each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +44,45 @@ def copy_shifted(build: Build, team: Team, window: Window, target: SharedTile) -
     panels = target.panels
     count = _UNIT // panels.size
     layout = blocked((panels.rows, panels.columns), count, team.bits)
+    together = count.bit_length() - 1 + _TOGETHER
+    part = Layout(layout.shape, layout.registers[:together], layout.lanes, layout.warps)
+    if part == layout:
+        _copy(build, team, window, target, part)
+        return
+    # What is left are rows, many enough that the swizzle of those before repeats.
+    step, _ = coordinates(layout.registers[together], layout.shape)
+    axis = next(axis for axis in range(len(window.starts)) if axis not in window.dropped)
+
+    def rows(first: Any, _: Sequence[Any]) -> Sequence[Any]:
+        starts = list(window.starts)
+        starts[axis] = build.add(starts[axis], first)
+        offset = build.to_word(build.mul(first, panels.swizzle))
+        place = build.value("arith.addi", [target.address, offset], "i32")
+        _copy(build, team, replace(window, starts=tuple(starts)), replace(target, address=place), part)
+        return []
+
+    build.loop(0, panels.rows, step, [], rows, ROLLED)
+
+
+def _copy(build: Build, team: Team, window: Window, target: SharedTile, layout: Layout) -> None:
+    """Copy the elements of a layout, the reads of all of which are in flight together."""
+    count = _UNIT // target.panels.size
     places = team.places(layout)
     cursor = Cursor(build, target, *places.parts(0)[0])
     held = Layout(layout.shape, layout.registers[: count.bit_length() - 1], layout.lanes, layout.warps)
-    registers = range(0, layout.count, count)
     with build.when(team.owns(layout)):
-        for first in range(0, len(registers), _TOGETHER):
-            pieces: list[_Piece] = []
-            for register in registers[first : first + _TOGETHER]:
-                place = coordinates(layout.element(register), layout.shape)
-                start = window.place(build, place)
-                pieces.append(_read(build, window, place, start, window.place(build, places.indices(register)), count))
-            for piece in pieces:
-                _write(build, cursor, piece.place, _shifted(build, piece.words, piece.shift))
-            for piece in pieces:
-                with build.when(piece.partly):
-                    moved = replace(window, starts=tuple(piece.start))
-                    values = load_tile(build, team, moved, held, target.element).values
-                    _write(build, cursor, piece.place, to_words(build, values))
+        pieces: list[_Piece] = []
+        for register in range(0, layout.count, count):
+            place = coordinates(layout.element(register), layout.shape)
+            indices = window.place(build, places.indices(register))
+            pieces.append(_read(build, window, place, window.place(build, place), indices, count))
+        for piece in pieces:
+            _write(build, cursor, piece.place, _shifted(build, piece.words, piece.shift))
+        for piece in pieces:
+            with build.when(piece.partly):
+                moved = replace(window, starts=tuple(piece.start))
+                values = load_tile(build, team, moved, held, target.element).values
+                _write(build, cursor, piece.place, to_words(build, values))
 
 
 def _read(

@@ -20,6 +20,7 @@ from tessera.lowering.target.cuda.tiles.ring import BARRIER_BYTES, Ring, Round
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile, box_of, panels_of
 from tessera.lowering.target.cuda.tiles.team import WARP, Team
+from tessera.lowering.target.cuda.tiles.values import Pending
 from tessera.lowering.tile.attributes import dropped_axes
 
 _ALIGNMENT: Final = 1024
@@ -146,10 +147,20 @@ class Stages:
         if host.copies:
             return
         for number, ring in enumerate(self._plan.rings):
-            if op == ring.last and ring.running is None and not self._is_overlapped(ring) and not self._runs(ring):
-                self._release(host, number, self._now[number])
+            if op == ring.last and not any(isinstance(host.env.get(value), Pending) for value in op.results):
+                self._release_behind(host, number, ring)
             if ring.running is not None and op == ring.block.owner.operation:
                 self._finish(host, number, op, ring)
+
+    def release_behind(self, host: Host, op: Any) -> None:
+        """Free the buffers that nothing reads behind `op`, a product that ran for some time and is done."""
+        for number, ring in enumerate(self._plan.rings):
+            if op == ring.last:
+                self._release_behind(host, number, ring)
+
+    def _release_behind(self, host: Host, number: int, ring: RingPlan) -> None:
+        if ring.running is None and not self._is_overlapped(ring) and not self._runs(ring):
+            self._release(host, number, self._now[number])
 
     # -- the copying warp --------------------------------------------------------------------------------------
 

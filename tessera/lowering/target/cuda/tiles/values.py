@@ -33,6 +33,13 @@ class RegisterTile:
         return self.layout.shape
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending:
+    """Sums of a product that is running; `settle` waits for it, after some values, and gives the tile."""
+
+    settle: Callable[[Sequence[Any]], RegisterTile]
+
+
 def vector_bits(layout: Layout, most: int) -> int:
     """How many of the lowest element bits are the lowest register bits: 2 ** n neighbours in neighbouring registers."""
     count = 0

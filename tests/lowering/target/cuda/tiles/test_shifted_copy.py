@@ -60,3 +60,15 @@ def test_any_shifts_of_any_arrays(data: st.DataObject, shifts: Shifts, dtype: DT
     aligned = (not odd[0], not odd[1], not odd[2])
     program = shifted(shifts, dtype, tile=SMALL, aligned=aligned)
     check(shifts, arrays, (40, 40, 40), s, program)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
+def test_large_parts_are_copied_some_rows_at_a_time(turned: tuple[bool, bool]):
+    """A warp alone has 16 pieces of a factor to copy: four at a time."""
+    tile = (32, 128, 32)
+    shifts = Shifts(left=3, right="s", turned=turned)
+    shapes = [(72, 40) if turned[0] else (40, 72), (136, 72) if turned[1] else (72, 136)]
+    arrays = [numbers(bf16, *shapes[0]), numbers(bf16, *shapes[1]), np.full((40, 136), 7, np.float32)]
+    want = expected(shifts, *arrays, (40, 136, 40), 5, tile)
+    launch(compile_ptx(shifted(shifts, bf16, tile=tile, warps=1), "sm_80"), [*arrays, 40, 136, 40, 5], seed=1)
+    np.testing.assert_allclose(arrays[2], want, rtol=0, atol=2e-5 * np.abs(want).max())
