@@ -30,7 +30,7 @@ from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
 from tessera.kernel_options import Options, Space, check_constants, check_space, with_space
 from tessera.lowering.target.cuda.report import warnings_of
-from tessera.plans import ON_GPU, AnyLauncher, Family, Plan
+from tessera.plans import ON_GPU, AnyLauncher, Family, Plan, blocks_of
 from tessera.runtime.device_arrays import device_of
 from tessera.runtime.dispatch import Shared, drain
 from tessera.runtime.grid import Grid, read_grid
@@ -314,7 +314,7 @@ class Kernel:
         target = self.target_for(values)
         described = self.described(values, target)
         tuned = described.shape_class if self.options.space is not None else ()
-        family = self._families.setdefault((described.key, tuned, target), Family())
+        family = self._families.setdefault((described.key, tuned, target, blocks_of(grid)), Family())
         plan = family.find(described)
         if plan is None or not plan.valid():
             plan = self._make(described, values, grid, target)
@@ -329,12 +329,15 @@ class Kernel:
 
             with suspended():
                 tuned = tuned_constants(self, values, grid)
-        program, names = self._specialise(described, tuned)
+        blocks = blocks_of(grid)
+        program, names = self._specialise(described, tuned, blocks)
         compiled, launcher = self._launcher(program, described, target, values)
         quick = None if isinstance(launcher, Interpreter) else launcher.run
         gpu = None if isinstance(launcher, Interpreter | Launcher) else launcher
         on_gpu = self._described(values, aligned=True).arguments
-        return Plan(program, compiled, launcher, settings, names.captured, described, on_gpu, bool(tuned), quick, gpu)
+        return Plan(
+            program, compiled, launcher, settings, names.captured, described, on_gpu, bool(tuned), quick, gpu, blocks
+        )
 
     def _launcher(
         self, program: Program, described: Described, target: Target, values: tuple[Any, ...]
@@ -355,12 +358,12 @@ class Kernel:
         return compiled, Launcher(compiled.artifact, described.types)
 
     def _specialise(
-        self, described: Described, tuned: Mapping[str, Attribute] | None = None
+        self, described: Described, tuned: Mapping[str, Attribute] | None = None, blocks: tuple[int, ...] | None = None
     ) -> tuple[Program, FreeNames]:
         names = FreeNames(self.function)
         options = self.options
         constants = {**options.constants, **(tuned or {})}
-        wanted = Specification(described.arguments, options.tile, options.shared, constants)
+        wanted = Specification(described.arguments, options.tile, options.shared, constants, blocks)
         program = self._session.specialise(self.source, names, wanted)
         if options.fast:
             program = dataclasses.replace(program, options={**program.options, "fast": True})

@@ -66,7 +66,7 @@ def _likely_rule(program: Program, target: Target) -> LaunchRule:
     if domain.kind == "groups":
         return LaunchRule("groups", group=program.group or (1,), count=domain.extents)
     if program.group is not None:
-        return LaunchRule("groups", extents=domain.extents, group=program.group)
+        return LaunchRule("groups", extents=domain.extents, group=program.group, axes=domain.axes)
     if domain.kind == "lanes":
         lanes = program.options.get("lanes")
         if target.name == "cpu" or not isinstance(lanes, int):

@@ -32,6 +32,7 @@ class Plan:
     settings: those in force when it was made; captured: what its free names stood for
     quick: launches on arguments like earlier ones, or answers False; None: there is no quick way
     gpu: the launcher, where it is one for GPUs
+    blocks: see `blocks_of`; decides nothing but the groups of a kernel that leaves them open
     """
 
     program: Program
@@ -44,6 +45,7 @@ class Plan:
     tuned: bool
     quick: Callable[..., bool] | None
     gpu: "CudaLauncher | None"
+    blocks: tuple[int, ...] | None = None
 
     def run(self, values: tuple[Any, ...]) -> bool:
         """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
@@ -60,6 +62,8 @@ class Plan:
         """The same on a grid and a stream; only GPUs have a quick way for a stream."""
         if self.settings is not current() or not unchanged(self.captured) or self.quick is None:
             return False
+        if self.program.chosen and grid is not None and self.blocks != blocks_of(grid):
+            return False
         if stream is None:
             return (self.gpu is not None or not self.tuned) and self.quick(values, grid)
         return self.gpu is not None and not stream.queued and self.quick(values, grid, stream)
@@ -67,6 +71,14 @@ class Plan:
     def valid(self) -> bool:
         """Would the kernel be compiled the same way now?"""
         return self.settings is current() and unchanged(self.captured)
+
+
+def blocks_of(grid: Grid | None) -> tuple[int, ...] | None:
+    """Lanes of a group along each axis, in a launch that says so along several axes; None for any other."""
+    if grid is None or max(len(grid.blocks), len(grid.threads or ())) == 1:
+        return None
+    axes = max(len(grid.blocks), len(grid.threads or ()))
+    return (*(grid.threads or ()), 1, 1, 1)[:axes]
 
 
 class Family:

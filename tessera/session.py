@@ -36,6 +36,7 @@ class Specification:
     group: tuple[int, ...] | None = None
     shared_limit: int | None = None
     constants: Mapping[str, Attribute] | None = None
+    blocks: tuple[int, ...] | None = None
 
 
 class Session:
@@ -54,7 +55,7 @@ class Session:
 
         return specialise(
             source, wanted.arguments, names, group=wanted.group, shared_limit=wanted.shared_limit,
-            constants=wanted.constants,
+            constants=wanted.constants, blocks=wanted.blocks,
         )  # fmt: skip
 
     def compile(self, program: Program, target: Target, *, observe: bool = False) -> Compiled:

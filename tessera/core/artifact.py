@@ -87,8 +87,9 @@ class Binding:
 class LaunchRule:
     """How many groups a launch has.
 
-    kind "groups": explicit groups of `group` lanes along each axis; a call without a grid launches
-                   ceil(domain / lanes in a group) groups, where domain is the largest of `extents`
+    kind "groups": groups of `group` lanes along each axis; a call without a grid launches ceil(domain / lanes in a
+                   group) groups, where domain is the largest of `extents`; where `axes` is not empty, as many along
+                   each axis as the largest of its bounds needs
          "lanes":  no `tile[...]`: the domain (largest of `extents`, or grid x block) is cut into pieces of
                    `lanes_per_group` lanes, each of which is one unit of work
          "ranges": one group a point of the product over `ranges` of ceil(length / step)
@@ -98,16 +99,17 @@ class LaunchRule:
     `persistent` (GPU) launches as many blocks as fit the machine at a time, at most the number of groups; each does
     one group after the other; `cluster` is the number of blocks of a thread block cluster, 1 for none.
     `early` (GPU) blocks may begin before the kernel in front of them on their stream has ended, for which they wait.
-    `extents` and `count` hold numbers or symbol names, the first of each pair in `ranges` is an expression of them.
-    Where `count` is not empty, its largest is the number of groups of a call without a grid (kind "groups").
+    `extents`, `axes`, `count` and the first of each pair in `ranges` hold expressions of symbols.  Where `count` is not
+    empty, its largest is the number of groups of a call without a grid (kind "groups").
     """
 
     kind: str
-    extents: tuple[int | str, ...] = ()
+    extents: tuple[Expression, ...] = ()
     group: tuple[int, ...] = ()
     lanes_per_group: int = 0
     ranges: tuple[tuple[Expression, int], ...] = ()
-    count: tuple[int | str, ...] = ()
+    count: tuple[Expression, ...] = ()
+    axes: tuple[tuple[Expression, ...], ...] = ()
     persistent: bool = False
     cluster: int = 1
     elements: int = 1

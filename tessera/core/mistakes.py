@@ -169,10 +169,7 @@ class SharedOverflow(TesseraError):
 
 
 class SharedNeedsTile(TesseraError):
-    """Shared memory, a barrier or a second axis of lanes in a kernel without `tile[...]`.
-
-    Example: `@kernel` alone over a `tbarrier()`, or over `tile.linear_id(1)`.
-    """
+    """Shared memory or a barrier in a kernel without `tile[...]`.  Example: `@kernel` alone over a `tbarrier()`."""
 
     code = "TSR-E208"
     title = "groups are not given"
@@ -225,6 +222,16 @@ class BeyondExtent(TesseraError):
 
     code = "TSR-E215"
     title = "index before the first element"
+
+
+class AxesWithoutGroups(TesseraError):
+    """Groups, warps or a linear index in a kernel without `tile[...]` whose lanes lie along several axes.
+
+    Example: `tile.linear_id()` beside `launch.thread_id(1)`.
+    """
+
+    code = "TSR-E216"
+    title = "groups are not given"
 
 
 class UnsupportedReturn(TesseraError):
@@ -288,7 +295,7 @@ class DeadBreak(TesseraError):
 class MissingSchedule(TesseraError):
     """A launch domain that cannot be derived from the kernel.
 
-    Example: lanes that are compared with `rows * columns` only, or a kernel that uses `tile.group_id(1)`.
+    Example: lanes that are compared with `n // 4` only, or a kernel without lanes that uses `tile.group_id(1)`.
     """
 
     code = "TSR-E401"

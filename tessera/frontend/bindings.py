@@ -81,7 +81,9 @@ class HoleUsed(Exception):
 class Knowledge:
     """What earlier attempts at building one kernel learnt.
 
-    `shared`: the type of each allocation without one, by its place; `static`: symbols to fix, with their values.
+    `shared`: the type of each allocation without one, by its place; `static`: symbols to fix, with their values;
+    `axes`: along how many axes lanes lie; for a kernel that leaves the group open, `group` is what was chosen, once it
+    is, and `blocks` what the launch says.
     """
 
     def __init__(self, extents: Mapping[str, int]) -> None:
@@ -89,10 +91,18 @@ class Knowledge:
         self.static: dict[str, int] = {}
         self.shared: dict[Span, Shared] = {}
         self.incomplete: HoleUsed | None = None
+        self.axes = 1
+        self.group: tuple[int, ...] | None = None
+        self.blocks: tuple[int, ...] | None = None
 
     def fix(self, symbol: str) -> None:
         """Compile for the launch's own value of `symbol`, and start again."""
         self.static[symbol] = self.extents[symbol]
+        raise Rebuild
+
+    def spread(self, axes: int) -> None:
+        """Let lanes lie along so many axes, and start again."""
+        self.axes = axes
         raise Rebuild
 
     def resolve(self, hole: SharedHole, type_: Shared) -> None:

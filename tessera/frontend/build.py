@@ -8,6 +8,7 @@ import ast
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import (
@@ -20,6 +21,7 @@ from tessera.core.mistakes import (
     UnknownSharedShape,
 )
 from tessera.core.program.arguments import Argument, ArrayArgument
+from tessera.core.program.expressions import Expression, evaluate, symbols_in
 from tessera.core.program.program import Attribute, Block, Domain, Parameter, Program, Symbol, Value
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Span
@@ -35,6 +37,9 @@ from tessera.frontend.surface import KernelSource
 
 _MAX_GROUP = 1024
 _ATTEMPTS = 64
+_CHOSEN: Final = 256
+"""Lanes of a group that is left open, at most."""
+_WARP: Final = 32
 
 
 def specialise(
@@ -45,12 +50,14 @@ def specialise(
     group: tuple[int, ...] | None = None,
     shared_limit: int | None = None,
     constants: Mapping[str, Attribute] | None = None,
+    blocks: tuple[int, ...] | None = None,
 ) -> Program:
     """Build `kernel` for arguments of these types.
 
     group: lanes a group along each axis (`tile[...]`), or None
     shared_limit: bytes of shared memory a group may use, or None
     constants: tuning parameters: they go before free names and the keywords of tile iterators
+    blocks: lanes of a group in the launch, for a kernel that leaves it open, or None
 
     Raises:
         TesseraError: a mistake of the user's, with the place and the kernel's source attached.
@@ -58,6 +65,7 @@ def specialise(
     try:
         _check_options(kernel, group, shared_limit)
         knowledge = Knowledge(_known_extents(kernel, arguments, namespace, constants or {}))
+        knowledge.blocks = blocks
         for _ in range(_ATTEMPTS):
             knowledge.incomplete = None
             try:
@@ -113,8 +121,11 @@ class _Build:
         self.arguments = arguments
         self.knowledge = knowledge
         self.builder = Builder(knowledge)
-        self.builder.affine.group_lanes = math.prod(group) if group else None
-        self.context = Context(kernel.source, self.builder, namespace, constants, group, shared_limit)
+        chosen = group is None and knowledge.axes > 1
+        if chosen:
+            group = knowledge.blocks or knowledge.group or chosen_group([0] * knowledge.axes)[0]
+        self.builder.affine.group = group
+        self.context = Context(kernel.source, self.builder, namespace, constants, group, shared_limit, chosen)
         self.symbols: dict[str, list[Symbol]] = {}
 
     def run(self) -> Program:
@@ -135,12 +146,13 @@ class _Build:
             else p
             for p in parameters
         )
+        domain = self._domain()
         used = prune(self.builder.finish())
         _check_parallel(used)
         return Program(
             self.kernel.name, parameters, used, tuple(s for found in self.symbols.values() for s in found),
-            self._domain(), self.context.group, self.context.shared_limit, dict(self.context.constants),
-            self.kernel.source, _head(self.kernel),
+            domain, self.context.group, self.context.shared_limit, dict(self.context.constants),
+            self.kernel.source, _head(self.kernel), self.context.chosen,
         )  # fmt: skip
 
     def declare(self) -> tuple[Parameter, ...]:
@@ -216,7 +228,8 @@ class _Build:
                 self.context.sync_span or _head(self.kernel),
                 f"allocate less, or write shared({-(-self.context.shared_bytes // 1024)}_KiB)",
             )
-        if self.context.lane_ids and self.context.sync_span is not None and self.context.group is None:
+        ungrouped = self.context.group is None or self.context.chosen
+        if self.context.lane_ids and self.context.sync_span is not None and ungrouped:
             raise SharedNeedsTile(
                 "shared memory and barriers belong to a group, and this kernel does not say how large a group is",
                 self.context.sync_span,
@@ -228,22 +241,45 @@ class _Build:
         affine = self.builder.affine
         if self.context.group is not None and "grid_groups" in self.symbols:
             return Domain("groups", ("grid_groups",))
-        if affine.has_axes:  # what indices are compared with does not say along which axis
-            return Domain("groups" if self.context.group is None else "lanes")
+        if affine.has_axes:
+            return Domain("groups") if self.context.group is None else self._domain_of_axes(self.context.group)
         if self.context.group is not None:
-            if affine.compared:
-                return Domain("lanes", _unique(affine.compared))
+            if affine.compared and affine.bounds(None):
+                return Domain("lanes", affine.bounds(None))
             if affine.group_indexed:
                 return Domain("groups", _unique(affine.group_indexed))
-            if affine.indexed:
-                return Domain("lanes", _unique(affine.indexed))
+            if affine.bounds(None):
+                return Domain("lanes", affine.bounds(None))
             return Domain("lanes") if affine.counts_groups else Domain("groups", (1,))
         if not self.context.lane_ids:
             if not self.context.group_ids:
                 return Domain("single")
             return Domain("groups", _unique(affine.group_indexed))
-        extents = affine.compared or affine.indexed or self.context.group_sizes
-        return Domain("lanes", _unique(list(extents)))
+        return Domain("lanes", affine.bounds(None) or _unique(self.context.group_sizes))
+
+    def _domain_of_axes(self, group: tuple[int, ...]) -> Domain:
+        """As many lanes along each axis as the index there is compared with; along one without an index, a group."""
+        affine, rank = self.builder.affine, max(len(group), 1 + max(self.builder.affine.grid_axes))
+        sizes = (*group, 1, 1)
+        axes = tuple(
+            affine.bounds(axis) or (() if axis in affine.grid_axes else (sizes[axis],)) for axis in range(rank)
+        )
+        if self.context.chosen and self.knowledge.blocks is None and self.knowledge.group is None:
+            self._choose_group(axes)
+        return Domain("lanes", axes=axes)
+
+    def _choose_group(self, axes: Sequence[tuple[Expression, ...]]) -> None:
+        """Choose the group of a kernel that leaves it open; it is compiled for the extents that decide.
+
+        Raises Rebuild, for a group other than the one that was assumed.
+        """
+        known = self.knowledge.extents
+        extents = [max((evaluate(bound, known.__getitem__) for bound in bounds), default=0) for bounds in axes]
+        self.knowledge.group, short = chosen_group(extents)
+        if self.knowledge.group != self.context.group:
+            names = {name for axis in short for bound in axes[axis] for name in symbols_in(bound)}
+            self.knowledge.static.update({name: known[name] for name in names})
+            raise Rebuild
 
 
 def _check_parallel(body: Block) -> None:
@@ -255,5 +291,22 @@ def _check_parallel(body: Block) -> None:
             raise DependentTrips(f"each trip needs {name} of the one before", op.span, hint)
 
 
-def _unique(extents: Sequence[int | str]) -> tuple[int | str, ...]:
+def chosen_group(extents: Sequence[int]) -> tuple[tuple[int, ...], list[int]]:
+    """Return the lanes of a group along each axis for a launch of these extents, and the axes whose extent decides.
+
+    They lie along the last axis, so that they access memory side by side; where that is shorter than a warp (the
+    colours of an image), along the axes before it too.  0: not known.
+    """
+    left, group, short = _CHOSEN, list[int](), list[int]()
+    for axis, extent in reversed(list(enumerate(extents))):
+        size = left
+        if 0 < extent < _WARP and left > 1:
+            short.append(axis)
+            size = extent if not group else min(left, 1 << (extent - 1).bit_length())
+        group.append(size)
+        left = 1 << ((left // size).bit_length() - 1)
+    return tuple(reversed(group)), short
+
+
+def _unique(extents: Sequence[Expression]) -> tuple[Expression, ...]:
     return tuple(dict.fromkeys(extents))

@@ -36,7 +36,7 @@ class Context:
     """State of one build.
 
     namespace: the user's free names; constants: tuning parameters, which go before them; written: parameters that
-    some statement writes; shared_bytes: allocated so far.
+    some statement writes; shared_bytes: allocated so far; chosen: the kernel does not say how large its `group` is.
     """
 
     source: Source
@@ -45,6 +45,7 @@ class Context:
     constants: Mapping[str, Attribute]
     group: tuple[int, ...] | None
     shared_limit: int | None
+    chosen: bool = False
     scope: dict[str, object] = field(default_factory=dict[str, object])
     parameters: dict[str, Value] = field(default_factory=dict[str, Value])
     read_only: dict[str, Span] = field(default_factory=dict[str, Span])

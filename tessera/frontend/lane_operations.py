@@ -9,9 +9,9 @@ from typing import Final
 
 from tessera.core import dtypes
 from tessera.core.mistakes import (
+    AxesWithoutGroups,
     BadAxis,
     BadWidth,
-    SharedNeedsTile,
     TypeMismatch,
 )
 from tessera.core.program.program import Value
@@ -30,11 +30,16 @@ def _id(context: Context, span: Span, of: str, axis: object = None) -> Value:
     number = None if axis is None else context.builder.fixed(axis, "the axis", span)
     if number is not None and not 0 <= number <= 2:
         raise BadAxis(f"a grid has axes 0, 1 and 2, not {number}", span)
-    if number and of in ("lane", "thread") and context.group is None:
-        raise SharedNeedsTile(
-            "the lanes of a kernel without groups have one axis", span,
-            "write @kernel tile[(16, 16)], or @kernel(tile=(16, 16)), and launch it with a grid",
-        )  # fmt: skip
+    if (
+        number
+        and of in ("lane", "thread")
+        and (context.group is None or (context.chosen and number >= len(context.group)))
+    ):
+        context.builder.knowledge.spread(number + 1)
+    if context.chosen:
+        if of not in ("lane", "thread") or number is None:
+            raise _groups_left_open(span)
+        of = "thread"
     if of in ("lane", "thread", "lane_in_warp", "warp"):
         context.lane_ids = True
     if of in ("group", "grid_groups", "thread", "group_lanes"):
@@ -48,6 +53,13 @@ def _id(context: Context, span: Span, of: str, axis: object = None) -> Value:
             return context.builder.constant(0, dtypes.i64, span)
         of = "group" if of == "thread" else of
     return context.builder.value("id", (), _I64, span, of=of, axis=number)
+
+
+def _groups_left_open(span: Span) -> AxesWithoutGroups:
+    return AxesWithoutGroups(
+        "the lanes of this kernel lie along several axes, and it does not say how large a group is", span,
+        "write @kernel tile[(16, 16)], or @kernel(tile=(16, 16))",
+    )  # fmt: skip
 
 
 def linear_id(context: Context, span: Span, axis: object = None) -> Value:
@@ -95,6 +107,8 @@ def shuffle_handler(mode: str) -> Handler:
 
     def shuffle(context: Context, span: Span, value: object, amount: object, width: object = 32) -> Value:
         builder = context.builder
+        if context.chosen:
+            raise _groups_left_open(span)
         lanes = builder.fixed(width, "the width", span)
         if lanes not in (1, 2, 4, 8, 16, 32):
             raise BadWidth(f"a shuffle spans 1, 2, 4, 8, 16 or 32 lanes, not {lanes}", span)
@@ -122,6 +136,8 @@ def cooperative_group(context: Context, span: Span, size: object) -> Cooperative
 
 def group_method(context: Context, span: Span, group: CooperativeGroup, name: str, *args: object) -> object:
     """`g.sync()`, `g.thread_rank()`, `g.size()`, `g.shuffle_down(v, n)`, ..."""
+    if context.chosen:
+        raise _groups_left_open(span)
     if name == "sync":
         context.lane_ids = True
         context.builder.emit("group_sync", (), (), span, (), size=group.size)

@@ -72,7 +72,7 @@ class _Canonical:
             tuple((p.name, self.define(p.value), p.mutable, self.span(p.span)) for p in program.parameters),
             self.block(program.body),
             tuple((s.name, s.parameter, s.axis, s.scale) for s in program.symbols),
-            (program.domain.kind, program.domain.extents),
+            (program.domain.kind, program.domain.extents, program.domain.axes),
             program.group,
             program.shared_limit,
             _attributes(program.options),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 from tessera.core.artifact import Artifact, LaunchRule
+from tessera.core.errors import TesseraError
 from tessera.core.mistakes import BadGrid, MissingSchedule
 from tessera.core.program.expressions import Expression, evaluate
 from tessera.runtime.bind import Facts
@@ -74,6 +75,7 @@ class GridRule:
         self._extents = _resolve(self._rule.extents, index_of)
         self._count = _resolve(self._rule.count, index_of)
         self._ranges = tuple((_length(length, index_of), step) for length, step in self._rule.ranges)
+        self._axes = tuple(_resolve(bounds, index_of) for bounds in self._rule.axes)
 
     def shape(self, facts: Facts, grid: Grid | None) -> Shape:
         """Return the size of a launch.  Raises BadGrid, or MissingSchedule when a grid must be given."""
@@ -95,11 +97,22 @@ class GridRule:
             self._agrees(blocks, facts)
         elif self._count:
             blocks = (_largest(self._count, facts),)
+        elif self._axes:
+            blocks = self._blocks_along_axes(facts)
         else:
             blocks = (-(-self._domain(facts) // self._group),)
         x, y, z = (*blocks, 1, 1)[:3]
         groups = x * y * z
         return Shape((x, y, z), groups, groups * self._group)
+
+    def _blocks_along_axes(self, facts: Facts) -> Extents:
+        """As many groups along each axis as the lanes there need."""
+        blocks: list[int] = []
+        for axis, (bounds, lanes) in enumerate(zip(self._axes, (*self._rule.group, 1, 1), strict=False)):
+            if not bounds:
+                raise self._unknown(f" along axis {axis}")
+            blocks.append(-(-_largest(bounds, facts) // lanes))
+        return tuple(blocks)
 
     def _explicit(self, grid: Grid, rule: LaunchRule) -> Extents:
         """A block may be left out; one that is given must be the kernel's own."""
@@ -124,21 +137,28 @@ class GridRule:
 
     def _domain(self, facts: Facts) -> int:
         if not self._extents:
-            artifact = self._artifact
-            raise MissingSchedule(
-                f"nothing tells how many lanes {artifact.name} needs", artifact.span,
-                f"give a grid: {artifact.name}[blocks, threads](...)",
-            ).with_source(artifact.source)  # fmt: skip
+            raise self._unknown()
         return _largest(self._extents, facts)
 
+    def _unknown(self, where: str = "") -> TesseraError:
+        artifact = self._artifact
+        return MissingSchedule(
+            f"nothing tells how many lanes {artifact.name} needs{where}", artifact.span,
+            f"compare the lane's index with an extent, or give a grid: {artifact.name}[blocks, threads](...)",
+        ).with_source(artifact.source)  # fmt: skip
 
-_Place = tuple[int, int | None]
-"""A number and None, or the scale and the index of a fact."""
+
+_Place = tuple[int, int | Callable[[Facts], int] | None]
+"""A number and None; the scale and the index of a fact; or what works a bound out."""
 
 
 def _value(place: _Place, facts: Facts) -> int:
     number, index = place
-    return number if index is None else int(facts[index]) * number
+    if index is None:
+        return number
+    if isinstance(index, int):
+        return int(facts[index]) * number
+    return max(0, index(facts))
 
 
 def _largest(places: tuple[_Place, ...], facts: Facts) -> int:
@@ -163,12 +183,17 @@ def _length(length: Expression, index_of: Lookup) -> Callable[[Facts], int]:
     return worked_out
 
 
-def _resolve(extents: tuple[int | str, ...], index_of: Lookup) -> tuple[_Place, ...]:
-    places: list[_Place] = []
-    for extent in extents:
-        index, scale = (None, extent) if isinstance(extent, int) else index_of(extent)
-        places.append((scale, index))
-    return tuple(places)
+def _resolve(bounds: tuple[Expression, ...], index_of: Lookup) -> tuple[_Place, ...]:
+    return tuple(_place(bound, index_of) for bound in bounds)
+
+
+def _place(bound: Expression, index_of: Lookup) -> _Place:
+    if isinstance(bound, int):
+        return (bound, None)
+    if isinstance(bound, str):
+        index, scale = index_of(bound)
+        return (scale, index)
+    return (0, _length(bound, index_of))
 
 
 def _trim(extents: Extents) -> Extents:

@@ -37,7 +37,9 @@ def _rule(program: Program) -> LaunchRule:
     if kind == "lanes" and program.group is None:
         return LaunchRule("lanes", extents, lanes_per_group=1)
     group = program.group or (1,)
-    return LaunchRule("groups", extents, group) if kind == "lanes" else LaunchRule("groups", group=group, count=extents)
+    if kind == "lanes":
+        return LaunchRule("groups", extents, group, axes=program.domain.axes)
+    return LaunchRule("groups", group=group, count=extents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
 """From text to Programs: the documents' kernels against golden texts, and the rules one by one."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tessera
 from frontend.kernels import array, build, scalar
@@ -13,6 +16,7 @@ from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Program
 from tessera.core.program.text import to_text
 from tessera.core.program.types import Scalar, Tile
+from tessera.frontend.build import chosen_group
 
 GOLDEN = Path(__file__).parent / "golden"
 V, M = array(f32, 512), array(f32, 64, 64)
@@ -215,7 +219,7 @@ def test_divided_extents_bind_the_whole():
         (
             "def k(x: f32[n], y: mut f32[m]):\n    i, j = launch.thread_id(0), launch.thread_id(1)\n    if i < m and j < n:\n        y[i] = x[j]\n",
             (8, 8),
-            ("lanes", ()),
+            ("lanes", (("m",), ("n",))),
         ),
         ("def k(x: f32[n], y: mut f32[m]):\n    y[tile.group_id(1)] = x[tile.group_id(0)]\n", None, ("groups", ())),
         ("def k(x: f32[n], y: mut f32[m]):\n    y[group_linear_id() * 8] = x[0]\n", (128,), ("lanes", ())),
@@ -230,7 +234,103 @@ def test_divided_extents_bind_the_whole():
 )
 def test_launch_domains(text, group, domain):
     program = build(text, V, array(f32, 4), group=group)
-    assert (program.domain.kind, program.domain.extents) == domain
+    assert (program.domain.kind, program.domain.axes or program.domain.extents) == domain
+
+
+# What lanes are compared with, and how many there are.
+BOUNDS = {
+    "if t < h * w:": "h * w",
+    "if t < h * w * 3:": "h * w * 3",
+    "if t < 3 * (w * h):": "3 * (w * h)",
+    "if t < x.shape[0] * x.shape[1]:": "h * w",
+    "if t < (h - 2) * (w - 2):": "(h - 2) * (w - 2)",
+    "if h * w > t:": "h * w",
+    "if t <= h * w - 1:": "h * w",
+    "if not t >= h * w:": "h * w",
+    "if t < 2 * n:": "2 * n",
+    "if t < n // 4:": "n // 4",
+    "if t < ceil_div(n, 4):": "(n + 3) // 4",
+    "if t < min(n, h):": "min(n, h)",
+    "if t < n + 3:": "n + 3",
+    "if t - 3 < n:": "n + 3",
+    "if t + 3 < n:": "n",
+    "if t < n - 1:": "n",
+    "if 0 < t < n - 1:": "n",
+    "if t < 100:": "100",
+    "if t < n or t < h * w:": "n h * w",
+}
+
+
+@pytest.mark.parametrize("group", [None, (64,)])
+@pytest.mark.parametrize("guard", BOUNDS)
+def test_bounds_of_lanes(guard, group):
+    head = "def k(x: f32[h, w], y: mut f32[n]):\n    t = launch.thread_id()\n"
+    program = build(
+        f"{head}    {guard}\n        y[t // 2] = x[t // w, t % w]\n", array(f32, 6, 500), array(f32, 40), group=group
+    )
+    assert f"  domain lanes {BOUNDS[guard]}\n" in to_text(program)
+    assert program.group == group
+    assert not program.chosen
+
+
+AXES = {
+    # body, tile[...]: what the program's text says of groups and domain
+    "compared": ("    if i < h and j < w:\n        y[i, j] = x[i, j]\n", None, "group (1, 256)\n  domain lanes h x w"),
+    "indexed": ("    y[i, j] = x[i, j]\n", None, "group (1, 256)\n  domain lanes h x w"),
+    "early exit": ("    if i >= h or j >= w:\n        return\n    y[i, j] = x[i, j]\n", None, "group (1, 256)\n  domain lanes h x w"),
+    "with an offset": ("    if i + 1 < h and j < w - 1:\n        y[i, j] = x[i, j]\n", None, "group (1, 256)\n  domain lanes h x w"),
+    "products": ("    if i < h and j < 2 * w:\n        y[i, j // 2] = 1.0\n", None, "group (1, 256)\n  domain lanes h x 2 * w"),
+    "given groups": ("    if i < h and j < w:\n        y[i, j] = x[i, j]\n", (16, 16), "group (16, 16)\n  domain lanes h x w"),
+    "a row of groups": ("    if i < h and j < w:\n        y[i, j] = x[i, j]\n", (1, 64), "group (1, 64)\n  domain lanes h x w"),
+    "one axis is not bounded": ("    y[i, 2 * j] = 1.0\n", (16, 16), "group (16, 16)\n  domain lanes h\n"),
+    "by hand": (
+        ("    a = tile.group_id(0) * 4 + tile.linear_id(0)\n    b = tile.group_id(1) * 8 + tile.linear_id(1)\n"
+         "    if a < h and b < w:\n        y[a, b] = 1.0\n"), (4, 8), "group (4, 8)\n  domain lanes h x w",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AXES)
+def test_bounds_along_axes(case):
+    body, group, wanted = AXES[case]
+    head = "def k(x: f32[h, w], y: mut f32[h, w]):\n    i, j = launch.thread_id(0), launch.thread_id(1)\n"
+    if case == "by hand":
+        head = head.splitlines()[0] + "\n"
+    program = build(head + body, array(f32, 300, 500), array(f32, 300, 500), group=group)
+    assert wanted in to_text(program)
+    assert program.chosen == (group is None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "group", "axes"),
+    [
+        ((300, 500, 3), (1, 64, 3), (("h",), ("w",), (3,))),
+        ((300, 10, 3), (4, 16, 3), (("h",), (10,), (3,))),
+        ((2, 3, 500), (1, 1, 256), (("h",), ("w",), ("c",))),
+        ((9, 9, 9), (1, 16, 9), (("h",), (9,), (9,))),
+        ((300, 500, 1), (1, 256, 1), (("h",), ("w",), (1,))),
+        ((300, 500, 0), (1, 1, 256), (("h",), ("w",), ("c",))),
+    ],
+)
+def test_short_axes_share_a_group(shape, group, axes):
+    text = (
+        "def k(x: mut f32[h, w, c]):\n    i, j, k = launch.thread_id(0), launch.thread_id(1), launch.thread_id(2)\n"
+        "    if i < h and j < w and k < c:\n        x[i, j, k] = 1.0\n"
+    )
+    program = build(text, array(f32, *shape))
+    assert (program.group, program.domain.axes) == (group, axes)
+
+
+@given(st.lists(st.integers(0, 2000), min_size=1, max_size=3))
+def test_chosen_groups_are_full_and_lie_along_the_last_axis(extents: list[int]):
+    group, short = chosen_group(extents)
+    assert len(group) == len(extents)
+    assert 1 <= math.prod(group) <= 256
+    assert all(extents[axis] < 32 for axis in short)
+    if not 0 < extents[-1] < 32:
+        assert group[-1] == 256
+    elif all(not 0 < extent < 32 for extent in extents[:-1]) and len(extents) > 1:
+        assert math.prod(group) > 128
 
 
 def test_every_operation_points_into_the_text():

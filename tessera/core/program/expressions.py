@@ -39,6 +39,17 @@ def evaluate(expression: Expression, lookup: Callable[[str], int]) -> int:
             return OPERATIONS[name](evaluate(a, lookup), evaluate(b, lookup))
 
 
+def symbols_in(expression: Expression) -> set[str]:
+    """The symbols of `expression`."""
+    match expression:
+        case int():
+            return set()
+        case str():
+            return {expression}
+        case (_, a, b):
+            return symbols_in(a) | symbols_in(b)
+
+
 def make(name: str, a: Expression, b: Expression) -> Expression:
     """`(name, a, b)`, with what is known of it worked out."""
     if isinstance(a, int) and isinstance(b, int):

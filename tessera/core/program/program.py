@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tessera.core.program.expressions import Expression
 from tessera.core.program.types import Type
 from tessera.core.source import NOWHERE, Source, Span
 
@@ -84,13 +85,15 @@ class Symbol:
 class Domain:
     """How many lanes `kernel(args)` launches when the user gives no grid.
 
-    `kind` is "lanes" (one a point: the largest of `extents`, numbers or symbol names; empty when it cannot be
-    derived and a grid must be given), "groups" (the largest of `extents` is the number of groups) or "single" (no
-    lane or group id is used: one group, whose independent tile ranges are spread over groups).
+    `kind` is "lanes" (one a point: the largest of `extents`; empty when it cannot be derived and a grid must be
+    given), "groups" (the largest of `extents` is the number of groups) or "single" (no lane or group id is used: one
+    group, whose independent tile ranges are spread over groups).
+    `axes` is not empty where lanes lie along several axes: along each the largest of its bounds, empty as above.
     """
 
     kind: str
-    extents: tuple[int | str, ...] = ()
+    extents: tuple[Expression, ...] = ()
+    axes: tuple[tuple[Expression, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +101,7 @@ class Program:
     """A kernel for one set of argument types.
 
     group: lanes a group along each axis when the kernel says `tile[...]`, else None (one group: the whole domain)
+    chosen: the kernel does not say, but has lanes along several axes: the frontend chose `group`
     shared_limit: bytes from `shared(...)`, else None
     symbols: every shape symbol, first binding first
     options: schedule options (from the user or the tuner), e.g. `{"lanes": 256}`
@@ -113,6 +117,7 @@ class Program:
     options: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     source: Source = UNKNOWN_SOURCE
     span: Span = NOWHERE
+    chosen: bool = False
 
 
 def find(block: Block, wanted: Callable[[Op], bool]) -> Op | None:

@@ -1,5 +1,6 @@
 """Print a `Program`, for people and for golden tests; one way, and deterministic."""
 
+from tessera.core.program.expressions import to_text as expression_text
 from tessera.core.program.program import Attribute, Block, Op, Program, Value
 
 
@@ -11,7 +12,8 @@ def to_text(program: Program) -> str:
     )
     head = [f"kernel {program.name}({parameters})"]
     head += [f"  group {program.group}"] if program.group else []
-    head += [f"  domain {program.domain.kind} {' '.join(map(str, program.domain.extents))}".rstrip()]
+    bounds = [" ".join(map(expression_text, bounds)) for bounds in (program.domain.extents, *program.domain.axes)]
+    head += [f"  domain {program.domain.kind} {' x '.join(filter(None, bounds))}".rstrip()]
     return "\n".join([*head, *_block(program.body, names, 1)]) + "\n"
 
 

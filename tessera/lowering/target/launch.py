@@ -16,7 +16,7 @@ def launch_rule(function: Any, program: Program, lanes_per_group: int) -> Launch
     if domain.kind == "groups":
         return LaunchRule("groups", group=program.group or (1,), count=domain.extents)
     if program.group is not None:
-        return LaunchRule("groups", extents=domain.extents, group=program.group)
+        return LaunchRule("groups", extents=domain.extents, group=program.group, axes=domain.axes)
     if domain.kind == "lanes":
         return LaunchRule("lanes", extents=domain.extents, lanes_per_group=lanes_per_group)
     return LaunchRule("single")

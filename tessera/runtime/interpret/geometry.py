@@ -3,7 +3,7 @@
 Axes are those of an array: the last one varies fastest, and a shape of fewer than three axes is followed by ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tessera.core.program.expressions import Expression, evaluate
 from tessera.core.program.program import Program
 
 WARP: Final = 32
@@ -84,7 +85,7 @@ def launch_geometry(
 
     * domain "single": one group; the lanes of its group are those of `tile[...]`, else one
     * domain "groups", or `tile[...]`: groups of that many lanes, as many as `grid` says, else as the domain says, or
-      enough to cover it
+      enough to cover it, along each of its axes
     * otherwise: one group of the whole domain, all its lanes on axis 0: grid x group, or the largest extent
     """
     if program.domain.kind == "single":
@@ -93,17 +94,19 @@ def launch_geometry(
     lanes = _padded(group or program.group or (1,))
     if grid is not None:
         return Geometry(_padded(grid), lanes) if grouped else Geometry((1, 1, 1), (prod(grid) * prod(lanes), 1, 1))
-    extent = _domain(program, symbols)
+    if program.domain.axes:
+        along = [_largest(program, bounds, symbols) for bounds in program.domain.axes]
+        return Geometry(_padded(tuple(-(-n // size) for n, size in zip(along, lanes, strict=False))), lanes)
+    extent = _largest(program, program.domain.extents, symbols)
     if program.domain.kind == "groups":
         return Geometry((extent, 1, 1), lanes)
     return Geometry((-(-extent // prod(lanes)), 1, 1), lanes) if grouped else Geometry((1, 1, 1), (extent, 1, 1))
 
 
-def _domain(program: Program, symbols: Mapping[str, int]) -> int:
-    extents = program.domain.extents
-    if not extents:
+def _largest(program: Program, bounds: Sequence[Expression], symbols: Mapping[str, int]) -> int:
+    if not bounds:
         raise ValueError(f"the number of lanes of {program.name} cannot be derived: a grid must be given")
-    return max(symbols[extent] if isinstance(extent, str) else extent for extent in extents)
+    return max(0, *(evaluate(bound, symbols.__getitem__) for bound in bounds))
 
 
 def _padded(shape: tuple[int, ...]) -> Shape:

@@ -62,7 +62,11 @@ def run(
     geometry = launch_geometry(program, grid, group, symbols)
     watcher = None
     if sanitize:
-        watcher = Sanitizer(findings.Launch(geometry.groups, geometry.lanes, program.group is not None, program.source))
+        watcher = Sanitizer(
+            findings.Launch(
+                geometry.groups, geometry.lanes, program.group is not None and not program.chosen, program.source
+            )
+        )
     values = {p.value: _bind(p.value, argument) for p, argument in zip(program.parameters, arguments, strict=True)}
     varying = varying_values(program)
     launch = Launch(program, geometry, values, symbols, varying, watcher, cancelled)

@@ -23,6 +23,9 @@ LANES = Domain("lanes", ("n", "m", 7))
         (LANES, (32,), (2, 3), None, ((2, 3, 1), (32, 1, 1))),
         (LANES, (32,), (5,), (32,), ((5, 1, 1), (32, 1, 1))),
         (Domain("groups", ("m",)), (32,), None, None, ((40, 1, 1), (32, 1, 1))),
+        (Domain("lanes", (("mul", 2, ("mul", "n", "m")),)), (32,), None, None, ((250, 1, 1), (32, 1, 1))),
+        (Domain("lanes", axes=(("n", 8), ("m",))), (8, 4), None, None, ((13, 10, 1), (8, 4, 1))),
+        (Domain("lanes", axes=(("n",), ("m",))), (8, 4), (2, 3), None, ((2, 3, 1), (8, 4, 1))),
         (Domain("groups", ("m",)), None, None, None, ((40, 1, 1), (1, 1, 1))),
     ],
 )
