@@ -231,7 +231,7 @@ class AxesWithoutGroups(TesseraError):
     """
 
     code = "TSR-E216"
-    title = "groups are not given"
+    title = "lanes along several axes, without groups"
 
 
 class UnsupportedReturn(TesseraError):
