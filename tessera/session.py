@@ -3,6 +3,7 @@
 Everything that has to see the frontend, the compiler and the runtime at once goes through here.
 """
 
+import dataclasses
 import importlib
 import threading
 import time
@@ -71,7 +72,7 @@ class Session:
         with self._lock:
             found = self._remembered.get(place)
         if found is not None and (found.entry.observed or not observe):
-            return self._remember(place, found)
+            return self._remember(place, _in_its_cell(found, program))
         entry, origin = self._fetch(key, program, target, observe)
         compiled = Compiled(program, entry, origin, time.perf_counter() - start, self._observe)
         return self._remember(place, compiled)
@@ -127,6 +128,14 @@ class Session:
             if len(self._remembered) > _REMEMBERED:
                 self._remembered.popitem(last=False)
         return compiled
+
+
+def _in_its_cell(known: Compiled, program: Program) -> Compiled:
+    """What was compiled for the same text, as of the cell that it stands in now: one that ran again has a new label."""
+    if known.program.source == program.source:
+        return known
+    artifact = dataclasses.replace(known.artifact, source=program.source)
+    return dataclasses.replace(known, program=program, entry=dataclasses.replace(known.entry, artifact=artifact))
 
 
 def _preload() -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 _TRANSFORMER = "AnnotationTransformer"
-_COMPLETED = r"%%?tessera\b"
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -15,14 +14,16 @@ def load_ipython_extension(shell: Any) -> None:
     from tessera.frontend.read import AnnotationTransformer  # noqa: PLC0415
     from tessera.session import session  # noqa: PLC0415
     from tessera.viz import display  # noqa: PLC0415
-    from tessera_magics.complete import completer  # noqa: PLC0415
+    from tessera_magics.complete import complete_language  # noqa: PLC0415
+    from tessera_magics.inspection import describe_language  # noqa: PLC0415
     from tessera_magics.magics import TesseraMagics  # noqa: PLC0415
     from tessera_magics.progress import show_progress  # noqa: PLC0415
     from tessera_magics.tracebacks import paint_errors  # noqa: PLC0415
 
     unload_ipython_extension(shell)
     shell.register_magics(TesseraMagics(shell))
-    shell.set_hook("complete_command", completer(shell), re_key=_COMPLETED)
+    complete_language(shell)
+    describe_language(shell)
     shell.ast_transformers.append(AnnotationTransformer())
     display.register(shell.display_formatter)
     paint_errors()
@@ -33,13 +34,15 @@ def load_ipython_extension(shell: Any) -> None:
 def unload_ipython_extension(shell: Any) -> None:
     """Take everything back that `load_ipython_extension` registered; what kernels were defined stay."""
     from tessera.viz import display  # noqa: PLC0415
-    from tessera_magics.complete import forget_completer  # noqa: PLC0415
+    from tessera_magics.complete import forget_language  # noqa: PLC0415
+    from tessera_magics.inspection import forget_descriptions  # noqa: PLC0415
     from tessera_magics.progress import hide_progress  # noqa: PLC0415
     from tessera_magics.tracebacks import plain_errors  # noqa: PLC0415
 
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("tessera", None)
-    forget_completer(shell, _COMPLETED)
+    forget_language(shell)
+    forget_descriptions(shell)
     kept = [each for each in shell.ast_transformers if type(each).__name__ != _TRANSFORMER]
     shell.ast_transformers[:] = kept
     display.unregister(shell.display_formatter)

@@ -5,6 +5,7 @@ outside a kernel it explains itself.
 """
 
 from collections.abc import Callable, Mapping
+from keyword import iskeyword
 from typing import Final
 
 from tessera.core import dtypes
@@ -56,8 +57,10 @@ class Namespace:
     def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
+        # A member whose name is a keyword of Python has a _ behind it; tools that read cells do not write it.
+        found = f"{name}_" if iskeyword(name) else name
         try:
-            return self._members[name]
+            return self._members[found]
         except KeyError:
             raise AttributeError(f"{self._name} has no {name!r}", name=name, obj=self) from None
 

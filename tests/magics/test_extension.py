@@ -8,6 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import tessera_magics
 from tessera.core.errors import TesseraError
 from tessera.kernel_class import Kernel
+from tessera.tuning_progress import NOTEBOOK
 
 MARKS = """
 import sys, tessera_magics
@@ -17,14 +18,16 @@ assert not any(name.startswith(("tessera.", "IPython", "torch_mlir", "llvmlite")
 
 def state(shell: InteractiveShell) -> tuple[object, ...]:
     """Everything that the extension may change."""
-    hooks = shell.strdispatchers["complete_command"].regexs if "complete_command" in shell.strdispatchers else {}
     magics = shell.magics_manager.magics
     return (
         [kind for kind in ("line", "cell") if "tessera" in magics[kind]],
-        len(hooks),
+        len(shell.Completer.custom_matchers),
         len(shell.ast_transformers),
         Kernel in shell.display_formatter.mimebundle_formatter.type_printers,
         TesseraError.paint is None,
+        "_ofind" in vars(shell),
+        len(shell.inspector.mime_hooks),
+        NOTEBOOK.opener is None,
     )
 
 
@@ -45,7 +48,7 @@ def test_loading_twice_is_loading_once_and_unloading_takes_everything_back(loade
     assert after[0] == []
     assert after[1] == once[1] - 1
     assert after[2] == once[2] - 1
-    assert after[3:] == (False, True)
+    assert after[3:] == (False, True, False, 0, True)
     loaded.run_line_magic("reload_ext", "tessera_magics")
 
 
