@@ -20,12 +20,15 @@ from tessera.core.profile import (
     START,
     WORKER,
 )
+from tessera.core.words import counted
 from tessera.core.work import Numbers, Work
 from tessera.machine import Machine
 
 # Nanoseconds a cycle of a multiprocessor's clock can take: outside, the counter is not what it should be.
 _CYCLE_RANGE: Final = (0.2, 5.0)
 _FORMAT: Final = 1
+_LIMITS: Final = {"memory": "memory", "compute": "arithmetic"}
+"""What sets a limit, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +214,10 @@ class Profile:
     def overhead(self) -> float:
         """How much longer a launch took that wrote the records: 0.03 is 3 %.  Less than `noise` it means little.
 
-        The fastest launches of each kind are compared: what else the machine does only ever adds.
+        The fastest launches of each kind are compared: what else the machine does only ever adds.  Where those that
+        wrote records happened to be faster, it is 0.
         """
-        return min(self.instrumented) / min(self.plain) - 1.0
+        return max(0.0, min(self.instrumented) / min(self.plain) - 1.0)
 
     @property
     def noise(self) -> float:
@@ -242,7 +246,7 @@ class Profile:
 
     @property
     def span(self) -> float:
-        """ns from the first tile's begin to the last one's end."""
+        """ns from the start of the first tile to the end of the last one."""
         return float(self.tiles.end.max(initial=0.0))
 
     @cached_property
@@ -322,17 +326,18 @@ class Profile:
         rows = [
             ("kernel", f"{self.kernel} for {self.target} on {self.machine.name}"),
             ("time", f"{_time(self.wall)} (median of {len(self.plain)} launches, fastest {_time(min(self.plain))})"),
-            ("memory", (f"{_count(self.bandwidth)}B/s: {_count(self.work.least_bytes)}B at least, "
-                       f"{_count(self.work.requested_bytes)}B asked for by the tiles")),
+            ("memory", (f"{_count(self.bandwidth)}B/s: {_count(self.work.least_bytes)}B that have to be moved "
+                       f"(the tiles ask for {_count(self.work.requested_bytes)}B)")),
             ("arithmetic", f"{_count(self.flops)}FLOP/s: {_count(self.work.total_flops)}FLOP ({self._kinds()})"),
-            ("roofline", (f"{self.attained:.1%} of what {line.bound} allows ({_time(line.floor)}); "
-                         f"{line.intensity:.3g} FLOP/B, ridge at {line.ridge:.3g}")),
+            ("roofline", (f"{self.attained:.1%} of the speed that {_LIMITS[line.bound]} allows (at best "
+                         f"{_time(line.floor)}); {line.intensity:.3g} FLOP per byte, where memory is the limit "
+                         f"below {line.ridge:.3g}")),
             ("peaks", f"{_count(self.machine.bandwidth)}B/s; {self.machine.source}"),
-            ("tiles", (f"{self._tile_count()} on {len(self.busy)} of {self.machine.units} {self.machine.unit}s; "
-                      f"{_time(_at(duration, 0.5) / 1e9)} each (fastest {_time(_at(duration, 0.0) / 1e9)}, "
-                      f"slowest {_time(_at(duration, 1.0) / 1e9)})")),
+            ("tiles", (f"{self._tile_count()} on {len(self.busy)} of {counted(self.machine.units, self.machine.unit)}; "
+                      f"half of them within {_time(_at(duration, 0.5) / 1e9)} "
+                      f"(fastest {_time(_at(duration, 0.0) / 1e9)}, slowest {_time(_at(duration, 1.0) / 1e9)})")),
             *([("balance", self._balance())] if self.every == 1 else []),
-            ("overhead", f"{self.overhead:+.1%} by writing the records (launches themselves vary by {self.noise:.1%})"),
+            ("overhead", self._overhead()),
         ]  # fmt: skip
         if self.phase_share:
             rows.insert(-1, ("phases", ", ".join(f"{name} {share:.0%}" for name, share in self.phase_share.items())))
@@ -349,19 +354,29 @@ class Profile:
     def _tile_count(self) -> str:
         if self.every == 1:
             return str(len(self.tiles))
-        return f"{self.work.groups}, too short to look at all: one in {self.every} has a record,"
+        return f"{self.work.groups}, too short to record each: one in {self.every} is recorded,"
 
     def _balance(self) -> str:
         busy = list(self.busy.values())
         if not busy or not self.span:
             return "nothing ran"
         shares = sorted(value / self.span for value in busy)
-        return f"{self.machine.unit}s busy for {shares[0]:.0%} to {shares[-1]:.0%} of the {_time(self.span / 1e9)}"
+        least, most, unit = f"{shares[0]:.0%}", f"{shares[-1]:.0%}", self.machine.unit
+        who = f"the one {unit} that ran tiles was" if len(busy) == 1 else f"the {unit}s that ran tiles were"
+        share = least if least == most else f"{least} to {most}"
+        return f"{who} busy for {share} of the {_time(self.span / 1e9)}"
+
+    def _overhead(self) -> str:
+        """What writing the records cost, where launches vary by less than that."""
+        if self.overhead <= self.noise:
+            return f"not measurable: launches vary by {self.noise:.1%}, more than writing the records takes"
+        return f"writing the records takes {self.overhead:.1%} of a launch (launches vary by {self.noise:.1%})"
 
     def __repr__(self) -> str:
+        tiles = counted(self.work.groups, "tile")
         return (
-            f"<profile of {self.kernel} on {self.machine.label}: {_time(self.wall)}, {self.work.groups} tiles, "
-            f"{self.attained:.0%} of what {self.roofline.bound} allows>"
+            f"<profile of {self.kernel} on {self.machine.label}: {_time(self.wall)}, {tiles}, "
+            f"{self.attained:.0%} of the speed that {_LIMITS[self.roofline.bound]} allows>"
         )
 
 

@@ -72,3 +72,31 @@ def test_the_cpu():
     assert found.cache_bytes > 0
     assert "measured on 2 threads" in found.source
     assert found.label.endswith("x2")
+
+
+def test_what_a_busy_moment_hid_is_found_later(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine, "_better", {})
+    with overridden(threads=2):
+        first = machine.this_machine("cpu")
+        monkeypatch.setattr(machine, "_host_bandwidth", lambda threads: 2 * first.bandwidth)
+        monkeypatch.setattr(machine, "_product", lambda: first.rate("f32") / 2)  # busy now
+        second = machine.measured_again(first)
+        assert second is machine.this_machine("cpu") is not first
+        assert (second.bandwidth, second.cache_bandwidth) == (2 * first.bandwidth, 2 * first.cache_bandwidth)
+        assert second.rates == first.rates
+        monkeypatch.setattr(machine, "_product", lambda: 3 * first.rate("f32"))
+        third = machine.measured_again(second)
+        assert third is machine.this_machine("cpu")
+        assert third.rate("special") == pytest.approx(3 * first.rate("special"))
+        assert third.bandwidth == second.bandwidth
+        assert machine.measured_again(third) is third
+
+
+def test_a_gpu_copies_again(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine, "_better", {})
+    first = machine.this_machine("cuda")
+    monkeypatch.setattr(fake, "elapsed", lambda first, second: 200e-6)
+    second = machine.measured_again(first)
+    assert second.bandwidth == pytest.approx(first.bandwidth * 1.25)
+    assert second.rates == first.rates
+    assert machine.this_machine("cuda") is second

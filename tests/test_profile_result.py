@@ -140,11 +140,30 @@ def test_the_summary_says_it_in_words():
     lines = profile(registers=40, shared_bytes=1024, spill_bytes=0).summary().splitlines()
     assert lines[0] == "kernel       k for cuda:sm_90a on Made-up"
     assert lines[1] == "time         3 µs (median of 3 launches, fastest 2 µs)"
-    assert "33.3% of what memory allows (1 µs)" in lines[4]
-    assert lines[7] == "balance      SMs busy for 40% to 100% of the 500 ns"
-    assert lines[8] == "overhead     +5.0% by writing the records (launches themselves vary by 50.0%)"
+    assert lines[2].startswith("memory       333 GB/s: 1 MB that have to be moved (the tiles ask for")
+    assert (
+        "33.3% of the speed that memory allows (at best 1 µs); 1 FLOP per byte, where memory is the limit" in lines[4]
+    )
+    assert lines[7] == "balance      the SMs that ran tiles were busy for 40% to 100% of the 500 ns"
+    assert lines[8] == "overhead     not measurable: launches vary by 50.0%, more than writing the records takes"
     assert lines[9] == "resources    40 registers, 1024 B shared, 0 B spilled"
-    assert repr(profile()) == "<profile of k on Made-up x1: 3 µs, 4 tiles, 33% of what memory allows>"
+    assert repr(profile()) == "<profile of k on Made-up x1: 3 µs, 4 tiles, 33% of the speed that memory allows>"
+
+
+def test_what_writing_the_records_takes():
+    slower = profile(plain=(2e-6, 2e-6), instrumented=(2.1e-6, 2.1e-6))
+    assert "overhead     writing the records takes 5.0% of a launch (launches vary by 0.0%)" in slower.summary()
+    faster = profile(plain=(2e-6, 2.1e-6, 2.1e-6), instrumented=(1.9e-6, 1.9e-6, 2e-6))
+    assert faster.overhead == 0.0  # what is faster with more to do was lucky
+    assert "overhead     not measurable: launches vary by 5.0%" in faster.summary()
+
+
+def test_one_of_something():
+    one = work(1)
+    alone = profile(tiles=read_records(gpu_records([0], [300], [0], 1), one, "cuda"), work=one)
+    assert "balance      the one SM that ran tiles was busy for 100% of the 300 ns" in alone.summary()
+    assert "1 on 1 of 4 SMs" in alone.summary()
+    assert ", 1 tile, " in repr(alone)
 
 
 def test_one_record_for_several_groups():
@@ -155,7 +174,7 @@ def test_one_record_for_several_groups():
     assert [tile.index for tile in found.tiles] == [0, 2]
     assert found.to_dict()["tiles"]["index"] == [0, 2]
     assert (found.to_dict()["groups"], found.to_dict()["every"]) == (4, 2)
-    assert "4, too short to look at all: one in 2 has a record, on 1 of 4 SMs" in found.summary()
+    assert "4, too short to record each: one in 2 is recorded, on 1 of 4 SMs" in found.summary()
     assert "balance" not in found.summary()
 
 

@@ -1,5 +1,6 @@
 """`tessera.profile`: real launches on the CPU, the driver that runs PTX in this process, and, where there is one, a GPU."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from tessera.core.targets import Target
 from tessera.lowering.cache import Entry, entry_of
 from tessera.lowering.compile import compile_program
 from tessera.profile_result import Profile
-from tessera.profiling import Profiler, sparser
+from tessera.profiling import Profiler, sparser, with_possible_peaks
 from tessera.runtime import cuda, device_arrays, driver
 from tessera.runtime.grid import Grid
 from tessera.session import Session
@@ -155,6 +156,26 @@ def test_a_function_that_launches_kernels_has_no_profile():
     with pytest.raises(BadKernelOption, match="softmax is no kernel") as caught:
         tessera.profile(kernels.softmax)  # type: ignore[arg-type]
     assert "@kernel" in caught.value.hint
+
+
+def test_no_launch_is_faster_than_its_peaks(module, monkeypatch: pytest.MonkeyPatch):
+    """A machine that was busy when it was measured is measured again; what is faster even then is the peak."""
+    x, y = arrays(1000)
+    slow = tessera.profile(module.added)(x, y, 2.0)
+    nominal = dataclasses.replace(slow.machine, bandwidth=slow.bandwidth * 2, rates={"f32": slow.flops * 2})
+    assert with_possible_peaks(dataclasses.replace(slow, machine=nominal)).machine is nominal
+    busy = dataclasses.replace(slow.machine, bandwidth=slow.bandwidth / 4, rates={"f32": slow.flops / 2})
+    impossible = dataclasses.replace(slow, machine=busy)
+    assert impossible.attained == pytest.approx(4)
+    monkeypatch.setattr("tessera.profiling.measured_again", lambda found: machine.raised(found, 8.0, 4.0))
+    again = with_possible_peaks(impossible)
+    assert again.attained == pytest.approx(0.5)
+    assert again.machine.source == busy.source
+    monkeypatch.setattr("tessera.profiling.measured_again", lambda found: found)
+    own = with_possible_peaks(impossible)
+    assert own.attained == pytest.approx(1.0)
+    assert own.roofline.compute <= own.wall * 1.000001
+    assert own.machine.source.endswith("; raised to what this launch reached, as it was faster")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ Nothing here needs a GPU: figures come from the compiler, limits from tables.
 
 from dataclasses import dataclass
 
+from tessera.core.words import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -123,7 +125,9 @@ class ResourceReport:
         if self.occupancy is not None:
             found = self.occupancy
             cause = " and ".join(found.limited_by)
-            words = f"{found.blocks} blocks, {found.warps} of {found.most_warps} warps ({found.fraction:.0%})"
+            words = (
+                f"{counted(found.blocks, 'block')}, {found.warps} of {found.most_warps} warps ({found.fraction:.0%})"
+            )
             rows.append(("on a multiprocessor", f"{words}, limited by {cause}"))
         rows.append(("code", f"{self.code_bytes:,} bytes" + (f", {self.total:,} instructions" if self.total else "")))
         return tuple(rows)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from tessera.core.words import counted
+
 BANKS: Final = 32
 """Banks of shared memory, each 4 bytes wide, that a warp can read at once on every NVIDIA GPU."""
 
@@ -150,7 +152,7 @@ def pipeline(blocks: int, stages: int = 2) -> Picture:
 
     drawn += [track("copy", 0, "load"), track("compute", stages - 1, "use")]
     alone, together = blocks * 2, blocks + stages - 1
-    text = f"{blocks} blocks, {stages} buffers: {together} steps instead of {alone}"
+    text = f"{counted(blocks, 'block')}, {counted(stages, 'buffer')}: {counted(together, 'step')} instead of {alone}"
     return _picture(drawn, text)
 
 

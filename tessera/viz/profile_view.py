@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from tessera.core.words import counted
 from tessera.core.work import Numbers
 from tessera.profile_result import Profile, Tiles
 
@@ -79,9 +80,9 @@ def profile_view(profile: Profile) -> ProfileView:
 
 def profile_text(profile: Profile) -> str:
     """Return one line that is the same in every run: what was counted, not what was measured."""
-    work, count = profile.work, profile.work.groups
+    work = profile.work
     return (
-        f"profile of {profile.kernel} for {profile.target.partition(':')[0]}: {count} tile{'' if count == 1 else 's'}, "
+        f"profile of {profile.kernel} for {profile.target.partition(':')[0]}: {counted(work.groups, 'tile')}, "
         f"{work.least_bytes:,.0f} bytes of memory, {work.total_flops:,.0f} operations"
     )
 
@@ -100,8 +101,11 @@ def profile_html(profile: Profile) -> str:
     parts = [f"<div><b>{escape(view.title)}</b></div>", _table(figures)]
     if phases:
         parts += ["<div>phases, summed over all tiles</div>", _table(phases)]
-    span = f"{profile.span / 1e3:,.1f} µs from the first tile's begin to the last one's end"
-    parts += [f"<div>{escape(span)}; darker: more of the time, or more tiles at once</div>", _table(units)]
+    span = f"{profile.span / 1e3:,.1f} µs from the start of the first tile to the end of the last"
+    parts += [
+        f"<div>{escape(span)}; a darker stretch: busy for more of the time, or with more tiles at once</div>",
+        _table(units),
+    ]
     if view.left:
         parts.append(f"<div>{escape(view.left)}</div>")
     return "".join(parts)
@@ -118,7 +122,7 @@ def _unit_row(profile: Profile, unit: int, most: int) -> UnitRow:
         else _by_time(start, end, profile.span, most)
     )
     share = profile.busy[unit] / profile.span if profile.span else 0.0
-    remark = f"{len(mine)} tile{'' if len(mine) == 1 else 's'}, busy {share:.0%}"
+    remark = f"{counted(len(mine), 'tile')}, busy {share:.0%}"
     return UnitRow(f"{profile.machine.unit} {unit}", stretches, remark)
 
 
