@@ -44,7 +44,7 @@ from tessera.lowering.target.cuda.tiles.byte_products import byte_products, copi
 from tessera.lowering.target.cuda.tiles.decision import Refusal
 from tessera.lowering.target.cuda.tiles.decisions import Observer, make_plan
 from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
-from tessera.lowering.target.cuda.tiles.large_tiles import large_tiles
+from tessera.lowering.target.cuda.tiles.large_tiles import LARGE_TILE, large_tiles
 from tessera.lowering.target.cuda.tiles.lost_products import for_tensor_cores, lost_products
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
@@ -245,7 +245,7 @@ def _byte_products(function: Any) -> list[Any]:
 
 
 def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniformity, *, spill: bool) -> _Lowered:
-    lanes = _lanes(function, program)
+    lanes = _lanes(function, program, chip)
     coarse = coarsen(function, program, facts)
     threads = lanes // coarse.elements if program.group is not None else lanes
     module, body, kernel, build, entry = _kernel(function, program, threads)
@@ -303,7 +303,7 @@ def _kernel(function: Any, program: Program, lanes: int) -> tuple[Any, Any, Any,
     return module, body, kernel, Build(entry, location), entry
 
 
-def _lanes(function: Any, program: Program) -> int:
+def _lanes(function: Any, program: Program, chip: Architecture) -> int:
     """Lanes of a hardware block: those of `tile[...]`, the schedule's, or as many as the largest tile has work for."""
     if program.group is not None:
         return math.prod(program.group)
@@ -317,6 +317,8 @@ def _lanes(function: Any, program: Program) -> int:
     shapes += [op.operands[0].type.shape for op in operations if op.name == "tessera.copy"]
     sizes = [math.prod(shape) for shape in shapes]
     largest = max(sizes, default=1)
+    if largest > LARGE_TILE:
+        return chip.lanes
     return min(DEFAULT_LANES, max(WARP, 1 << (largest - 1).bit_length()))
 
 

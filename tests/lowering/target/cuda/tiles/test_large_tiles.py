@@ -6,6 +6,7 @@ import pytest
 import tessera
 from support.product_programs import matrix_product
 from support.simulate import compile_ptx
+from tessera.compiled import Compiled
 from tessera.core.dtypes import f32
 
 SOFTMAX = """
@@ -16,14 +17,20 @@ def rows_of(x: f32[rows, columns], y: mut f32[rows, columns]):
 """
 
 
-def _notes(columns: int) -> str:
+def _compiled(columns: int) -> Compiled:
     x = np.zeros((2, columns), np.float32)
     kernel = tessera.compile_source(SOFTMAX).rows_of
-    return " ".join(kernel.compile_quietly(x, x.copy(), target="cuda:sm_90a").resources().notes)
+    return kernel.compile_quietly(x, x.copy(), target="cuda:sm_90a")
+
+
+def _notes(columns: int) -> str:
+    return " ".join(_compiled(columns).resources().notes)
 
 
 def test_a_row_that_registers_cannot_hold_is_named_with_its_line_and_a_remedy():
-    notes = _notes(50257)
+    compiled = _compiled(50257)
+    assert compiled.artifact.launch.threads == 1024
+    notes = " ".join(compiled.resources().notes)
     assert "line 5): a tile of 50,257 elements is kept in memory on sm_90a, not in registers, because" in notes
     assert "try a loop over blocks of it, as the functions of tessera.kernels do" in notes
 
