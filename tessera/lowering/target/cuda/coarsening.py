@@ -36,8 +36,10 @@ _COSTS: Final = {"math": 16, "arith.divf": 8, "arith.remf": 256, "arith.divsi": 
 _IDS: Final = frozenset(("lane", "thread"))
 _UNIFORM_IDS: Final = frozenset(("group", "group_lanes", "grid_groups"))
 _ALLOWED: Final = frozenset(("tessera.dim", "tessera.read", "tessera.write", "scf.if", "scf.yield", "func.return"))
-_BELOW: Final = {2: 0, 3: 1, 6: 0, 7: 1}  # slt, sle, ult, ule: how much the bound is above the first refused index
-_ABOVE: Final = {4: 0, 5: 1, 8: 0, 9: 1}  # the same with the operands exchanged
+_BELOW: Final = {2: 0, 3: 1, 6: 0, 7: 1}  # slt, sle, ult, ule: how far the first refused index is above the bound
+_ABOVE: Final = {4: 1, 5: 0}  # sgt, sge: how far the first accepted index is above the bound
+_UNSIGNED: Final = 6
+_EXCHANGED: Final = {2: 4, 3: 5, 4: 2, 5: 3, 6: 8, 7: 9, 8: 6, 9: 7}  # the predicate with the operands exchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +89,16 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A branch on `place < bound + beyond`, with nothing to do where it is not taken."""
+    """A branch on `place < bound + beyond`, with nothing to do where it is not taken.
+
+    least: on `place >= bound + beyond`; place: None for a branch on `bound` itself, which is the same for all lanes
+    """
 
     op: Any
-    place: Place
+    place: Place | None
     bound: Any
-    beyond: int
-
-    @property
-    def offset(self) -> int:
-        """The number in the index."""
-        return self.place.offset
+    beyond: int = 0
+    least: bool = False
 
 
 @dataclass(slots=True)
@@ -244,7 +245,7 @@ class _Reader:
         """The branches that a whole range takes, with what makes it whole; and those inside them.
 
         A branch that some accesses are outside of, and that ends at a number, is an exception for a few lanes
-        (`if i < 4`): ranges are whole without it.
+        (`if i < 4`), or depends on no index at all (`if flag != 0`): ranges are whole without it.
         """
         for view in block.operations:
             op = view.operation
@@ -254,7 +255,7 @@ class _Reader:
             inner = op.regions[0].blocks[0]
             if found is None:
                 continue
-            if any(_number(guard.bound) is not None for guard in found) and accesses - set(walk(inner)):
+            if any(map(_is_exception, found)) and accesses - set(walk(inner)):
                 continue
             yield op, found
             yield from self.guards(inner, accesses)
@@ -269,16 +270,32 @@ class _Reader:
             return None if left is None or right is None else left + right
         if test.name != "arith.cmpi":
             return None
+        if available(test.results[0], self.facts):
+            return (Guard(op, None, test.results[0]),)
         predicate = int(ir.IntegerAttr(test.attributes["predicate"]).value)
-        index, bound = test.operands if predicate in _BELOW else reversed(list(test.operands))
-        beyond = _BELOW.get(predicate, _ABOVE.get(predicate))
-        place = self.place(index)
-        if beyond is None or place is None or not available(bound, self.facts):
-            return None
-        # An unsigned comparison says the same of indices from 0 on.
-        if predicate >= 6 and (place.offset < 0 or place.shared):
-            return None
-        return (Guard(op, place, bound, beyond),)
+        left, right = test.operands
+        for index, bound, relation in ((left, right, predicate), (right, left, _EXCHANGED.get(predicate, -1))):
+            place = self.place(index)
+            if place is None or not available(bound, self.facts):
+                continue
+            # An unsigned comparison says the same of indices from 0 on.
+            if relation in _BELOW and not (relation >= _UNSIGNED and (place.offset < 0 or place.shared)):
+                return (Guard(op, place, bound, _BELOW[relation]),)
+            if relation in _ABOVE:
+                return (Guard(op, place, bound, _ABOVE[relation], least=True),)
+        return None
+
+
+def _is_exception(guard: Guard) -> bool:
+    """Whether most ranges may well be refused by a guard: it ends at a number, or knows nothing of where they are."""
+    if guard.place is None:
+        return not _has_id(guard.bound)
+    return not guard.least and _number(guard.bound) is not None
+
+
+def _has_id(value: Any) -> bool:
+    op = _defining(value)
+    return op is not None and (op.name == "tessera.id" or any(_has_id(operand) for operand in op.operands))
 
 
 def _does_something(region: Any) -> bool:

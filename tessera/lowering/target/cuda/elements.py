@@ -92,8 +92,12 @@ class Elements:
             for guard in guards:
                 realise(guard.bound, owner.env, owner.operation)
                 with build.located(guard.op.location):
+                    if guard.place is None:
+                        conditions.append(owner.env[guard.bound])
+                        continue
                     limit = build.add(build.index(owner.env[guard.bound]), guard.beyond)
-                    conditions.append(build.compare("sle", self._index(guard.place, end), limit))
+                    predicate, lane = ("sge", first) if guard.least else ("sle", end)
+                    conditions.append(build.compare(predicate, self._index(guard.place, lane), limit))
         for access in self.plan.accesses.values():
             if not access.proven:
                 with build.located(access.op.location):

@@ -171,10 +171,9 @@ class Frame:
         """The group's index along an axis of the grid, or its linear index."""
         if axis is None or self.rule.kind != "groups":
             return self.group if axis in (None, 0) else 0
-        below: Any = 1
-        for inner in range(axis + 1, 3):
-            below = self.build.mul(below, self.grid(inner))
-        along = self.build.divide(self.group, below)
+        along = self.group
+        for inner in range(2, axis, -1):  # one axis after the other: LLVM joins a quotient and its remainder
+            along = self.build.divide(along, self.grid(inner))
         return along if axis == 0 else self.build.remainder(along, self.grid(axis))
 
     def lane_at(self, axis: int | None) -> Any:

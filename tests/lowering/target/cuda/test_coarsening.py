@@ -44,7 +44,7 @@ def test_accesses_and_guards_of_saxpy(coarse):
         ("tessera.read", 0, 4, True, True), ("tessera.read", 0, 4, True, True), ("tessera.write", 0, 4, True, True),
     ]  # fmt: skip
     ((guard,),) = found.guards.values()
-    assert (guard.offset, guard.beyond) == (0, 0)
+    assert (guard.place.offset, guard.beyond) == (0, 0)
 
 
 def test_the_widest_dtype_decides(coarse):
@@ -95,6 +95,38 @@ def test_a_branch_on_data_is_no_guard(coarse):
     found = coarse(unary(b))
     assert found.elements == 4
     assert found.guards == {}
+
+
+def test_bounds_along_two_axes(coarse):
+    """`if 0 < i < h - 1 and 0 < j < w - 1`, where a group is one row of lanes, and `i` is the same for all of them."""
+    b = Writer("rows")
+    y = b.array("y", f32, "h", "w", mutable=True)
+    i, j, zero = b.id("group", 0), b.id("thread", 1), b.const(0)
+    inside = [b.compare("lt", zero, i), b.compare("lt", i, b.dim("h")), b.compare("lt", zero, j)]
+    inside.append(b.compare("lt", j, b.dim("w")))
+    test = inside[0]
+    for other in inside[1:]:
+        test = b.value("and", test, other)
+    with b.when(test):
+        b.write(y, b.const(1.0, f32), i, j)
+    found = coarse(b.program(domain=Domain("lanes", axes=(("h",), ("w",))), group=(1, 256)))
+    assert found.elements == 4
+    ((*rows, low, high),) = found.guards.values()
+    assert [guard.place for guard in rows] == [None, None]
+    assert (low.least, low.beyond, low.place.axis) == (True, 1, 1)
+    assert (high.least, high.beyond) == (False, 0)
+
+
+def test_a_branch_that_knows_no_index_is_no_guard_of_accesses_outside_of_it(coarse):
+    b = Writer("flag")
+    y, flag = b.array("y", f32, "n", mutable=True), b.scalar("flag", b.const(0).type.dtype)
+    i = b.id("thread")
+    with b.when(b.compare("lt", i, b.dim("n"))):
+        b.write(y, b.const(1.0, f32), i)
+        with b.when(b.compare("ne", flag, b.const(0))):
+            b.write(y, b.const(2.0, f32), i)
+    found = coarse(unary(b))
+    assert [guard.place is None for guards in found.guards.values() for guard in guards] == [False]
 
 
 def test_an_exception_for_a_few_lanes_is_no_guard(coarse):
