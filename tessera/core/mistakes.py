@@ -217,6 +217,13 @@ class LaneIndexedTile(TesseraError):
     title = "tiles are not indexed element by element"
 
 
+class NoSuchItem(TesseraError):
+    """A constant index outside a list or tuple of the kernel's.  Example: `[1, 2][2]`."""
+
+    code = "TSR-E217"
+    title = "no such item"
+
+
 class BeyondExtent(TesseraError):
     """A negative index that counts past the first element of its axis.  Example: `x[-7]` with `x: f32[6]`."""
 

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tessera.core import dtypes
 from tessera.core.dtypes import DType
@@ -16,6 +17,8 @@ from tessera.frontend.namespace import dtype_of
 from tessera.frontend.surface import KernelSource
 
 Lookup = Callable[[str], object]
+_ARRAY_TYPES: Final = ("ndarray", "NDArray", "ArrayLike", "array", "Array")
+_ARRAY: Final = "write what the array holds and its extents: f32[n], f32[rows, columns]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +110,8 @@ def _dtype(node: ast.expr, lookup: Lookup, span: Callable[[ast.AST], Span]) -> D
         return dtypes.BY_NAME[name]
     found = dtype_of(lookup(name)) if name else None
     if found is None:
-        hint = suggestion(name, [*dtypes.BY_NAME, "tensor", "mut"]) or "dtypes: " + ", ".join(
-            d.name for d in dtypes.ALL
-        )
+        known = "dtypes: " + ", ".join(d.name for d in dtypes.ALL)
+        hint = _ARRAY if name in _ARRAY_TYPES else suggestion(name, [*dtypes.BY_NAME, "tensor", "mut"]) or known
         raise BadAnnotation(f"{ast.unparse(node)} is not a dtype", span(node), hint)
     return found
 
@@ -163,9 +165,10 @@ def _extent(
         label = f"{node.left.id}/{ast.unparse(node.right)}"
         symbols.setdefault(label, []).append(Symbol(label, position, axis))
         return label
-    raise BadAnnotation(
-        f"{ast.unparse(node)} is not an extent", span(node), "write a number, a name, or a name divided: K/tp"
-    )
+    hint = "write a number, a name, or a name divided: K/tp"
+    if isinstance(node, ast.Slice):
+        hint = "give the axis a name: f32[n]"
+    raise BadAnnotation(f"{ast.unparse(node)} is not an extent", span(node), hint)
 
 
 def _divisor(node: ast.BinOp, lookup: Lookup, span: Callable[[ast.AST], Span]) -> int:

@@ -20,12 +20,15 @@ from tessera.core.program.types import Array, Scalar, Shared, Tile, Type
 from tessera.core.source import NOWHERE, Span
 from tessera.frontend.affine import Affine
 from tessera.frontend.bindings import HoleUsed, Knowledge, Number, Region, SharedHole, Undefined
-from tessera.frontend.describe import describe
+from tessera.frontend.describe import describe, is_outside_array
 from tessera.frontend.folding import fold, fold_comparison, fold_unary
 
 _INTEGER_ONLY: Final = ("and", "or", "xor", "shl", "shr")
 _FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "pow")
 _KEEPS_INTEGERS: Final = ("floor", "ceil")
+
+_WORDS: Final = {"inf": "math.inf", "-inf": "-math.inf", "nan": "math.nan"}
+"""Numbers that Python makes of text: `float("inf")`."""
 
 
 class Builder:
@@ -102,7 +105,12 @@ class Builder:
             if isinstance(binding.type, Array | Shared):
                 return self.load(self.whole(binding), span)
             return binding
-        raise NotAValue(f"{describe(binding)} is not a value", span, "use a number, an element or a tile here")
+        hint = "use a number, an element or a tile here"
+        if is_outside_array(binding):
+            hint = "a kernel's arrays are its parameters: pass it as one"
+        elif isinstance(binding, str) and binding in _WORDS:
+            hint = f"import math before the kernel, and write {_WORDS[binding]}"
+        raise NotAValue(f"{describe(binding)} is not a value", span, hint)
 
     def as_value(self, binding: object, span: Span, dtype: DType | None = None) -> Value:
         """As `operand`, with plain numbers made literals of `dtype` (default: i64, f32 or bool), and cast to it."""

@@ -13,8 +13,8 @@ from tessera.core.program.types import Extent
 from tessera.core.source import Source, Span
 from tessera.frontend.bindings import Undefined
 from tessera.frontend.builder import Builder, binding_error
-from tessera.frontend.elsewhere import remedy_for
-from tessera.frontend.namespace import LANGUAGE
+from tessera.frontend.elsewhere import LIBRARIES, is_known_elsewhere, remedy_for
+from tessera.frontend.namespace import LANGUAGE, tile
 
 _DEEPEST: Final = 240
 """Parts of expressions and statements inside one another, a statement counting twice: Python itself takes 200 brackets
@@ -106,11 +106,20 @@ class Context:
             return getattr(builtins, name)
         # The kernel's own names are the likelier meaning, however near a name of the language lies.
         others = [*self.constants, *LANGUAGE, *(n for n in self.namespace if not n.startswith("_"))]
-        near = remedy_for(name) or suggestion(name, list(self.scope)) or suggestion(name, others)
+        near = f"write tile.{name}(...)" if name in dir(tile) else remedy_for(name)
+        near = near or ("use the operations of tile" if name in LIBRARIES else "")
+        if is_known_elsewhere(name):
+            near = near or suggestion(name, list(self.scope), cutoff=0.8)
+        else:
+            near = near or suggestion(name, list(self.scope)) or suggestion(name, others)
         raise UndefinedName(f"nothing is named {name!r}", span, near or "define it before the kernel")
 
+    def knows(self, name: str) -> bool:
+        """Whether `lookup` finds `name`."""
+        return any(name in names for names in (self.scope, self.constants, self.namespace, LANGUAGE))
 
-def suggestion(name: str, known: list[str]) -> str:
+
+def suggestion(name: str, known: list[str], cutoff: float = 0.6) -> str:
     """The question `did you mean ...?` for the closest known name, or an empty string."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else ""

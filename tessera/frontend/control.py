@@ -9,6 +9,7 @@ from tessera.core.mistakes import (
     BranchMismatch,
     DeadBreak,
     DependentTrips,
+    TypeMismatch,
     UnstableLoopType,
     UnsupportedLoop,
     UnsupportedSyntax,
@@ -220,7 +221,11 @@ class Control:
             self.context.scope[_ALIVE] = True
 
         def test() -> Value:
-            condition = builder.truth(self.evaluator.evaluate(node.test), span)
+            value = self.evaluator.evaluate(node.test)
+            condition = builder.truth(value, span)
+            if shape_of(condition):
+                either = "write tile.max(...) for any of its elements, tile.min(...) for all of them"
+                raise TypeMismatch(f"a loop's condition is one truth, and this is {describe(value)}", span, either)
             if not has_break:
                 return condition
             return builder.as_value(builder.binary("and", self.context.scope[_ALIVE], condition, span), span)

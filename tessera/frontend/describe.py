@@ -1,12 +1,16 @@
 """Name what a binding is, in the user's terms, for messages."""
 
+from types import ModuleType
 from typing import Final
+
+import numpy as np
 
 from tessera.core.dtypes import ComputeType, DType
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, Region, SharedHole
 from tessera.frontend.namespace import Intrinsic, Namespace
+from tessera.frontend.surface import KernelSource
 
 _NAMED: Final[dict[type, str]] = {Namespace: "the namespace", DType: "the type", ComputeType: "the type"}
 """What is said before values whose text is their name."""
@@ -32,8 +36,30 @@ def describe(binding: object) -> str:
         return f"the method {binding.name}"
     if isinstance(binding, bool | int | float | str):
         return f"the constant {binding!r}"
+    return _describe_host(binding)
+
+
+def is_kernel(binding: object) -> bool:
+    """Whether `binding` is a kernel, which the layers above make."""
+    return isinstance(getattr(binding, "source", None), KernelSource)
+
+
+def is_outside_array(binding: object) -> bool:
+    """Whether `binding` is an array that the kernel's surroundings hold: NumPy's, torch's ..."""
+    return hasattr(binding, "shape") and hasattr(binding, "dtype") and not isinstance(binding, Value | Region)
+
+
+def _describe_host(binding: object) -> str:
+    if is_kernel(binding):
+        return f"the kernel {getattr(binding, '__name__', '')}"
+    if isinstance(binding, ModuleType):
+        return f"the module {binding.__name__}"
     name = getattr(binding, "__name__", "") if callable(binding) else ""
-    return f"Python's {name}" if name else f"a Python {type(binding).__name__}"
+    if name:
+        numpys = isinstance(binding, np.ufunc) or str(getattr(binding, "__module__", "")).startswith("numpy")
+        return f"{'NumPy' if numpys else 'Python'}'s {name}"
+    kind = type(binding).__name__
+    return f"the {kind} outside the kernel" if is_outside_array(binding) else f"a Python {kind}"
 
 
 def _describe_type(value: Value) -> str:

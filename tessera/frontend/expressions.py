@@ -6,10 +6,13 @@ from types import FunctionType
 from typing import Final
 
 from tessera.core.mistakes import (
+    ConstantNeeded,
     DivisionByZero,
+    NoSuchItem,
     NotAValue,
     NotCallable,
     TypeMismatch,
+    UndefinedName,
     UnknownAttribute,
     UnsupportedSyntax,
     WrongArguments,
@@ -21,12 +24,18 @@ from tessera.frontend import intrinsics, lane_operations, memory_operations, til
 from tessera.frontend.bindings import BlockIndex, CooperativeGroup, Method, SharedHole, Undefined, items_of
 from tessera.frontend.builder import binding_error, dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context, suggestion
-from tessera.frontend.describe import describe
-from tessera.frontend.elsewhere import remedy_for
+from tessera.frontend.describe import describe, is_kernel, is_outside_array
+from tessera.frontend.elsewhere import (
+    LIBRARIES,
+    remedy_for,
+    remedy_for_callable,
+    remedy_for_operation,
+    remedy_for_path,
+)
 from tessera.frontend.host import HOST_FUNCTIONS, host_attribute
 from tessera.frontend.inline import inline
 from tessera.frontend.memory import extent_value, index_nodes, index_tile, region_of
-from tessera.frontend.namespace import Intrinsic, Namespace, ceil_div, dtype_of
+from tessera.frontend.namespace import Intrinsic, Namespace, ceil_div, dtype_of, tile
 from tessera.frontend.shallow import left_chain
 
 _BINARY: Final[dict[type[ast.operator], str]] = {
@@ -199,15 +208,19 @@ class Evaluator:
     # Parts of things
 
     def _attribute(self, node: ast.Attribute) -> object:
-        owner, span = self.evaluate(node.value), self.context.span(node)
+        span = self.context.span(node)
+        path = _path(node)
+        if path[0] in LIBRARIES and not self.context.knows(path[0]):
+            raise UndefinedName(f"nothing is named {path[0]!r}", span, remedy_for_path(path))
+        owner = self.evaluate(node.value)
         if isinstance(owner, Undefined):
             raise binding_error(owner, span)
         if isinstance(owner, Namespace):
             try:
                 return getattr(owner, node.attr)
             except AttributeError as error:
-                near = remedy_for(node.attr) or suggestion(node.attr, dir(owner))
-                raise UnknownAttribute(str(error), span, near or "docs/language.md lists the operations") from None
+                near = suggestion(node.attr, dir(owner))
+                raise UnknownAttribute(str(error), span, remedy_for_operation(node.attr, near)) from None
         if isinstance(owner, Intrinsic):
             raise UnknownAttribute(f"{owner.spelling} has no {node.attr!r}", span, f"call it: {owner.spelling}(...)")
         if isinstance(owner, Value):
@@ -234,8 +247,10 @@ class Evaluator:
         if name in _TILE_METHODS or name in ("to", "astype"):
             return Method(owner, name)
         known = ["shape", "ndim", "dtype", "T", "to", *_TILE_METHODS]
-        near = remedy_for(name) or suggestion(name, known)
-        raise UnknownAttribute(f"{describe(owner)} has no {name!r}", span, near or f"it has {', '.join(known)}")
+        near = suggestion(name, known) or f"it has {', '.join(known)}"
+        if name in dir(tile):
+            near = f"write tile.{name}(...)"
+        raise UnknownAttribute(f"{describe(owner)} has no {name!r}", span, remedy_for_operation(name, near))
 
     def _block_attribute(self, block: BlockIndex, name: str, span: Span) -> object:
         if name == "start":
@@ -260,7 +275,11 @@ class Evaluator:
         items = items_of(owner)
         if items is not None:
             return self._element(items, node.slice, span)
-        raise TypeMismatch(f"{describe(owner)} cannot be indexed", span, "index an array, a buffer or a tuple")
+        hint = "index an array, a buffer or a tuple"
+        if is_outside_array(owner):
+            name = node.value.id if isinstance(node.value, ast.Name) else "values"
+            hint = f"a kernel's arrays are its parameters: add {name}: f32[n] to them, and pass it"
+        raise TypeMismatch(f"{describe(owner)} cannot be indexed", span, hint)
 
     def _dtype_name(self, node: ast.expr) -> str:
         dtype = dtype_of(self.evaluate(node))
@@ -272,8 +291,12 @@ class Evaluator:
 
     def _element(self, items: list[object], node: ast.expr, span: Span) -> object:
         index = self.evaluate(node)
-        if not isinstance(index, int) or not -len(items) <= index < len(items):
-            raise WrongArguments(f"index {describe(index)} of {len(items)} items", span, "use a constant in range")
+        if not isinstance(index, int):
+            what = f"a list of {len(items)} items, indexed by {describe(index)}"
+            raise ConstantNeeded(what, span, "loop over the list itself, or pass the values as an array")
+        if not -len(items) <= index < len(items):
+            hint = f"use {-len(items)} to {len(items) - 1}" if items else "it is empty"
+            raise NoSuchItem(f"there are {len(items)} items, and none has the index {index}", span, hint)
         return items[index]
 
     # Calls
@@ -302,9 +325,7 @@ class Evaluator:
             return self._call_handler(HOST_FUNCTIONS[callee], getattr(callee, "__name__", "it"), args, keywords, span)
         if isinstance(callee, FunctionType):
             return inline(self.context, callee, args, keywords, span)
-        raise NotCallable(
-            f"{describe(callee)} cannot be called in a kernel", span, "call operations of tile, dtypes, min, max, abs"
-        )
+        raise NotCallable(f"{describe(callee)} cannot be called in a kernel", span, _instead_of(callee))
 
     def _call_method(self, method: Method, args: list[object], keywords: dict[str, object], span: Span) -> object:
         owner = method.owner
@@ -389,6 +410,25 @@ def _is_integer_value(binding: object) -> bool:
 
 def _is_zero(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value == 0
+
+
+def _path(node: ast.Attribute) -> list[str]:
+    """The names in `a.b.c`; the first is empty where something else than a name is asked for an attribute."""
+    names = [node.attr]
+    inner = node.value
+    while isinstance(inner, ast.Attribute):
+        names.append(inner.attr)
+        inner = inner.value
+    return [inner.id if isinstance(inner, ast.Name) else "", *reversed(names)]
+
+
+def _instead_of(callee: object) -> str:
+    """What to write instead of calling something that cannot be called."""
+    if is_kernel(callee):
+        return "put what both need into a plain function, which is expanded in place; instead of recursion use a loop"
+    if items_of(getattr(callee, "__self__", None)) is not None:
+        return remedy_for("append")
+    return remedy_for_callable(callee) or "call operations of tile, dtypes, min, max, abs"
 
 
 def _name_of(node: ast.AST) -> str:

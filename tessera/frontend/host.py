@@ -54,6 +54,7 @@ def host_attribute(owner: object, name: str, span: Span) -> object:
     try:
         value: object = getattr(owner, name)
     except AttributeError:
-        hint = suggestion(name, dir(owner)) if isinstance(owner, ModuleType) else "only modules have attributes here"
+        near = suggestion(name, dir(owner)) if isinstance(owner, ModuleType) else "only modules have attributes here"
+        hint = near or "use the operations of tile"
         raise UnknownAttribute(f"{describe(owner)} has no {name!r}", span, hint) from None
     return value

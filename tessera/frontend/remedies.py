@@ -181,9 +181,16 @@ def _typed_parameter(line: list[Token]) -> _Finding | None:
     """`def k(f32[n] x)` and `def k(float x)`."""
     if line[0].text not in ("def", "async"):
         return None
+    opened = False  # whether the last bracket began a type: `x: [n]f32`
     for before, after in pairwise(line):
-        if after.depth == 1 and after.is_word and before.ends_atom and "mut" not in (before.text, after.text):
-            return _Finding(after, after, "a parameter's type stands after its name", f"write {after.text}: f32[n]")
+        if after.text == "[" and after.depth == 1:
+            opened = before.text == ":"
+        if after.depth != 1 or not after.is_word or not before.ends_atom or "mut" in (before.text, after.text):
+            continue
+        if before.text == "]" and opened:
+            example = f"write {after.text}[n], with the extents in brackets"
+            return _Finding(after, after, "an array's extents stand after its type", example)
+        return _Finding(after, after, "a parameter's type stands after its name", f"write {after.text}: f32[n]")
     return None
 
 

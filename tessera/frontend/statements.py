@@ -19,6 +19,7 @@ from tessera.frontend.bindings import HoleUsed, Region, items_of
 from tessera.frontend.context import Context
 from tessera.frontend.control import Control
 from tessera.frontend.describe import describe
+from tessera.frontend.elsewhere import remedy_for
 from tessera.frontend.expressions import Evaluator
 from tessera.frontend.loops import assigned_names
 from tessera.frontend.memory_operations import alloc_shared
@@ -168,9 +169,9 @@ class Statements:
         elif isinstance(target, ast.Subscript):
             region = self.evaluator.evaluate(target, lazy=True)
             if not isinstance(region, Region):
-                raise TypeMismatch(
-                    "only arrays and buffers can be assigned to by index", span, "build a new tile instead"
-                )
+                is_list = items_of(self.evaluator.evaluate(target.value)) is not None
+                hint = remedy_for("append") if is_list else "build a new tile instead"
+                raise TypeMismatch("only arrays and buffers can be assigned to by index", span, hint)
             memory.store(self.context, region, value, span)
         else:
             raise UnsupportedSyntax("this cannot be assigned to", span, "assign to a name or an array's element")

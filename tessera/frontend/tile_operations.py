@@ -19,7 +19,7 @@ from tessera.core.mistakes import (
 from tessera.core.program.program import Attribute, Value
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.source import Span
-from tessera.frontend.bindings import BlockIndex, Region, flatten
+from tessera.frontend.bindings import BlockIndex, Region, flatten, items_of
 from tessera.frontend.builder import dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context
 from tessera.frontend.describe import describe
@@ -37,6 +37,9 @@ def _tile(context: Context, binding: object, span: Span, what: str) -> Value:
 
 
 def _axis(value: Value, axis: object, context: Context, span: Span) -> int:
+    if items_of(axis) is not None:
+        hint = "reduce one after the other, the last first: tile.sum(tile.sum(x, axis=1), axis=0); without axis=, all"
+        raise BadAxis("an axis is one number, and these are several", span, hint)
     number = context.builder.fixed(axis, "the axis", span)
     rank = len(shape_of(value))
     if not -rank <= number < rank:

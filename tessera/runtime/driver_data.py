@@ -105,7 +105,10 @@ class Encoding:
 
 def fault(words: str, kernels: Sequence[Launched]) -> ContextLost:
     """The report of a fault: the driver does not say which of the kernels in flight it was."""
-    hint = "restart the process (in a notebook: the kernel); sanitize=True finds accesses out of bounds"
+    hint = (
+        "restart the process (in a notebook: the kernel) and run it with sanitize=True, which finds accesses out of "
+        'bounds and races; where it finds nothing and target="cpu" is right, the fault is ours: please report it'
+    )
     lost = "the process's CUDA context is lost, and what lay in it"
     if not kernels:
         return ContextLost(f"{words}; {lost}", hint=hint)

@@ -1,5 +1,6 @@
 """Every mistake a user can make in a kernel: its class, its place (the line of carets) and its remedy."""
 
+import numpy as np
 import pytest
 
 from frontend.kernels import array, build, scalar
@@ -8,6 +9,7 @@ from tessera.core.dtypes import f16, f32, f64, i8, i32
 from tessera.core.errors import TesseraError
 from tessera.frontend.namespace import tile
 
+OUTSIDE = {"table": np.zeros(4, np.float32), "numpy": np}
 X, Y, A = array(f32, 100), array(f32, 100), scalar(f32)
 HEAD = "@kernel\ndef k(x: f32[n], y: mut f32[n], alpha: f32):\n    i = tile.linear_id()\n"
 TILE = "@kernel\ndef k(x: f32[n], y: mut f32[n], alpha: f32):\n"
@@ -46,8 +48,28 @@ CASES = {
     "CUDA's barrier": (mistakes.UndefinedName, HEAD + "    __syncthreads()\n    ^^^^^^^^^^^^^\n", "'__syncthreads'", "tbarrier()"),
     "atomic operation": (mistakes.UnknownAttribute, HEAD + "    tile.atomic_add(y, i, 1.0)\n    ^^^^^^^^^^^^^^^\n", "no 'atomic_add'", "a second kernel"),
     "NumPy's mean": (mistakes.UnknownAttribute, HEAD + "    y[i] = tile.mean(x[0:8])\n           ^^^^^^^^^\n", "no 'mean'", "tile.sum"),
-    "method of NumPy": (mistakes.UnknownAttribute, HEAD + "    y[i] = x[0:8].ravel()\n           ^^^^^^^^^^^^\n", "no 'ravel'", "it has shape"),
-    "Python's function": (mistakes.NotCallable, HEAD + "    print(x[i])\n    ^^^^^^^^^^^\n", "Python's print", "operations of tile"),
+    "method of NumPy": (mistakes.UnknownAttribute, HEAD + "    y[i] = x[0:8].ravel()\n           ^^^^^^^^^^^^\n", "no 'ravel'", "tile.reshape(t, (-1,))"),
+    "Python's function": (mistakes.NotCallable, HEAD + "    print(x[i])\n    ^^^^^^^^^^^\n", "Python's print", "look at it after the launch"),
+    "NumPy's function": (mistakes.NotCallable, HEAD + '    y[i] = numpy.exp(x[i])\n           ^^^^^^^^^^^^^^^\n', "NumPy's exp cannot be called", 'write tile.exp(...)'),
+    "a function that there is none of": (mistakes.NotCallable, HEAD + '    y[i] = numpy.arctan(x[i])\n           ^^^^^^^^^^^^^^^^^^\n', "NumPy's arctan", 'inverse trigonometric'),
+    "NumPy's type": (mistakes.NotCallable, HEAD + '    y[i] = numpy.int8(x[i])\n           ^^^^^^^^^^^^^^^^\n', "NumPy's int8", 'write i8(...)'),
+    "Python's round": (mistakes.NotCallable, HEAD + '    y[i] = round(x[i])\n           ^^^^^^^^^^^\n', "Python's round", 'write tile.floor(v + 0.5)'),
+    "Python's zip": (mistakes.NotCallable, HEAD + '    for a, b in zip([1], [2]): y[i] = a\n                ^^^^^^^^^^^^^\n', "Python's zip", 'loop over indices'),
+    "Triton's load": (mistakes.UndefinedName, HEAD + '    y[i] = tl.load(x)\n           ^^^^^^^\n', "nothing is named 'tl'", 'by index or slice'),
+    "Numba's grid": (mistakes.UndefinedName, HEAD + '    y[cuda.grid(1)] = 0.0\n      ^^^^^^^^^\n', "nothing is named 'cuda'", 'launch.thread_id()'),
+    "NumPy's constant": (mistakes.UndefinedName, HEAD + '    y[i] = np.pi\n           ^^^^^\n', "nothing is named 'np'", 'import numpy as np'),
+    "a function without its module": (mistakes.UndefinedName, HEAD + '    y[i] = sin(x[i])\n           ^^^\n', "nothing is named 'sin'", 'write tile.sin(...)'),
+    "a list changed": (mistakes.TypeMismatch, HEAD + '    l = [1, 2]\n    l[0] = 3\n    ^^^^\n', 'only arrays and buffers', 'lists are fixed'),
+    "a list grown": (mistakes.NotCallable, HEAD + '    l = [1, 2]\n    l.append(3)\n    ^^^^^^^^^^^\n', "Python's append", 'lists are fixed'),
+    "a list and a running index": (mistakes.ConstantNeeded, HEAD + '    l = [1, 2]\n    y[i] = l[i]\n           ^^^^\n', 'a list of 2 items, indexed by a scalar of i64', 'loop over the list itself'),
+    "a list's end": (mistakes.NoSuchItem, HEAD + '    l = [1, 2]\n    y[i] = l[2]\n           ^^^^\n', '2 items, and none has the index 2', 'use -2 to 1'),
+    "several axes": (mistakes.BadAxis, TILE + '    y[0] = tile.sum(x[0:8], axis=(0, 1))\n           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n', 'an axis is one number', 'tile.sum(tile.sum(x, axis=1), axis=0)'),
+    "a tile as a loop's condition": (mistakes.TypeMismatch, TILE + '    t = x[0:8]\n    while t > 0:\n          ^^^^^\n        t = t - 1.0\n    y[0:8] = t\n', 'one truth, and this is a (8,) tile of bool', 'tile.max(...) for any'),
+    "an array outside the kernel": (mistakes.TypeMismatch, HEAD + '    y[i] = table[i]\n           ^^^^^^^^\n', 'the ndarray outside the kernel cannot be indexed', 'add table: f32[n]'),
+    "an array outside the kernel as a number": (mistakes.NotAValue, HEAD + '    y[i] = table\n    ^^^^\n', 'the ndarray outside the kernel', 'pass it as one'),
+    "infinity as text": (mistakes.NotAValue, HEAD + "    y[i] = float('inf')\n           ^^^^^^^^^^^^\n", "the constant 'inf'", 'write math.inf'),
+    "an array's type": (mistakes.BadAnnotation, '@kernel\ndef k(x: np.ndarray, y: mut f32[n], alpha: f32):\n         ^^^^^^^^^^\n    pass\n', 'np.ndarray is not a dtype', 'f32[rows, columns]'),
+    "an axis without a name": (mistakes.BadAnnotation, '@kernel\ndef k(x: f32[:], y: mut f32[n], alpha: f32):\n             ^\n    pass\n', '', 'give the axis a name: f32[n]'),
     "copy into a part of a buffer": (mistakes.BadCopy, TILE + "    s = tshared.alloc[f32](2, 8)\n    cp_async.shared.global_(s[0, :], x[0:8])\n    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "a whole buffer", "a buffer for each stage"),
     "linear index of lanes along two axes": (mistakes.AxesWithoutGroups, "@kernel\ndef k(x: f32[n], y: mut f32[n], alpha: f32):\n    j = launch.thread_id(1)\n    y[j] = x[tile.linear_id()]\n             ^^^^^^^^^^^^^^^^\n", "along several axes", "tile[(16, 16)]"),
     "warps of lanes along two axes": (mistakes.AxesWithoutGroups, "@kernel\ndef k(x: f32[n], y: mut f32[n], alpha: f32):\n    j = launch.thread_id(1)\n    y[j] = tile.warp_shuffle_down(x[j], 1)\n           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "along several axes", "tile[(16, 16)]"),
@@ -88,7 +110,7 @@ CASES = {
     "is not of numbers": (mistakes.UnsupportedSyntax, HEAD + "    y[i] = 1.0 if x[i] is not alpha else 0.0\n                  ^^^^^^^^^^^^^^^^^\n", "`is` does not compare numbers", "write !="),
     "a float declared an integer": (mistakes.LossyStore, HEAD + "    a: i32 = x[i] + 0.7\n             ^^^^^^^^^^\n    y[i] = a\n", "f32 does not go into i32", "i32(...)"),
     "a fraction declared an integer": (mistakes.LossyStore, HEAD + "    a: i32 = 0.7\n             ^^^\n    y[i] = a\n", "a float does not go into i32", "i32(...)"),
-    "print": (mistakes.NotCallable, HEAD + "    print(i)\n    ^^^^^^^^\n", "cannot be called", "operations of tile"),
+    "print": (mistakes.NotCallable, HEAD + "    print(i)\n    ^^^^^^^^\n", "cannot be called", "look at it after the launch"),
     "try": (mistakes.UnsupportedSyntax, HEAD + "    try:\n    ^^^^\n        y[i] = 0.0\n    except ValueError:\n        pass\n", "try has no meaning", "outside"),
     "lambda": (mistakes.UnsupportedSyntax, HEAD + "    f = lambda v: v\n        ^^^^^^^^^^^\n", "a lambda", ""),
     "comprehension": (mistakes.UnsupportedSyntax, HEAD + "    v = [j for j in range(4)]\n        ^^^^^^^^^^^^^^^^^^^^^\n", "a comprehension", ""),
@@ -116,7 +138,7 @@ def test_a_mistake_names_its_place_and_its_remedy(case: str):
     kind, marked, message, remedy = CASES[case]
     text, line, column, end = split(marked)
     with pytest.raises(TesseraError) as caught:
-        build(text, X, Y, A)
+        build(text, X, Y, A, namespace=OUTSIDE)
     error = caught.value
     assert type(error) is kind, str(error)
     assert message in error.message

@@ -57,6 +57,7 @@ def marked(error: SyntaxMistake) -> str:
         ),
         ("def k(x: f32[n], c: f32 = 1.0:\n    pass", ":", "the list of parameters is not closed", "write ) before"),
         ("x = 3 4", "4", "invalid syntax", "look for a missing operator"),
+        ("def k(x: [n]f32, y: f32[n]): ...", "f32", "an array's extents stand after its type", "write f32[n]"),
         ("def k(float a, float b): ...", "a", "a parameter's type stands after its name", "write a: f32[n]"),
     ],
 )

@@ -172,7 +172,8 @@ def spill_note(artifact: Artifact) -> str:
     if not spilled:
         return ""
     why = f"each lane of {artifact.name} stores and loads {spilled:,} bytes for want of registers on {arch}"
-    return f"{why}, which takes time: try smaller blocks, or more warps (the option `warps`)"
+    remedy = "try smaller blocks and several numbers of warps, of which more may spill more: autotune(warps=[4, 8, 16])"
+    return f"{why}, which takes time: {remedy}"
 
 
 def _copies(artifact: Artifact) -> tuple[str, ...]:
