@@ -12,13 +12,14 @@ from tessera.core.listing import LEVELS, Listing
 from tessera.core.mistakes import UnknownLevel
 from tessera.core.program.arguments import Argument
 from tessera.core.program.expressions import evaluate
-from tessera.core.program.program import Program
+from tessera.core.program.program import Program, Workspace
 from tessera.core.resources import ResourceReport
 from tessera.core.targets import Target
 from tessera.launch_shape import bound_extents
 from tessera.lowering.cache import Entry
 from tessera.lowering.target.cuda.report import groups_text, resource_report
 from tessera.lowering.target.sass import has_machine_code, require_tools, with_machine_code
+from tessera.phase_views import joined_listings
 
 Observe = Callable[["Compiled"], Entry]
 """Compiles again and records every level; asked only when somebody looks."""
@@ -43,7 +44,8 @@ class Compiled:
 
     origin: where it came from: "compiler", "disk" or "memory"
     seconds: what that took, the frontend not included
-    groups: how many groups the last call has, or a call with the arguments that it was compiled for; None: not known
+    groups: how many groups the last call had, or a call with the arguments that it was compiled for; None: not known
+    phases: the launches that one call is, each a compilation; none where it is one launch (see `tessera.phases`)
     """
 
     program: Program
@@ -52,23 +54,45 @@ class Compiled:
     seconds: float
     observe: Observe
     groups: int | None = None
+    phases: "tuple[Compiled, ...]" = ()
 
     def for_arguments(self, arguments: Sequence[Argument]) -> "Compiled":
         """The same, with the number of groups of a call with `arguments`."""
+        if self.phases:
+            return self.called([phase.for_arguments(arguments).groups for phase in self.phases])
         expression, extents = self.artifact.launch.groups, bound_extents(self.program, arguments)
         return self if expression is None else replace(self, groups=evaluate(expression, extents.__getitem__))
 
+    def called(self, groups: Sequence[int | None]) -> "Compiled":
+        """The same, with the number of groups that each phase had in a call; those of all phases count together."""
+        if not self.phases:
+            return replace(self, groups=groups[0])
+        parts = tuple(replace(part, groups=number) for part, number in zip(self.phases, groups, strict=True))
+        known = [number for number in groups if number is not None]
+        return replace(self, phases=parts, groups=sum(known) if len(known) == len(groups) else None)
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What the runtime launches, one after the other: one a phase."""
+        return tuple(phase.artifact for phase in self.phases) or (self.artifact,)
+
     @property
     def artifact(self) -> Artifact:
-        """What the runtime launches."""
+        """What the runtime launches, first where there are several phases."""
         return self.entry.artifact
+
+    @property
+    def workspaces(self) -> tuple[Workspace, ...]:
+        """The memory that the phases share."""
+        return self.phases[0].program.given if self.phases else ()
 
     @property
     def code_identity(self) -> str:
         """The same for two compilations that do the same: their machine code, and how it is launched."""
-        artifact = self.artifact
-        digest = hashlib.blake2b(artifact.code, digest_size=16)
-        digest.update(repr((artifact.slots, artifact.launch, artifact.resources)).encode())
+        digest = hashlib.blake2b(digest_size=16)
+        for artifact in self.artifacts:
+            digest.update(artifact.code)
+            digest.update(repr((artifact.slots, artifact.launch, artifact.resources)).encode())
         return digest.hexdigest()
 
     @property
@@ -83,6 +107,9 @@ class Compiled:
 
     @cached_property
     def _levels(self) -> tuple[tuple[Listing, ...], tuple[PassRecord, ...]]:
+        if self.phases:
+            passes = tuple(record for phase in self.phases for record in phase.passes)
+            return joined_listings([(phase.program, phase._levels[0]) for phase in self.phases]), passes
         entry = self.entry if self.entry.observed else self.observe(self)
         return entry.levels()
 
@@ -92,6 +119,8 @@ class Compiled:
 
         Compiles once more if nobody looked so far, and disassembles machine code of a GPU (half a second).
         """
+        if self.phases:
+            return joined_listings([(phase.program, phase.listings) for phase in self.phases])
         return with_machine_code(self.artifact, self._levels[0])
 
     @property
@@ -138,19 +167,22 @@ class Compiled:
 
     def resources(self) -> ResourceReport:
         """Return what the kernel uses: registers, spills, shared memory, occupancy, instructions.  Needs no GPU."""
-        return resource_report(self.artifact, self.groups)
+        if not self.phases:
+            return resource_report(self.artifact, self.groups)
+        first, *later = (phase.resources() for phase in self.phases)
+        return replace(first, later=tuple(later))
 
     def __repr__(self) -> str:
-        return (
-            f"<compiled {self.name} for {self.target.name}: {', '.join(_signature(self.artifact))}; {self._launched}>"
-        )
+        return f"<compiled {self.name} for {self.target.name}: {', '.join(self._signature)}; {self._launched}>"
+
+    @property
+    def _signature(self) -> list[str]:
+        bindings = self.artifact.bindings[: len(self.artifact.bindings) - len(self.workspaces)]
+        return [f"{binding.name}: {'mut ' if binding.mutable else ''}{binding.type}" for binding in bindings]
 
     @property
     def _launched(self) -> str:
-        told = groups_text(self.artifact.launch)
+        told = " and ".join(groups_text(artifact.launch) for artifact in self.artifacts)
         number = f"{self.groups:,}" if self.groups is not None else told
-        return f"{number} group{'' if number == '1' else 's'}"
-
-
-def _signature(artifact: Artifact) -> list[str]:
-    return [f"{binding.name}: {'mut ' if binding.mutable else ''}{binding.type}" for binding in artifact.bindings]
+        phases = f" in {len(self.phases)} phases" if self.phases else ""
+        return f"{number} group{'' if number == '1' else 's'}{phases}"

@@ -36,6 +36,7 @@ from tessera.runtime.dispatch import Shared, drain
 from tessera.runtime.grid import Grid, read_grid
 from tessera.runtime.interpreted import Interpreter
 from tessera.runtime.launch import Launcher
+from tessera.runtime.phased import HostPhases
 from tessera.runtime.recording import Recorder, recording, suspended
 from tessera.runtime.streams import Stream, as_stream
 from tessera.session import Session, Specification, resolve_target, session
@@ -288,7 +289,7 @@ class Kernel:
         plan = self._latest
         if plan is None or plan.compiled is None or isinstance(plan.launcher, Interpreter):
             return None
-        return dataclasses.replace(plan.compiled, groups=plan.launcher.last_groups)
+        return plan.compiled.called(plan.launcher.last_groups)
 
     @property
     def last_arguments(self) -> Described | None:
@@ -333,7 +334,7 @@ class Kernel:
         program, names = self._specialise(described, tuned, blocks)
         compiled, launcher = self._launcher(program, described, target, values)
         quick = None if isinstance(launcher, Interpreter) else launcher.run
-        gpu = None if isinstance(launcher, Interpreter | Launcher) else launcher
+        gpu = None if isinstance(launcher, Interpreter | Launcher | HostPhases) else launcher
         on_gpu = self._described(values, aligned=True).arguments
         return Plan(
             program, compiled, launcher, settings, names.captured, described, on_gpu, bool(tuned), quick, gpu, blocks
@@ -352,9 +353,15 @@ class Kernel:
                 target = Target(target.name, device_architecture(device_of(values), target.name))
             compiled = self._session.compile(program, target)
             _warn(compiled, described.arguments)
+            if compiled.phases:
+                from tessera.runtime.phased import DevicePhases  # noqa: PLC0415 - needs a GPU
+
+                return compiled, DevicePhases(compiled.artifacts, compiled.workspaces, described.types)
             return compiled, CudaLauncher(compiled.artifact, described.types)
         compiled = self._session.compile(program, target)
         _warn(compiled, described.arguments)
+        if compiled.phases:
+            return compiled, HostPhases(compiled.artifacts, compiled.workspaces, described.types)
         return compiled, Launcher(compiled.artifact, described.types)
 
     def _specialise(
@@ -417,7 +424,7 @@ def _constants_key(constants: Mapping[str, object]) -> tuple[object, ...]:
 
 def _warn(compiled: Compiled, arguments: Sequence[Argument]) -> None:
     """Tell the user, once, of code that is slower than it need be; see `warnings_of`."""
-    for text in warnings_of(compiled.artifact, arguments):
+    for text in (text for artifact in compiled.artifacts for text in warnings_of(artifact, arguments)):
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 

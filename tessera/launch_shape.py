@@ -26,7 +26,7 @@ def bound_extents(program: Program, arguments: Sequence[Argument]) -> dict[str, 
     """The value of each shape symbol in a call with `arguments`."""
     found: dict[str, int] = {}
     for symbol in program.symbols:
-        argument = arguments[symbol.parameter]
+        argument = arguments[symbol.parameter] if symbol.parameter < len(arguments) else None  # None: a workspace
         if isinstance(argument, ArrayArgument):
             found.setdefault(symbol.name, argument.shape[symbol.axis] * symbol.scale)
     return found

@@ -14,12 +14,13 @@ from tessera.free_names import Capture, unchanged
 from tessera.runtime.grid import Grid
 from tessera.runtime.interpreted import Interpreter
 from tessera.runtime.launch import Launcher
+from tessera.runtime.phased import DevicePhases, HostPhases
 from tessera.runtime.streams import Stream
 
 if TYPE_CHECKING:
     from tessera.runtime.cuda import CudaLauncher
 
-AnyLauncher: TypeAlias = "Launcher | Interpreter | CudaLauncher"
+AnyLauncher: TypeAlias = "Launcher | HostPhases | Interpreter | CudaLauncher | DevicePhases"
 ON_GPU: Final = ("cuda", "cuda_tile")
 """Targets that run on a GPU."""
 
@@ -44,8 +45,12 @@ class Plan:
     on_gpu: tuple[Argument, ...]
     tuned: bool
     quick: Callable[..., bool] | None
+<<<<<<< HEAD
     gpu: "CudaLauncher | None"
     blocks: tuple[int, ...] | None = None
+=======
+    gpu: "CudaLauncher | DevicePhases | None"
+>>>>>>> 6521351 (Several loops over tiles are phases of one kernel, and sums into one place are reductions over trips)
 
     def run(self, values: tuple[Any, ...]) -> bool:
         """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""

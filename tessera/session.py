@@ -23,6 +23,7 @@ from tessera.frontend.surface import KernelSource
 from tessera.lowering.cache import Cache, Entry, Place, entry_of
 from tessera.lowering.key import artifact_key
 from tessera.lowering.service import CompileService, host_target
+from tessera.phases import phases
 from tessera.runtime.cpu import prepare
 
 _REMEMBERED: Final = 256
@@ -65,6 +66,15 @@ class Session:
         With `observe`, every level is recorded on the way; without, `Compiled.listings` does so when asked.
         Raises the TesseraError of a mistake in the kernel, or CompilerCrash, CompileTimeout.
         """
+        start = time.perf_counter()
+        parts = phases(program)
+        if len(parts) == 1 and parts[0] is program:
+            return self._compile(program, target, observe)
+        made = tuple(self._compile(part, target, observe) for part in parts)
+        return Compiled(program, made[0].entry, made[0].origin, time.perf_counter() - start, self._observe, phases=made)
+
+    def _compile(self, program: Program, target: Target, observe: bool) -> Compiled:
+        """One phase, or a kernel that has no more than one."""
         start = time.perf_counter()
         key = artifact_key(program, target)
         # The same kernel in another cell has other spans: it comes from the disk, which moves them.

@@ -31,6 +31,7 @@ COVERED_BY: Final = {
     "tessera/core/targets.py": "tests/test_session.py",
     "tessera/core/tile/forms.py": "tests/core/tile/test_text.py",
     "tessera/core/tile/verify.py": "tests/core/tile/test_spec.py",
+    "tessera/frontend/accumulations.py": "tests/frontend/test_trips.py",
     "tessera/frontend/affine.py": _BUILD,
     "tessera/frontend/annotations.py": "tests/frontend/test_mistakes.py",
     "tessera/frontend/bindings.py": _BUILD,

@@ -81,6 +81,7 @@ class ResourceReport:
     notes: what the assembler or this report has to say besides
     buffers: of the shared memory, what is used in turns
     groups: how many a launch has, as an expression of extents, and as a number where there was a call
+    later: the reports of the phases that are launched after this one, where one call is several launches
     """
 
     kernel: str
@@ -100,6 +101,7 @@ class ResourceReport:
     notes: tuple[str, ...] = ()
     buffers: tuple[Buffers, ...] = ()
     groups: str = ""
+    later: "tuple[ResourceReport, ...]" = ()
 
     def count(self, *names: str) -> int:
         """Instructions of these kinds together: `report.count("HGMMA", "QGMMA")`; a name means all widths of it."""
@@ -140,4 +142,8 @@ class ResourceReport:
             lines.append("instructions")
             lines += [f"  {kind.name:{width}}  {kind.count:>6}  {kind.meaning}" for kind in self.instructions]
         lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(lines)
+        if not self.later:
+            return "\n".join(lines)
+        count = len(self.later) + 1
+        parts = ["\n".join(lines), *map(str, self.later)]
+        return "\n".join(f"phase {number} of {count}: {part}" for number, part in enumerate(parts, 1))

@@ -34,6 +34,7 @@ from tessera.frontend.namespace import LANGUAGE
 from tessera.frontend.prune import prune
 from tessera.frontend.statements import Statements
 from tessera.frontend.surface import KernelSource
+from tessera.frontend.trips import reduce_trips
 
 _MAX_GROUP = 1024
 _ATTEMPTS = 64
@@ -149,11 +150,12 @@ class _Build:
         domain = self._domain()
         used = prune(self.builder.finish())
         _check_parallel(used)
-        return Program(
+        program = Program(
             self.kernel.name, parameters, used, tuple(s for found in self.symbols.values() for s in found),
             domain, self.context.group, self.context.shared_limit, dict(self.context.constants),
             self.kernel.source, _head(self.kernel), self.context.chosen,
         )  # fmt: skip
+        return reduce_trips(program)
 
     def declare(self) -> tuple[Parameter, ...]:
         """Give each parameter its type and its value, and bind the shape symbols."""

@@ -178,10 +178,40 @@ class CudaLauncher:
             return made
 
     @property
-    def last_groups(self) -> int | None:
+    def last_groups(self) -> tuple[int | None]:
         """How many groups the last call of this thread had; None before a call."""
         prepared = self._prepared.get(get_ident())
-        return prepared[0].groups if prepared else self._groups
+        return (prepared[0].groups if prepared else self._groups,)
+
+    def handle_of(self, arguments: Sequence[Any], device: int, stream: StreamLike | None) -> int:
+        """The CUDA stream that a launch goes to."""
+        if stream is None:
+            return Company.of(arguments, device).current()
+        return stream if isinstance(stream, int) else stream.handle(device)
+
+    def captures(self, stream: int) -> bool:
+        """Whether a CUDA stream notes what it is given for a graph."""
+        return self._driver.capturing(stream)
+
+    def launch_together(
+        self, others: "Sequence[CudaLauncher]", arguments: Sequence[object], grid: Grid | None,
+        stream: StreamLike | None,
+    ) -> None:  # fmt: skip
+        """Launch this artifact and then `others`, which take the same arguments; NumPy arrays are copied once."""
+        self._driver.enter()
+        device = self._device(arguments)
+        with self._driver.inside(device):
+            handle = self.handle_of(arguments, device, stream)
+            copies = HostArguments(self._driver, handle)
+            try:
+                views = self._place(arguments, copies)
+                for launcher in (self, *others):
+                    made = launcher._prepare(views, grid, handle, 0)
+                    if made is not None:
+                        made.begin()
+                copies.copy_back()
+            finally:
+                copies.close()
 
     def on_device(self, arguments: Sequence[Any]) -> bool:
         """Whether every array lies in the memory of a GPU."""

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources
+from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.targets import Target
@@ -68,7 +71,8 @@ class Interpreter:
     def __init__(self, program: Program, scalars: Sequence[type] | None = None, *, sanitize: bool = False) -> None:
         self.artifact = interpreted_artifact(program)
         self.report: Report | None = None
-        self._program = program
+        self._program = program.with_workspaces()
+        self._spaces = program.workspaces
         self._sanitize = sanitize
         self._binder = Binder(self.artifact, scalars)
         self._grid = GridRule(self.artifact, self._binder.symbol)
@@ -95,8 +99,14 @@ class Interpreter:
             symbols[name] = int(facts[index]) * scale
         if self._grid.shape(facts, grid).units == 0:
             return True
+        spaces: list[Any] = []
+        for space in self._spaces:
+            shape = tuple(max(1, evaluate(extent, symbols.__getitem__)) for extent in space.extents)
+            spaces.append(np.empty(shape, space.value.type.dtype.numpy))
+            names = space.value.type.shape if isinstance(space.value.type, Array) else ()
+            symbols |= {name: n for name, n in zip(names, shape, strict=True) if isinstance(name, str)}
         self.report = run(
-            self._program, arguments, symbols=symbols, sanitize=self._sanitize,
+            self._program, (*arguments, *spaces), symbols=symbols, sanitize=self._sanitize,
             grid=grid.blocks if grid is not None else None, group=grid.threads if grid is not None else None,
         )  # fmt: skip
         return True

@@ -80,7 +80,7 @@ class Launcher:
         self._arrays = tuple(i for i, b in enumerate(artifact.bindings) if isinstance(b.type, Array))
         self._scratch_bytes = artifact.resources.scratch_bytes
         self._bounded = artifact.bounded
-        self.last_groups: int | None = None
+        self.last_groups: tuple[int | None, ...] = (None,)
 
     def __call__(self, *arguments: object, grid: Grid | None = None, profile: AnyArray | None = None) -> None:
         """Run the kernel on `arguments`, in the order of its parameters; arrays may be anything `as_array` can view.
@@ -102,7 +102,7 @@ class Launcher:
         if facts is None:
             return False
         shape = self._grid.shape(facts, grid)
-        self.last_groups = shape.units
+        self.last_groups = (shape.units,)
         if shape.units == 0:
             return True
         try:

@@ -7,6 +7,7 @@ from tessera.core.errors import TesseraError
 from tessera.runtime.cuda import CudaLauncher
 from tessera.runtime.grid import Grid
 from tessera.runtime.outstanding import outstanding
+from tessera.runtime.phased import DevicePhases, PreparedPhases
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.recording import HostWork, Recording
 from tessera.runtime.streams import Stream
@@ -35,13 +36,13 @@ class HostLauncher(Protocol):
 
 
 def launch_on(
-    stream: Stream, launcher: "CudaLauncher | HostLauncher", values: tuple[Any, ...], grid: Grid | None
+    stream: Stream, launcher: "CudaLauncher | DevicePhases | HostLauncher", values: tuple[Any, ...], grid: Grid | None
 ) -> None:
     """Launch in the order of `stream`.
 
     What is wrong with the arguments is raised at once; what goes wrong later, where the stream is waited for.
     """
-    if isinstance(launcher, CudaLauncher):
+    if isinstance(launcher, CudaLauncher | DevicePhases):
         _on_gpu(stream, launcher, values, grid)
         return
     work = launcher.prepare(values, grid)
@@ -51,17 +52,22 @@ def launch_on(
 
 
 def record_launch(
-    noted: Recording, stream: Stream | None, launcher: "CudaLauncher | HostLauncher", values: tuple[Any, ...],
-    grid: Grid | None,
+    noted: Recording, stream: Stream | None, launcher: "CudaLauncher | DevicePhases | HostLauncher",
+    values: tuple[Any, ...], grid: Grid | None,
 ) -> None:  # fmt: skip
     """Note a launch in a recording.  Raises what is wrong with the arguments."""
     work = launcher.prepare(values, grid)
-    if work is not None:
+    if isinstance(work, PreparedPhases):
+        for step in work.launches:
+            noted.add(stream, step, (values, work.keep))
+    elif work is not None:
         step = work if isinstance(work, PreparedLaunch) else HostWork(launcher.artifact.name, work)
         noted.add(stream, step, values)
 
 
-def _on_gpu(stream: Stream, launcher: CudaLauncher, values: tuple[Any, ...], grid: Grid | None) -> None:
+def _on_gpu(
+    stream: Stream, launcher: "CudaLauncher | DevicePhases", values: tuple[Any, ...], grid: Grid | None
+) -> None:
     if not stream.queued:
         launcher(*values, grid=grid, stream=stream)
         return
@@ -70,7 +76,10 @@ def _on_gpu(stream: Stream, launcher: CudaLauncher, values: tuple[Any, ...], gri
         launcher(*values, grid=grid, stream=stream)
         return
     prepared = launcher.prepare(values, grid)
-    if prepared is not None:
+    if isinstance(prepared, PreparedPhases):
+        for launch in prepared.launches:
+            submit_prepared(stream, launch, (values, prepared.keep))
+    elif prepared is not None:
         submit_prepared(stream, prepared, values)
 
 

@@ -23,18 +23,23 @@ class DeviceArray:
     """A C-contiguous array in the memory of one GPU; it never changes its place or shape.
 
     layout: (shape, dtype), one object for all arrays that agree in it
+    settled: what was in its place before is done, so that any stream may use it at once
     """
 
     __slots__ = ("__weakref__", "address", "device", "layout")
 
     _layouts: "dict[tuple[tuple[int, ...], np.dtype[Any]], tuple[tuple[int, ...], np.dtype[Any]]]" = {}  # noqa: RUF012 - interned, by design shared
 
-    def __init__(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", device: int = 0) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: "np.dtype[Any]", device: int = 0, *, settled: bool = False
+    ) -> None:
         api = door.driver()
         self.layout = self._layouts.setdefault((shape, dtype), (shape, dtype))
         self.device = device
-        with api.inside(device):
+        with api.inside(device), api.relaxed():  # memory is no part of what is captured meanwhile
             self.address = api.allocate(max(1, self.nbytes), 0)
+            if settled:
+                api.wait(0)
         weakref.finalize(self, api.give_back, device, api.free, self.address, 0).atexit = False
 
     @property

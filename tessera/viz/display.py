@@ -34,7 +34,8 @@ def compiled_html(compiled: Compiled | Compilation, opened: tuple[str, ...] = ()
     viewer = ir_html(ir_view(compiled.artifact, compiled.listings), opened)
     if compiled.artifact.resources.registers is None:
         return viewer
-    report = resources_html(resource_report(compiled.artifact))
+    found = compiled.resources() if isinstance(compiled, Compiled) else resource_report(compiled.artifact)
+    report = resources_html(found)
     return f"{viewer}<details><summary>resources: registers, occupancy, instructions</summary>{report}</details>"
 
 

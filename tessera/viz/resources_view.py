@@ -16,7 +16,11 @@ def resources_text(report: ResourceReport) -> str:
 
 
 def resources_html(report: ResourceReport) -> str:
-    """Return the report as HTML with inline styles, for notebooks trusted or not."""
+    """Return the report as HTML with inline styles, for notebooks trusted or not; phases one after the other."""
+    return "".join(_one_html(one) for one in (report, *report.later))
+
+
+def _one_html(report: ResourceReport) -> str:
     parts = [table_html(Table(f"{report.kernel} for {report.target}", ("resource", "use"), report.figures))]
     parts += [table_html(table) for table in (limits_table(report), instructions_table(report)) if table is not None]
     if report.occupancy is not None:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.simulate import compile_ptx, launch
+from support.simulate import compile_ptx, launch, launch_phases
 from tessera import f32, i64, kernel, mut, tile
 from tessera.core.program.expressions import to_text
+from tessera.core.reductions import tree_sum
 from tessera.core.settings import overridden
 
 random = np.random.default_rng(7)
@@ -69,6 +70,33 @@ def inner(x, w):
 def scattered(x: f32[rows, cols], w: f32[cols], to: i64[rows], y: mut[f32[rows, cols]]):
     for r in tile.range(rows, parallel=True):
         y[to[r], :] = x[r, :] * w[:]
+
+
+@kernel
+def two_loops(x: f32[rows, cols], w: f32[cols], h: mut[f32[rows, cols]], y: mut[f32[rows, cols]]):
+    for r in tile.range(rows):
+        h[r, :] = x[r, :] * w[:]
+    first = h[0, :]
+    for r in tile.range(rows):
+        y[r, :] = h[rows - 1 - r, :] + first
+
+
+@kernel
+def everything(x: f32[rows, cols], w: f32[cols], out: mut[f32[1]]):
+    out[0] += 1.0
+    for r in tile.range(rows):
+        for c in tile.range(cols, step=32):
+            out[0] += tile.sum(x[r, c : c + 32])
+
+
+@kernel
+def layer_norm_sums(x: f32[rows, cols], w: f32[cols], y: mut[f32[rows, cols]], dw: mut[f32[cols]], top: mut[f32[1]]):
+    for g in tile.range((rows + 31) // 32):
+        for r in range(g * 32, min(rows, (g + 1) * 32)):
+            y[r, :] = x[r, :] * w[:]
+    for r in tile.range(rows):
+        dw[:] += x[r, :] * w[:]
+        top[0] = max(top[0], tile.max(x[r, :]))
 
 
 @dataclass(frozen=True)
@@ -131,3 +159,75 @@ def test_ptx(case: Case):
         program = case.kernel.program(arguments)
     launch(compile_ptx(program), arguments)
     np.testing.assert_array_equal(arguments[-1], case.expected(*arguments[:2]))
+
+
+# -- several launches in one call --------------------------------------------------------------------------------------
+
+
+def doubled(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
+    h = x * w
+    return h, h[::-1] + h[0]
+
+
+def summed(x: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Every trip's sum, added as all reductions are: over 32 elements, then over the trips."""
+    parts = np.zeros((len(x), -(-x.shape[1] // 32) * 32), np.float32)
+    parts[:, : x.shape[1]] = x
+    trips = tree_sum(parts.reshape(-1, 32), 1)
+    return ((np.float32(1) + tree_sum(trips, 0)).reshape(1),)
+
+
+def normalised(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
+    return x * w, tree_sum(x * w, 0), x.max().reshape(1)
+
+
+PHASED = [
+    (two_loops, doubled, ["rows", "rows"]),
+    (everything, summed, [
+        "(rows * ((cols + 31) // 32) + 4095) // 4096 * 128", "(rows * ((cols + 31) // 32) + 4095) // 4096", "1",
+    ]),
+    (layer_norm_sums, normalised, [
+        "(rows + 31) // 32", "(rows + 4095) // 4096 * 128", "(rows + 4095) // 4096 * 2", "(rows + 4095) // 4096", "1",
+    ]),
+]  # fmt: skip
+NAMES = [one.source.name for one, _, _ in PHASED]
+
+
+def phased_arguments(rows: int, cols: int, results: int) -> tuple[np.ndarray, ...]:
+    x = random.standard_normal((rows, cols)).astype(np.float32)
+    w = random.standard_normal(cols).astype(np.float32)
+    shapes = {1: [(1,)], 2: [(rows, cols)] * 2, 3: [(rows, cols), (cols,), (1,)]}[results]
+    return x, w, *(np.zeros(shape, np.float32) for shape in shapes)
+
+
+@pytest.mark.parametrize(("called", "expected", "groups"), PHASED, ids=NAMES)
+@pytest.mark.parametrize("rows", [1, 75, 5000])
+@pytest.mark.parametrize("target", EVERY_TARGET)
+def test_the_same_bits_in_phases(called: Any, expected: Any, groups: list[str], rows: int, target: str):
+    with overridden(target=target):
+        arguments = phased_arguments(rows, 48, len(expected(np.ones((1, 1), np.float32), np.ones(1, np.float32))))
+        want = expected(*arguments[:2])
+        called(*arguments)
+        for result, one in zip(arguments[2:], want, strict=True):
+            np.testing.assert_array_equal(result, one)
+
+
+@pytest.mark.parametrize(("called", "expected", "groups"), PHASED, ids=NAMES)
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90a", "cuda_tile:sm_90"])
+def test_groups_of_phases(called: Any, expected: Any, groups: list[str], target: str):
+    results = len(expected(np.ones((1, 1), np.float32), np.ones(1, np.float32)))
+    compiled = called.compile(*phased_arguments(9, 48, results), target=target)
+    assert [to_text(artifact.launch.groups) for artifact in compiled.artifacts] == groups
+    assert all(artifact.remarks == () for artifact in compiled.artifacts)
+
+
+@pytest.mark.parametrize(("called", "expected", "groups"), PHASED, ids=NAMES)
+def test_ptx_in_phases(called: Any, expected: Any, groups: list[str]):
+    results = len(expected(np.ones((1, 1), np.float32), np.ones(1, np.float32)))
+    arguments = phased_arguments(40, 48, results)
+    want = expected(*arguments[:2])
+    with overridden(target="cuda:sm_90a"):
+        program = called.program(arguments)
+    launch_phases(program, arguments)
+    for result, one in zip(arguments[2:], want, strict=True):
+        np.testing.assert_array_equal(result, one)

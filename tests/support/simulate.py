@@ -15,8 +15,10 @@ from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
 from tessera.lowering.target.sass import with_machine_code
+from tessera.phases import phases
 from tessera.runtime.bind import Binder, Facts
 from tessera.runtime.grid import Grid, GridRule, Shape
+from tessera.runtime.phased import Workspaces
 
 RESIDENT = 2
 """Blocks of a kernel with private global memory, so that each has several groups to do."""
@@ -65,6 +67,17 @@ def launch(
     slots = [binding.value(slot) for slot in artifact.slots]
     ptx_machine.run(ptx_of(artifact), blocks, slots, memory, artifact.resources.shared_bytes, seed)
     return binding.records
+
+
+def launch_phases(program: Program, arguments: Sequence[Any], arch: str = "sm_90a") -> list[Artifact]:
+    """Compile each phase of `program` and run them one after the other on `arguments`, in place."""
+    parts = phases(program)
+    artifacts = [compile_ptx(part, arch) for part in parts]
+    layout = Workspaces(artifacts[0], parts[0].given).layout(arguments)
+    spaces = [np.full(shape, 7, dtype) for shape, dtype in layout]
+    for artifact in artifacts:
+        launch(artifact, (*arguments, *spaces))
+    return artifacts
 
 
 class _Binding:

@@ -95,7 +95,7 @@ class Dependences:
     def of(self, loop: Op) -> Dependence | None:
         """Why the trips of a tile loop must run in order; None where they need not."""
         if loop not in self._found:
-            self._found[loop] = self._find(loop)
+            self._found[loop] = self.without(loop, frozenset())
         return self._found[loop]
 
     def length(self, loop: Op) -> Expression | None:
@@ -111,7 +111,8 @@ class Dependences:
         first, last = self.definitions.expression(lower), self.definitions.expression(upper)
         return None if first is None or last is None else make("sub", last, first)
 
-    def _find(self, loop: Op) -> Dependence | None:
+    def without(self, loop: Op, left_out: frozenset[Op]) -> Dependence | None:
+        """The same, as if `left_out` accessed nothing."""
         asked = loop.attributes.get("parallel")
         if loop.results:
             return Dependence(CARRIED, loop.results[0].name, loop)
@@ -119,6 +120,8 @@ class Dependences:
             return None if asked else Dependence(ASKED)
         by_memory: dict[Value, list[Access]] = {}
         for access in accesses(loop.regions[0]):
+            if access.op in left_out:
+                continue
             by_memory.setdefault(access.memory, []).append(access)
         bounds: Bounds | None = None
         for memory, touched in by_memory.items():

@@ -60,6 +60,8 @@ def make(name: str, a: Expression, b: Expression) -> Expression:
         return b
     if name == "sub" and a == b:
         return 0
+    if name == "max" and b == 0 and _never_negative(a):
+        return a
     match name, a, b:
         case "add" | "sub", ("add" | "sub" as inner, rest, int() as number), int():
             total = (number if inner == "add" else -number) + (b if name == "add" else -b)

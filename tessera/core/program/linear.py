@@ -133,6 +133,10 @@ class Bounds:
             elif len(op.results) == 1 and op.result.type == Scalar(i64):  # narrower ones may wrap
                 self._learn(op)
 
+    def varies(self, value: Value) -> bool:
+        """Whether `value` may differ between trips of the loop."""
+        return value in self._varying
+
     def of(self, value: Value) -> Between:
         """The bounds of an i64 scalar."""
         found = self._known.get(value)

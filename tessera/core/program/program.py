@@ -4,11 +4,11 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tessera.core.program.expressions import Expression
-from tessera.core.program.types import Type
+from tessera.core.program.types import Array, Type
 from tessera.core.source import NOWHERE, Source, Span
 
 UNKNOWN_SOURCE: Final = Source("<unknown>", "")
@@ -97,6 +97,18 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Workspace:
+    """Memory that a kernel has while it runs, in which one phase leaves what another one needs.
+
+    value: the array; its extents are numbers, or symbols of its own
+    extents: what they are, as expressions of the kernel's symbols
+    """
+
+    value: Value
+    extents: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """A kernel for one set of argument types.
 
@@ -105,6 +117,7 @@ class Program:
     shared_limit: bytes from `shared(...)`, else None
     symbols: every shape symbol, first binding first
     options: schedule options (from the user or the tuner), e.g. `{"lanes": 256}`
+    workspaces: memory that each launch needs; given: that of the last parameters, which the launcher gives
     """
 
     name: str
@@ -118,6 +131,21 @@ class Program:
     source: Source = UNKNOWN_SOURCE
     span: Span = NOWHERE
     chosen: bool = False
+    workspaces: tuple[Workspace, ...] = ()
+    given: tuple[Workspace, ...] = ()
+
+    def with_workspaces(self) -> "Program":
+        """The same program with its workspaces as parameters, behind its own, that the launcher gives (`given`)."""
+        if not self.workspaces:
+            return self
+        parameters, symbols = list(self.parameters), list(self.symbols)
+        for space in self.workspaces:
+            kind = space.value.type
+            names = kind.shape if isinstance(kind, Array) else ()
+            symbols += [Symbol(n, len(parameters), axis) for axis, n in enumerate(names) if isinstance(n, str)]
+            parameters.append(Parameter(space.value.name, space.value, True, space.value.span))
+        given = (*self.given, *self.workspaces)
+        return replace(self, parameters=tuple(parameters), symbols=tuple(symbols), workspaces=(), given=given)
 
 
 def find(block: Block, wanted: Callable[[Op], bool]) -> Op | None:
