@@ -45,12 +45,8 @@ class Plan:
     on_gpu: tuple[Argument, ...]
     tuned: bool
     quick: Callable[..., bool] | None
-<<<<<<< HEAD
-    gpu: "CudaLauncher | None"
-    blocks: tuple[int, ...] | None = None
-=======
     gpu: "CudaLauncher | DevicePhases | None"
->>>>>>> 6521351 (Several loops over tiles are phases of one kernel, and sums into one place are reductions over trips)
+    blocks: tuple[int, ...] | None = None
 
     def run(self, values: tuple[Any, ...]) -> bool:
         """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""

@@ -83,6 +83,14 @@ class Binding:
     span: Span
 
 
+def _largest(extents: tuple[Expression, ...]) -> Expression:
+    return functools.reduce(lambda a, b: make("max", a, b), extents)
+
+
+def _steps(length: Expression, step: int) -> Expression:
+    return make("floordiv", make("add", length, step - 1), step)
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchRule:
     """How many groups a launch has.
@@ -123,15 +131,17 @@ class LaunchRule:
         if self.kind == "ranges":
             found: Expression = 1
             for length, step in self.ranges:
-                found = make("mul", found, make("floordiv", make("add", length, step - 1), step))
+                found = make("mul", found, _steps(length, step))
             return found
         if self.count:
-            return functools.reduce(lambda a, b: make("max", a, b), self.count)
-        if not self.extents:
-            return None
-        lanes: Expression = functools.reduce(lambda a, b: make("max", a, b), self.extents)
+            return _largest(self.count)
+        if self.axes:
+            found = 1
+            for bounds, lanes in zip(self.axes, (*self.group, 1, 1), strict=False):
+                found = make("mul", found, _steps(_largest(bounds), lanes))
+            return found
         size = self.lanes_per_group if self.kind == "lanes" else math.prod(self.group or (1,))
-        return make("floordiv", make("add", lanes, size - 1), size)
+        return _steps(_largest(self.extents), size) if self.extents else None
 
     @property
     def threads(self) -> int:
