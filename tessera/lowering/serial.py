@@ -23,9 +23,9 @@ def serial_remarks(program: Program, rule: LaunchRule) -> tuple[Remark, ...]:
     remarks: list[Remark] = []
     for loop in outermost:
         text = _reason(loop, dependences)
-        if text:
-            touched = {access.memory for access in accesses(loop.regions[0])}
-            concerns = tuple(number for value, number in parameters.items() if value in touched)
+        touched = {access.memory for access in accesses(loop.regions[0])}
+        concerns = tuple(number for value, number in parameters.items() if value in touched)
+        if text and concerns:
             remarks.append(Remark(f"{_ORDER}: {text}", loop.span, concerns))
     return tuple(remarks)
 
