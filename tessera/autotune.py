@@ -135,7 +135,7 @@ def tuned_constants(kernel: Kernel, values: Sequence[object], grid: Grid | None)
         return found.plan.configs[0]
     tuning = found.run()
     if tuning.interrupted:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(Status(tuning, "", 0.0).last_line)
     return tuning.config
 
 

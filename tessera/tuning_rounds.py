@@ -27,14 +27,15 @@ _HOPELESS: Final = 2.0
 _DISTURBED: Final = 3.0
 """The same where the launches shared the processor with compilers."""
 _BEATEN: Final = 1.3
-"""How many times the best median a candidate's may be after a heat."""
-FINALISTS: Final = 4
+"""How many times the shortest time a candidate's may be after a heat.  Noise only lengthens times."""
+FINALISTS: Final = 6
 COMPARED: Final = 15
-MOST_COMPARED: Final = 60
-"""Rounds of a comparison; more, up to the most, where the best does not clearly beat the default in these."""
+MOST_COMPARED: Final = 200
+"""Rounds of a comparison; more, up to the most, where they are short or the best does not clearly beat the default."""
 _FEWEST: Final = 5
+_SHORT: Final = 0.3
 _LONG: Final = 3.0
-"""Seconds after which a comparison ends with the fewest rounds."""
+"""Seconds that a comparison takes if it has rounds for them, and those after which the fewest rounds are enough."""
 
 
 @dataclass
@@ -117,8 +118,8 @@ class Bench:
         try:
             for launches in HEATS:
                 self._turns(running, launches, fresh)
-                best = min(median_of(fresh[c.code]) for c in running)
-                running = [c for c in running if median_of(fresh[c.code]) <= _BEATEN * best]
+                shortest = {c.code: min(fresh[c.code], default=math.inf) for c in running}
+                running = [c for c in running if shortest[c.code] <= _BEATEN * min(shortest.values())]
         finally:
             for candidate in hopeful:
                 candidate.seconds = fresh[candidate.code] or candidate.seconds
@@ -139,7 +140,7 @@ class Bench:
 
         It is what decides, so it happens even when the time is up, and counts only when it has its fewest rounds.
         """
-        best = sorted(candidates, key=lambda c: median_of(c.seconds))[:FINALISTS]
+        best = sorted(candidates, key=lambda c: min(c.seconds))[:FINALISTS]
         if default is not None and default not in best:
             best.append(default)
         if len(best) < 2:
@@ -151,8 +152,10 @@ class Bench:
                 for candidate in _alternating(best, number):
                     self._launch(candidate, times[candidate.code])
                     self.tick(f"comparing the best {len(best)}")
-                late = time.monotonic() - begun > _LONG
-                if number + 1 >= (_FEWEST if late else COMPARED) and (late or _decided(times, default)):
+                seconds = time.monotonic() - begun
+                if seconds > _LONG and number + 1 >= _FEWEST:
+                    break
+                if seconds >= _SHORT and number + 1 >= COMPARED and _decided(times, default):
                     break
         finally:
             rounds = min(map(len, times.values()))

@@ -84,7 +84,8 @@ def _default(kernel: Kernel, names: Sequence[str]) -> dict[str, Attribute] | Non
     written, free = dict[str, Attribute | None](), FreeNames(kernel.function)
     for name, value in _keywords(function):
         written[name] = value if written.get(name, value) == value else None  # several calls that differ: no one value
-    used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    body = ast.Module(function.body, [])  # names in annotations are extents, which the arguments tell
+    used = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
     local = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     local |= {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
     default: dict[str, Attribute] = {}

@@ -136,13 +136,26 @@ def compared(bench: Bench, candidates: list[Candidate], default: Candidate | Non
     return {trial.code: len(trial.compared) for trial in bench.compare(candidates, default)}
 
 
-def test_the_best_are_compared_with_the_default_until_one_clearly_wins(bench, candidates: list[Candidate]):
+def test_the_best_are_compared_with_the_default_until_one_clearly_wins(
+    bench, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tuning_rounds, "_SHORT", 0.0)
     own = candidates[0]
     faster = Clock(lambda n: 1.0 if n % 6 in (1, 0) else 0.8, {})  # the default is first, then last, in turns
     assert compared(bench(faster), candidates, own) == {c.code: COMPARED for c in candidates}
     tied = Clock(lambda _: 1.0, {})
     assert compared(bench(tied), candidates, own) == {c.code: MOST_COMPARED for c in candidates}
     assert compared(bench(Clock(lambda _: 1.0, {})), candidates, None) == {c.code: COMPARED for c in candidates}
+
+
+def test_short_launches_are_compared_more_often(bench, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tuning_rounds, "_SHORT", 1e9)
+    assert compared(bench(Clock(lambda _: 1.0, {})), candidates, None) == {c.code: MOST_COMPARED for c in candidates}
+
+
+def test_long_launches_are_compared_less_often(bench, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tuning_rounds, "_LONG", 0.0)
+    assert set(compared(bench(Clock(lambda _: 1.0, {})), candidates, None).values()) == {5}
 
 
 def test_a_comparison_that_is_interrupted_counts_when_it_has_enough_rounds(

@@ -77,6 +77,11 @@ def free(x: f32[n], y: mut f32[n]):
         y[t:t+STEP] = x[t:t+STEP] + OTHER
 
 @kernel
+def rows(x: f32[rows, cols], y: mut f32[rows, cols]):
+    for r in tile.range(x.shape[0]):
+        y[r, :] = x[r, :]
+
+@kernel
 def twice(A: f32[m, k], B: f32[k, n], C: mut f32[m, n], D: mut f32[m, n]):
     for i, j, l in tile.mma(A, B, C, BM=64, BN=32, BK=16):
         tile.mma_sync(i, j, l)
@@ -100,6 +105,7 @@ def test_the_default_is_what_the_kernel_itself_says(module):
     assert default(defaults.free, "STEP") == {"STEP": 64}  # a name of the program
     assert default(defaults.free, "STEP", "OTHER") is None  # which nothing defines
     assert default(defaults.free.variant(OTHER=1.5), "STEP", "OTHER") == {"STEP": 64, "OTHER": 1.5}
+    assert default(defaults.rows, "rows") == {}  # an extent, which the arguments tell
     assert default(defaults.twice, "BM", "BN") == {"BN": 32}  # BM has two values
 
 
