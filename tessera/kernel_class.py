@@ -254,14 +254,16 @@ class Kernel:
         self._session.close()
 
     def target_for(self, values: Sequence[object] = ()) -> Target:
-        """Return what a call on `values` runs on.
+        """Return what a call on `values` runs on; without values, what the last call ran on.
 
         That is what the kernel's own option says, else the setting; and arrays on a GPU mean that GPU, and the
         architecture to compile for, wherever no other was named.  Launches, searches, profiles and views all ask here.
         """
-        options = self.options
+        options, latest = self.options, self._latest
         if options.sanitize:
             return resolve_target("interpret")
+        if not values and latest is not None and latest.compiled is not None and latest.settings is current():
+            return latest.compiled.target
         name = options.target or current().target
         device = device_of(values) if options.target is None or name in ON_GPU else None
         if device is None or name == "interpret" or ":" in name:

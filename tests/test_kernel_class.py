@@ -498,6 +498,12 @@ def test_arrays_decide_what_a_kernel_runs_on(monkeypatch: pytest.MonkeyPatch):
         assert str(scale.target_for((far, far))) == "cuda:sm_80"
     with overridden(target="interpret"):
         assert scale.target_for((far, far)).name == "interpret"
+    fake.run = False
+    scale(far, far)
+    assert str(scale.target_for()) == "cuda:sm_90a"  # what the last call ran on
+    assert scale.compile().target.name == "cuda"
+    scale(host, host.copy())
+    assert scale.compile().target.name == "cpu"
     named = Kernel(scale.function, read_options({"target": "cpu"}))
     assert named.target_for((far, far)).name == "cpu"
 

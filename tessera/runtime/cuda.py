@@ -130,7 +130,8 @@ class CudaLauncher:
         if profile is not None or not self.run(arguments, grid, stream):
             self._driver.enter()
             device = self._device(arguments)
-            with self._driver.inside(device):
+            # What prepares a launch is no part of what another library captures meanwhile.
+            with self._driver.inside(device), self._driver.relaxed():
                 records = self._binder.address_of(profile)
                 if stream is None:
                     company = Company.of(arguments, device)
@@ -258,7 +259,7 @@ class CudaLauncher:
         found = self._loaded.get(context)
         if found is None:
             bounded = self._rule.persistent or bool(self._layout.of_kind("scratch"))
-            with self._driver.relaxed():  # code is no part of what is captured meanwhile
+            with self._driver.relaxed():
                 made = DeviceCode(self._driver, self.artifact, bounded=bounded)
             found = self._loaded.setdefault(context, made)  # another thread may have been first
         return found

@@ -84,7 +84,8 @@ class Driver(Calls):
 
     def load(self, code: bytes, entry: str) -> int:
         """Load a cubin or PTX into the current context, for good: the function `entry`."""
-        module = self._call("cuModuleLoadData", code)
+        with self.relaxed():  # code is no part of what is captured meanwhile
+            module = self._call("cuModuleLoadData", code)
         return int(self._call("cuModuleGetFunction", module, entry.encode()))
 
     def allow_shared(self, function: int, size: int) -> int:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tessera.core.mistakes import ContextLost, CudaFailure
+from tessera.core.mistakes import BadCapture, ContextLost, CudaFailure
 from tessera.core.source import Source, Span
 from tessera.runtime.driver import Driver
 from tessera.runtime.driver_data import Launched
@@ -179,3 +179,33 @@ def test_what_is_gone_is_not_given_back():
     driver.lost = CudaFailure("a fault")
     driver.give_back(0, lambda: seen.append("lost"))
     assert seen == []
+
+
+@pytest.mark.parametrize("status", [900, 906, 908])
+def test_what_a_capture_cannot_hold_is_said_with_the_remedy(status: int):
+    with pytest.raises(BadCapture, match="cuLaunchKernelEx cannot be part of the graph that is captured") as caught:
+        failing().failed(status, "cuLaunchKernelEx")
+    assert caught.value.hint == "call the kernel once before the capture, on arrays like these"
+
+
+def test_code_is_loaded_in_a_mode_that_no_capture_minds():
+    modes = [0]
+
+    def exchange(mode: int) -> tuple[int, int]:
+        before, modes[0] = modes[0], mode
+        return 0, before
+
+    driver = failing()
+    driver._api.CUstreamCaptureMode = int
+    driver._api.cuThreadExchangeStreamCaptureMode = exchange
+    driver._api.cuModuleLoadData = lambda code: (0 if modes == [2] else 900, 5)
+    driver._api.cuModuleGetFunction = lambda module, name: (0, module + 1)
+    assert driver.load(b"code", "entry") == 6
+    assert modes == [0]
+
+
+def test_whether_a_stream_is_captured():
+    driver = failing()
+    driver._api.CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_NONE=0)
+    driver._api.cuStreamIsCapturing = lambda stream: (0, int(stream == 5))
+    assert [driver.capturing(stream) for stream in (0, 5, 6)] == [False, True, False]
