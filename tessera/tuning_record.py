@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from tessera.core.private_files import make_folder
 from tessera.core.program.program import Attribute
 from tessera.tuning import PASSING, STATUSES, Trial, config_key
 
@@ -64,7 +65,7 @@ def store(path: Path, trials: Iterable[Trial]) -> None:
     """Write `trials`, whole or not at all."""
     kept = [dataclasses.asdict(trial) for trial in trials if trial.status not in PASSING]
     document = {"format": _FORMAT, "trials": kept}
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".new-", delete=False) as file:
         json.dump(document, file)
     Path(file.name).replace(path)
@@ -72,7 +73,7 @@ def store(path: Path, trials: Iterable[Trial]) -> None:
 
 def append(path: Path, event: str, **facts: object) -> None:
     """Add one event to a log, with the time (seconds since 1970)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     line = json.dumps({"event": event, "format": _FORMAT, "time": time.time(), **facts}, default=list) + "\n"
     with open(path, "ab+", opener=_private) as file:
         end = file.seek(0, os.SEEK_END)
