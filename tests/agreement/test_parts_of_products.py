@@ -24,6 +24,13 @@ def numbers(dtype: DType, *shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape, np.float32).astype(dtype.numpy)
 
 
+def beginning_anywhere(array: np.ndarray) -> np.ndarray:
+    """The same numbers, an element behind where an array begins that has room for them."""
+    room = np.zeros(array.size + 1, array.dtype)
+    room[1:] = array.reshape(-1)
+    return room[1:].reshape(array.shape)
+
+
 def check(
     shifts: Shifts, dtype: DType, compute: str, tile: Shape, s: int, ends: Shape, odd: tuple[bool, bool, bool],
     result: DType = f32,
@@ -34,7 +41,9 @@ def check(
     for shape, ragged in zip(shapes, odd, strict=True):
         shape[0] += 3
         shape[1] = -(-shape[1] // 16) * 16 + (29 if ragged else 32)
-    a, b, c = numbers(dtype, *shapes[0]), numbers(dtype, *shapes[1]), np.full(shapes[2], 7, result.numpy)
+    a, b = (beginning_anywhere(x) if ragged else x for x, ragged in zip(
+        (numbers(dtype, *shapes[0]), numbers(dtype, *shapes[1])), odd, strict=False))  # fmt: skip
+    c = np.full(shapes[2], 7, result.numpy)
     factors = [to_tf32(x) if compute else x for x in (a, b)]
     want = expected(shifts, *factors, c, ends, s, tile)
     simulate(shifted(shifts, dtype, result, compute, tile, (not odd[0], not odd[1], not odd[2])), [a, b, c, *ends, s])

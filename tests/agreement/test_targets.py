@@ -61,12 +61,18 @@ def digest(arrays: tuple[Any, ...]) -> str:
 
 
 def test_names_are_unique():
-    assert len({call.name for call in CALLS}) == len(CALLS)
+    every = (*CALLS, *library.LARGE)
+    assert len({call.name for call in every}) == len(every)
 
 
 @pytest.mark.parametrize(("call", "target"), pairs(CALLS, EVERY_TARGET))
 def test_right_on_every_target(call: Call, target: str):
     judge(call, results(call, target), expected(call))
+
+
+@pytest.mark.parametrize(("call", "target"), pairs(library.LARGE, ON_GPU))
+def test_right_at_sizes_that_fill_the_card(call: Call, target: str):
+    judge(call, results(call, target), call.expected(*call.arguments()))
 
 
 @pytest.mark.parametrize(("call", "target"), pairs([call for call in CALLS if call.exact], EVERY_TARGET[1:]))

@@ -95,6 +95,7 @@ class LowBits:
 
     def __init__(self, kernel: Kernel) -> None:
         self._known: dict[str, Low] = {}
+        self._written = {name for one in kernel.code for name in _targets(one)}
         code = [one for one in kernel.code if one.operands and one.name not in ("st", "bra", "red", "cp")]
         changed = True
         while changed:
@@ -103,14 +104,14 @@ class LowBits:
                 changed |= self._follow(one)
 
     def of(self, operand: str) -> Low:
-        """What is known of an operand; of a register that was never written, nothing can be wrong yet."""
+        """What is known of an operand."""
         found = self._find(operand)
         return UNKNOWN if found is None else found
 
     def _find(self, operand: str) -> Low | None:
         operand = operand.strip()
         if operand.startswith("%"):
-            return self._known.get(operand) if operand[1:2].isalpha() and operand[-1].isdigit() else UNKNOWN
+            return self._known.get(operand) if operand in self._written else UNKNOWN
         if operand == _SHARED:
             return Low.of(_SHARED_BITS, 0)
         try:
@@ -120,7 +121,7 @@ class LowBits:
 
     def _follow(self, one: Instruction) -> bool:
         changed = False
-        targets = re.findall(r"%\w+", one.operands[0].split("|")[0]) if one.operands else []
+        targets = _targets(one)
         value = self._result(one) if len(targets) == 1 and not one.operands[0].startswith("{") else UNKNOWN
         if value is None:
             return False
@@ -149,6 +150,11 @@ class LowBits:
         if one.name == "shl" and rest[0].bits == _MOST:
             return Low.of(a.bits + rest[0].value, a.value << min(rest[0].value, _MOST))
         return UNKNOWN
+
+
+def _targets(one: Instruction) -> list[str]:
+    """The registers that an instruction may write."""
+    return re.findall(r"%\w+", one.operands[0]) if one.operands else []
 
 
 def bulk_copies(kernel: Kernel) -> Iterator[Instruction]:

@@ -140,8 +140,12 @@ def _gemm(
     return Call(name, arguments, prepare, expected, 1e-5)
 
 
-def _attention_call(dtype: Any, *, causal: bool, width: int = 64) -> Call:
-    batch, heads, groups, queries, keys = (1, 2, 1, 70, 150) if dtype is f32 else (2, 4, 2, 150, 195)
+def _attention_call(
+    dtype: Any, *, causal: bool, width: int = 64, shape: tuple[int, int, int, int, int] | None = None
+) -> Call:
+    """`shape`: batch, heads, heads of keys, queries, keys."""
+    small = (1, 2, 1, 70, 150) if dtype is f32 else (2, 4, 2, 150, 195)
+    batch, heads, groups, queries, keys = shape or small
 
     def arguments() -> Arrays:
         return (
@@ -150,14 +154,17 @@ def _attention_call(dtype: Any, *, causal: bool, width: int = 64) -> Call:
         )  # fmt: skip
 
     name = f"attention-{np.dtype(dtype).name}-{'causal' if causal else 'full'}-d{width}"
+    name += "" if shape is None else f"-{queries}x{keys}"
     return Call(
         name, arguments, lambda q, k, v: prepare_flash_attention(q, k, v, causal=causal, lse=True),
         lambda q, k, v: attention(q, k, v, causal=causal)[:2], 2e-6 if dtype is f32 else 6e-3,
     )  # fmt: skip
 
 
-def _attention_backward(dtype: Any, *, causal: bool, width: int = 64) -> Call:
-    forward = _attention_call(dtype, causal=causal, width=width)
+def _attention_backward(
+    dtype: Any, *, causal: bool, width: int = 64, shape: tuple[int, int, int, int, int] | None = None
+) -> Call:
+    forward = _attention_call(dtype, causal=causal, width=width, shape=shape)
 
     def arguments() -> Arrays:
         q, k, v = forward.arguments()
@@ -216,7 +223,7 @@ def _transpose(dtype: Any, shape: tuple[int, ...]) -> Call:
     def expected(x: Any) -> Arrays:
         return (np.swapaxes(x, -1, -2),)
 
-    name = f"transpose-{np.dtype(dtype).name}"
+    name = f"transpose-{np.dtype(dtype).name}-{'x'.join(map(str, shape))}"
     return Call(name, lambda: ((normal(*shape) * 30).astype(dtype),), prepare_transpose, expected, 0.0, True)
 
 
@@ -249,5 +256,30 @@ def _calls() -> Iterator[Call]:
     yield _transpose(bf16, (130, 65))
 
 
+def _large() -> Iterator[Call]:
+    """Enough blocks for every multiprocessor of a GPU, with whole blocks only and with edges of every kind."""
+    for m, n, k in ((4096, 4096, 1024), (4095, 4097, 1018), (2056, 4104, 1000)):
+        yield _gemm(bf16, m=m, n=n, k=k)
+        yield _gemm(f16, m=m, n=n, k=k, activation="silu" if k == 1024 else "relu", bias=True)
+        yield _gemm(f32, m=m, n=n, k=k, compute="tf32")
+        yield _gemm(f32, m=m, n=n, k=k)
+    for transpose_a, transpose_b in ((False, True), (True, False), (True, True)):
+        yield _gemm(bf16, m=4096, n=4088, k=1000, transpose_a=transpose_a, transpose_b=transpose_b)
+        yield _gemm(f32, m=4096, n=4088, k=1000, transpose_a=transpose_a, transpose_b=transpose_b, compute="tf32")
+    for dtype, causal, width in ((bf16, True, 64), (bf16, False, 128), (f16, True, 128)):
+        for shape in ((2, 16, 8, 1024, 1024), (2, 16, 16, 1023, 1037)):
+            yield _attention_call(dtype, causal=causal, width=width, shape=shape)
+            yield _attention_backward(dtype, causal=causal, width=width, shape=shape)
+    for kind in ("softmax", "rmsnorm", "layernorm"):
+        for dtype, shape in ((f32, (4096, 4096)), (bf16, (4095, 8191)), (bf16, (256, 50257))):
+            yield _rows(kind, dtype, shape)
+    for dtype, shape, axis in ((f32, (1 << 24,), None), (bf16, (4095, 4097), -1), (f32, (16, 4099, 257), 1)):
+        yield _reduce("sum", dtype, shape, axis)
+    yield _transpose(f32, (3, 2049, 4097))
+    yield _transpose(bf16, (4096, 8200))
+
+
 CALLS: Final = tuple(_calls())
 """Every call; names are unique."""
+LARGE: Final = tuple(_large())
+"""Calls that fill a GPU: small ones use neither its copy engine nor persistent blocks as these do."""
