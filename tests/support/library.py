@@ -223,7 +223,7 @@ def _transpose(dtype: Any, shape: tuple[int, ...]) -> Call:
     def expected(x: Any) -> Arrays:
         return (np.swapaxes(x, -1, -2),)
 
-    name = f"transpose-{np.dtype(dtype).name}-{'x'.join(map(str, shape))}"
+    name = f"transpose-{np.dtype(dtype).name}{'-large' if math.prod(shape) > 1 << 20 else ''}"
     return Call(name, lambda: ((normal(*shape) * 30).astype(dtype),), prepare_transpose, expected, 0.0, True)
 
 
