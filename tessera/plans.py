@@ -25,6 +25,10 @@ ON_GPU: Final = ("cuda", "cuda_tile")
 """Targets that run on a GPU."""
 
 
+Places: TypeAlias = tuple[tuple[int, int], ...]
+Pairs: TypeAlias = tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A kernel made ready for one kind of arguments.
@@ -86,18 +90,18 @@ class Family:
     """The plans for arguments of one kind; which extents each was specialised on is found out by building it."""
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[tuple[int, int], ...], dict[tuple[int, ...], Plan]] = {}
+        self._plans: dict[tuple[Places, Pairs], dict[tuple[int, ...], Plan]] = {}
 
     def find(self, described: Described) -> Plan | None:
-        """The plan whose fixed extents are those of `described`."""
-        for places, plans in self._plans.items():
+        """The plan whose fixed extents are those of `described`, which has the same extents where the plan needs it."""
+        for (places, pairs), plans in self._plans.items():
             plan = plans.get(_extents(described, places))
-            if plan is not None:
+            if plan is not None and all(_extent(described, *a) == _extent(described, *b) for a, b in pairs):
                 return plan
         return None
 
     def add(self, plan: Plan) -> None:
-        """Keep `plan` for its fixed extents."""
+        """Keep `plan` for its fixed extents, and for those that are to be the same."""
         places = tuple(
             (index, axis)
             for index, parameter in enumerate(plan.program.parameters)
@@ -105,12 +109,14 @@ class Family:
             for axis, extent in enumerate(parameter.value.type.shape)
             if isinstance(extent, int)
         )
-        self._plans.setdefault(places, {})[_extents(plan.arguments, places)] = plan
+        kept = self._plans.setdefault((places, plan.program.same_extents), {})
+        kept[_extents(plan.arguments, places)] = plan
 
 
-def _extents(described: Described, places: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
-    found: list[int] = []
-    for index, axis in places:
-        argument = described.arguments[index]
-        found.append(argument.shape[axis] if isinstance(argument, ArrayArgument) else -1)
-    return tuple(found)
+def _extents(described: Described, places: Places) -> tuple[int, ...]:
+    return tuple(_extent(described, index, axis) for index, axis in places)
+
+
+def _extent(described: Described, index: int, axis: int) -> int:
+    argument = described.arguments[index]
+    return argument.shape[axis] if isinstance(argument, ArrayArgument) else -1

@@ -83,17 +83,24 @@ class Knowledge:
 
     `shared`: the type of each allocation without one, by its place; `static`: symbols to fix, with their values;
     `axes`: along how many axes lanes lie; for a kernel that leaves the group open, `group` is what was chosen, once it
-    is, and `blocks` what the launch says.
+    is, and `blocks` what the launch says;
+    `same`: symbols that stand for others, whose extent is the same in this launch.
     """
 
     def __init__(self, extents: Mapping[str, int]) -> None:
         self.extents = dict(extents)
         self.static: dict[str, int] = {}
+        self.same: dict[str, str] = {}
         self.shared: dict[Span, Shared] = {}
         self.incomplete: HoleUsed | None = None
         self.axes = 1
         self.group: tuple[int, ...] | None = None
         self.blocks: tuple[int, ...] | None = None
+
+    def extent(self, extent: int | str) -> int | str:
+        """An extent as the kernel is compiled for it: a number, or the symbol that stands for it."""
+        symbol = self.same.get(extent, extent) if isinstance(extent, str) else extent
+        return self.static.get(symbol, symbol) if isinstance(symbol, str) else symbol
 
     def fix(self, symbol: str) -> None:
         """Compile for the launch's own value of `symbol`, and start again."""

@@ -29,6 +29,7 @@ from tessera.frontend.annotations import array_type, parse_annotation, scalar_ty
 from tessera.frontend.bindings import Knowledge, Rebuild
 from tessera.frontend.builder import Builder
 from tessera.frontend.context import Context
+from tessera.frontend.extents import bound_symbols, join_extents, same_extents
 from tessera.frontend.memory import evaluator_dim
 from tessera.frontend.namespace import LANGUAGE
 from tessera.frontend.prune import prune
@@ -139,6 +140,7 @@ class _Build:
                 self.context.scope[name] = self._symbol(name)
         Statements(self.context).run(body)
         self._check_complete()
+        join_extents(self.builder, self.symbols)
         for a, b in self.context.equal:
             self.symbols[a] += [Symbol(a, s.parameter, s.axis, s.scale) for s in self.symbols[b]]
         parameters = tuple(
@@ -151,9 +153,10 @@ class _Build:
         used = prune(self.builder.finish())
         _check_parallel(used)
         program = Program(
-            self.kernel.name, parameters, used, tuple(s for found in self.symbols.values() for s in found),
+            self.kernel.name, parameters, used, bound_symbols(self.knowledge, self.symbols),
             domain, self.context.group, self.context.shared_limit, dict(self.context.constants),
             self.kernel.source, _head(self.kernel), self.context.chosen,
+            same_extents=same_extents(self.knowledge, self.symbols),
         )  # fmt: skip
         return reduce_trips(program)
 
@@ -177,7 +180,7 @@ class _Build:
             kind = array_type(
                 node.arg, position, declared, argument, self.symbols, self._lookup, self.context.span, span
             )
-            fixed = tuple(self.knowledge.static.get(e, e) if isinstance(e, str) else e for e in kind.shape)
+            fixed = tuple(self.knowledge.extent(e) for e in kind.shape)
             value = Value(Array(kind.dtype, fixed, kind.contiguous, kind.aligned), node.arg, span)
         else:
             value = Value(scalar_type(node.arg, declared, argument, span), node.arg, span)

@@ -10,6 +10,7 @@ from tessera.core.dtypes import DType, computed_in, promote
 from tessera.core.mistakes import (
     ConstantNeeded,
     LiteralOverflow,
+    LossyStore,
     MaybeUndefined,
     NotAValue,
     ShapeMismatch,
@@ -41,7 +42,7 @@ class Builder:
         self.knowledge = knowledge
         self.affine = Affine()
         self.weak: set[Value] = set()
-        self.regions: dict[Value, Region] = {}  # what each loaded tile was loaded from
+        self.windows: list[Region] = []  # of arrays, as tiles
         self._blocks: list[list[Op]] = [[]]
 
     # Blocks and operations
@@ -232,11 +233,8 @@ class Builder:
         return self.value("cast", (value,), with_dtype(value.type, dtype), span)
 
     def computable(self, value: Value, span: Span) -> Value:
-        """`value` in a type that has arithmetic: a float of 8 bits as f32, loaded from where it was."""
-        wide = self.cast(value, computed_in(dtype_of_value(value)), span)
-        if value in self.regions:
-            self.regions[wide] = self.regions[value]
-        return wide
+        """`value` in a type that has arithmetic: a float of 8 bits as f32."""
+        return self.cast(value, computed_in(dtype_of_value(value)), span)
 
     def like(self, number: Number, model: Value, span: Span) -> Value:
         """`number` with the dtype and shape of `model`."""
@@ -291,10 +289,24 @@ class Builder:
         if not region.shape:
             self.affine.note_access(region.memory, starts)
             return self.value("read", (region.memory, *starts), Scalar(dtype), span, cache=cache)
+        self.windows.append(region)
         attributes: dict[str, Attribute] = {"extents": region.extents, "dropped": region.dropped, "cache": cache}
-        tile = self.value("load", (region.memory, *starts), Tile(dtype, region.shape), span, **attributes)
-        self.regions[tile] = region
-        return tile
+        return self.value("load", (region.memory, *starts), Tile(dtype, region.shape), span, **attributes)
+
+    def fill(self, tile: Value, number: object, span: Span) -> Value:
+        """`tile`, with a scalar in place of the elements that do not exist."""
+        dtype = dtype_of_value(tile)
+        operand = self.operand(number, span)
+        have = dtype_of_value(operand) if isinstance(operand, Value) else default_dtype(operand)
+        if have.is_float and not dtype.is_float:
+            raise LossyStore(f"{have} does not go into {dtype} without loss", span, f"convert it: {dtype}(...)")
+        value = self.as_value(operand, span, dtype)
+        if shape_of(value):
+            raise TypeMismatch(
+                f"a tile is filled with one number, and this is {describe(value)}", span,
+                "write tile.where(tile.valid(x), x, other)",
+            )  # fmt: skip
+        return self.value("fill", (tile, value), tile.type, span)
 
     def store(self, region: Region, value: Value, span: Span, cache: str = "") -> None:
         """Write a value of the region's own dtype and shape."""
@@ -303,6 +315,7 @@ class Builder:
             self.affine.note_access(region.memory, starts)
             self.emit("write", (region.memory, value, *starts), (), span, (), cache=cache)
             return
+        self.windows.append(region)
         attributes: dict[str, Attribute] = {"extents": region.extents, "dropped": region.dropped, "cache": cache}
         self.emit("store", (region.memory, value, *starts), (), span, (), **attributes)
 

@@ -36,6 +36,8 @@ HANDLERS: Final[dict[str, Handler]] = {
     "maximum": tiles.maximum,
     "minimum": tiles.minimum,
     "where": tiles.where,
+    "valid": tiles.valid,
+    "fill": tiles.fill,
     "fma": tiles.fma,
     "transpose": tiles.transpose,
     "reshape": tiles.reshape,

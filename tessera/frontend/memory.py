@@ -118,6 +118,7 @@ def _literal_from_end(node: ast.expr) -> int | None:
 
 def evaluator_dim(builder: Builder, symbol: str, span: Span) -> Value:
     """The launch's value of a shape symbol."""
+    symbol = builder.knowledge.same.get(symbol, symbol)
     return builder.value("dim", (), Scalar(dtypes.i64), span, symbol=symbol)
 
 

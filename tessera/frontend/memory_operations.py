@@ -3,6 +3,8 @@
 A handler takes the context, the span of the call, and the call's arguments by the names users may write.
 """
 
+from typing import cast
+
 from tessera.core import dtypes
 from tessera.core.mistakes import (
     BadCopy,
@@ -15,18 +17,34 @@ from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Shared
 from tessera.core.source import Span
 from tessera.frontend.bindings import BlockIndex, Region, SharedHole, flatten, items_of
-from tessera.frontend.builder import memory_type
+from tessera.frontend.builder import memory_type, shape_of
 from tessera.frontend.context import Context
 from tessera.frontend.describe import describe
-from tessera.frontend.memory import store
+from tessera.frontend.memory import extent_value, store
 from tessera.frontend.namespace import dtype_of
 
 
-def load(context: Context, span: Span, array: object, index: object = None, cache: str = "") -> object:
-    """`tile.load(X, index=i)`, `tile.load(X[a:b])` or `tile.load(X)`."""
-    if isinstance(array, Region) and index is None:
-        return context.builder.load(array, span, cache)
-    return context.builder.load(_indexed(context, array, index, span), span, cache)
+def load(
+    context: Context, span: Span, array: object, index: object = None, cache: str = "", other: object = None
+) -> object:
+    """`tile.load(X, index=i)`, `tile.load(X[a:b])` or `tile.load(X)`; `other` in place of what is outside."""
+    builder = context.builder
+    region = array if isinstance(array, Region) and index is None else _indexed(context, array, index, span)
+    loaded = builder.load(region, span, cache)
+    if other is None:
+        return loaded
+    if shape_of(loaded):
+        return builder.fill(loaded, other, span)
+    return builder.select(_inside(context, region, span), loaded, other, span)
+
+
+def _inside(context: Context, region: Region, span: Span) -> object:
+    """Whether the element that a region is lies inside its array."""
+    builder, inside = context.builder, cast("object", True)
+    for start, extent in zip(region.starts, memory_type(region.memory).shape, strict=True):
+        for predicate, limit in (("ge", 0), ("lt", extent_value(builder, extent, span))):
+            inside = builder.binary("and", inside, builder.compare(predicate, start, limit, span), span)
+    return inside
 
 
 def store_(

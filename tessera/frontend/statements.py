@@ -4,6 +4,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
+from tessera.core import dtypes
 from tessera.core.mistakes import (
     DeadBreak,
     TypeMismatch,
@@ -138,7 +139,7 @@ class Statements:
         if isinstance(have, Value) and isinstance(have.type, Array | Shared):
             self._update(self.context.builder.whole(have), node, span)
             return
-        self._bind(node.target, self._changed(node, have, span))
+        self._bind(node.target, self._changed(node, have, span, named=True))
 
     def _update(self, region: Region, node: ast.AugAssign, span: Span) -> None:
         """Read, change and write one region; its indices are evaluated once."""
@@ -149,16 +150,30 @@ class Statements:
         old = builder.load(region, span)
         memory.store(self.context, region, self._changed(node, old, span), span)
 
-    def _changed(self, node: ast.AugAssign, old: object, span: Span) -> object:
-        """`old op value`; `acc += tile.dot(a, b)` continues acc's own sums, whatever the extent of a block is."""
-        if not isinstance(node.op, ast.Add):
+    def _changed(self, node: ast.AugAssign, old: object, span: Span, *, named: bool = False) -> object:
+        """`old op value`; `acc += tile.dot(a, b)` continues acc's own sums, whatever the extent of a block is.
+
+        A tile that has a name keeps, as one in memory does, what nothing that exists is added to.
+        """
+        if not isinstance(node.op, ast.Add | ast.Sub):
             return self.evaluator.binary(node.op, old, node.value, span)
         value = self.evaluator.evaluate(node.value)
-        if isinstance(value, Value) and isinstance(old, Value):
+        if isinstance(node.op, ast.Add) and isinstance(value, Value) and isinstance(old, Value):
             accumulated = self.context.builder.accumulate(value, old)
             if accumulated is not None:
                 return accumulated
-        return self.context.builder.binary("add", old, value, span)
+        made = self.context.builder.binary("add" if isinstance(node.op, ast.Add) else "sub", old, value, span)
+        return self._where_added(made, old, value, span) if named else made
+
+    def _where_added(self, made: object, old: object, value: object, span: Span) -> object:
+        """What became of a tile by adding another one: nothing where that does not exist."""
+        if not isinstance(old, Value) or not isinstance(value, Value):
+            return made
+        if not isinstance(old.type, Tile) or not isinstance(value.type, Tile):
+            return made
+        builder = self.context.builder
+        exists = builder.value("valid", (value,), Tile(dtypes.boolean, value.type.shape), span)
+        return builder.select(exists, made, old, span)
 
     def _bind(self, target: ast.expr, value: object) -> None:
         span = self.context.span(target)

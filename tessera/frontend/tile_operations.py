@@ -23,7 +23,6 @@ from tessera.frontend.bindings import BlockIndex, Region, flatten, items_of
 from tessera.frontend.builder import dtype_of_value, memory_type, shape_of
 from tessera.frontend.context import Context
 from tessera.frontend.describe import describe
-from tessera.frontend.edges import without_outside
 from tessera.frontend.namespace import dtype_of
 
 Handler = Callable[..., object]
@@ -136,7 +135,6 @@ def softmax(context: Context, span: Span, x: object, axis: object = -1) -> Value
     if not dtype_of_value(value).is_float:
         value = context.builder.cast(value, dtypes.f32, span)
     value = context.builder.computable(value, span)
-    value = without_outside(context.builder, value, "max", _axis(value, axis, context, span), span)
     return context.builder.value("softmax", (value,), value.type, span, axis=_axis(value, axis, context, span))
 
 
@@ -158,8 +156,6 @@ def reduction_handler(kind: str) -> Handler:
         dtype = dtype_of_value(value)
         if dtype.kind == "bool" and kind == "sum":
             value, dtype = context.builder.cast(value, dtypes.i64, span), dtypes.i64
-        if kind != "sum":
-            value = without_outside(context.builder, value, kind, number, span)
         rest = () if number is None else tuple(e for i, e in enumerate(shape) if i != number)
         result = Tile(dtype, rest) if rest else Scalar(dtype)
         made = context.builder.value("reduce", (value,), result, span, kind=kind, axis=number)
@@ -185,6 +181,18 @@ def minimum(context: Context, span: Span, a: object, b: object) -> object:
 def where(context: Context, span: Span, condition: object, a: object, b: object) -> Value:
     """`a` where `condition`, else `b`."""
     return context.builder.select(condition, a, b, span)
+
+
+def valid(context: Context, span: Span, x: object) -> Value:
+    """`tile.valid(x)`: which elements of a tile exist."""
+    value = _tile(context, x, span, "tile.valid")
+    return context.builder.value("valid", (value,), Tile(dtypes.boolean, shape_of(value)), span)
+
+
+def fill(context: Context, span: Span, x: object, value: object) -> Value:
+    """`tile.fill(x, v)`: v in place of the elements that do not exist."""
+    operand = _tile(context, x, span, "tile.fill")
+    return context.builder.fill(operand, value, span)
 
 
 def fma(context: Context, span: Span, a: object, b: object, c: object) -> Value:

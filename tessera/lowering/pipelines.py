@@ -6,6 +6,7 @@ from tessera.lowering.passes import Pass
 from tessera.lowering.tile.distribute_ranges import DistributeRanges
 from tessera.lowering.tile.distribute_rows import DistributeRows
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
+from tessera.lowering.tile.mask_absent import MaskAbsent
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.pack_floats import PackFloats
 from tessera.lowering.tile.place_values import PlaceValues
@@ -27,16 +28,18 @@ _COMMON: Final[tuple[Pass, ...]] = (
     Simplify(),
 )
 
+_ABSENT: Final = MaskAbsent()
+"""First: nothing below has to know that elements may not exist."""
 _BYTES: Final = PackFloats()
-"""First: nobody below has to know of floats of 8 bits."""
+"""Nothing below has to know of floats of 8 bits."""
 
 PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {
     # Factors are rounded once it is known which rows a group has; GPUs do it on the way to their tensor cores.
     # PlaceValues last: it decides by who reads a value how often, which every pass above may change.
-    "cpu": (_BYTES, *_COMMON, RoundFactors(), PlaceValues()),
+    "cpu": (_ABSENT, _BYTES, *_COMMON, RoundFactors(), PlaceValues()),
     # A GPU keeps tiles in registers or shared memory; its own lowering decides.  Some have products of bytes.
-    "cuda": (PackFloats(products=True), *_COMMON),
+    "cuda": (_ABSENT, PackFloats(products=True), *_COMMON),
     # So does CUDA Tile's compiler.
-    "cuda_tile": (PackFloats(products=True), *_COMMON),
+    "cuda_tile": (_ABSENT, PackFloats(products=True), *_COMMON),
 }
 """By `Target.name`."""

@@ -118,6 +118,7 @@ class Program:
     symbols: every shape symbol, first binding first
     options: schedule options (from the user or the tuner), e.g. `{"lanes": 256}`
     workspaces: memory that each launch needs; given: that of the last parameters, which the launcher gives
+    same_extents: pairs of (parameter, axis) that it is built for the same extents of, although nobody declared them so
     """
 
     name: str
@@ -133,6 +134,7 @@ class Program:
     chosen: bool = False
     workspaces: tuple[Workspace, ...] = ()
     given: tuple[Workspace, ...] = ()
+    same_extents: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
 
     def with_workspaces(self) -> "Program":
         """The same program with its workspaces as parameters, behind its own, that the launcher gives (`given`)."""

@@ -5,8 +5,21 @@ Types: S scalar, T tile, M memory (Array or Shared), V scalar or tile, B boolean
 
 Semantics that hold everywhere
 * A value that depends on no lane id is *uniform*; a statement all of whose operands are uniform runs once a group.
-* `read`/`load` outside the array give 0; `write`/`store` outside do nothing.  Shared memory accesses outside the
-  buffer follow the same rule (and the sanitizer reports them).
+* `read` outside the array gives 0, `write` outside does nothing.  Shared memory accesses outside the buffer follow the
+  same rule (and the sanitizer reports them), and `copy` writes 0 for what is outside.
+* A tile knows which of its elements exist.  Those that a `load` takes from outside are *absent*.  What is known has
+  three parts: whether the tile exists at all (it does not where an axis that `load` drops is outside), which indices
+  exist along each axis, and for some tiles a *mask*; an element exists where all of them say so.
+  - Element-wise operations, casts: part by part, what exists in every operand.  `full`, `arange`: everything exists.
+  - `broadcast` repeats, `transpose` permutes.  `reshape` keeps what is known of an axis that it keeps; of axes that it
+    makes one, the products; of axes that it splits, a mask; of an axis of extent 1 that it drops, the tile.
+  - `select`: where the condition and the chosen operand exist.  By a tile: along each axis, what exists in either
+    operand, and a mask for the rest.
+  - `reduce` and `softmax` leave out what is absent: it counts as 0, as the least or as the greatest value.  A `reduce`
+    forgets what is known along its axis, and the mask: the sum of nothing is 0, and exists.
+  - `dot` takes what is absent as 0.  The rows are those of the first factor, the columns those of the second.  With
+    `acc` it adds what exists: the result exists where acc does.
+  - `store` leaves out what is absent.  `valid` tells, as a tile of which everything exists, and `fill` replaces.
 * `copy` is asynchronous: its bytes are promised in `dst` only after the next `barrier`.  A `barrier` waits for the
   group's outstanding copies and for every lane of the group.
 * Floating `add`, `mul` ... round once each, to nearest even, in the operands' dtype (16-bit floats compute in f32 and
@@ -72,6 +85,8 @@ SPEC: Final[dict[str, OpSpec]] = {
     "load": OpSpec("M index*", "T", ("extents", "dropped", "cache"), "read"),
     "store": OpSpec("M T index*", "", ("extents", "dropped", "cache"), "write"),
     "alloc": OpSpec("", "Shared", (), "alloc"),
+    "valid": OpSpec("T", "T of bool: which elements exist"),
+    "fill": OpSpec("T S", "T: the second operand where the first does not exist"),
     "copy": OpSpec("Shared Array index*", "", ("extents", "dropped"), "write"),
     "barrier": OpSpec("", "", (), "sync"),
     "group_sync": OpSpec("", "", ("size: lanes in the cooperative group, aligned",), "sync"),

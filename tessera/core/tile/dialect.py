@@ -6,9 +6,13 @@ Operands and attributes are those of `core/program/spec.py`.  Beyond them:
   where the access is proven to stay inside (`tile-mask-edges`), so no mask is needed on that axis.
 * An axis of None (`id`, `reduce`) is an absent attribute, and so is `compute` (`dot`); `cache = ""` means no hint.
 * A bool is `i1` as a value and `i8` in memory.
+* A tile is what it is in a Program, absent elements included, until `tile-mask-absent`, which makes `valid`, `fill` and
+  what `reduce`, `softmax`, `dot` and `store` leave out explicit: behind it, every element of a tile exists.
+* `masked_store` is a `store` of the elements for which `mask`, a tile of i1, is true.
 
-Effects: `read` and `load` read, `write`, `store` and `copy` write, `alloc` allocates; `barrier`, `group_sync` and
-`shuffle` declare nothing, which makes upstream passes treat them as doing anything: never moved, merged or deleted.
+Effects: `read` and `load` read, `write`, `store`, `masked_store` and `copy` write, `alloc` allocates; `barrier`,
+`group_sync` and `shuffle` declare nothing, which makes upstream passes treat them as doing anything: never moved,
+merged or deleted.
 """
 
 import sys
@@ -78,6 +82,13 @@ _OPERATIONS: Final[dict[str, tuple[Any, dict[str, Any], Callable[[Any], str | No
     "write": (_WRITES, {"memory": _VALUE, "value": _VALUE, "indices": _INDICES, **_ACCESS}, verify.write),
     "load": (_READS, {"memory": _VALUE, "starts": _INDICES, **_EXTENTS, **_ACCESS, "result": _RESULT}, verify.load),
     "store": (_WRITES, {"memory": _VALUE, "value": _VALUE, "starts": _INDICES, **_EXTENTS, **_ACCESS}, verify.store),
+    "masked_store": (
+        _WRITES,
+        {"memory": _VALUE, "value": _VALUE, "mask": _VALUE, "starts": _INDICES, **_EXTENTS, **_ACCESS},
+        verify.masked_store,
+    ),
+    "valid": (_PURE, {"source": _VALUE, "result": _RESULT}, verify.valid),
+    "fill": (_PURE, {"source": _VALUE, "value": _VALUE, "result": _RESULT}, verify.fill),
     "alloc": (_ALLOCATES, {"result": _RESULT}, verify.alloc),
     "copy": (
         _COPIES,

@@ -89,6 +89,10 @@ def _store(op: Any, operands: Sequence[str]) -> str:
     return f"{op.name} {operands[1]}, {_slice(op, operands[0], operands[2:])}{_tail(op)}"
 
 
+def _masked_store(op: Any, operands: Sequence[str]) -> str:
+    return f"{op.name} {operands[1]} where {operands[2]}, {_slice(op, operands[0], operands[3:])}{_tail(op)}"
+
+
 def _copy(op: Any, operands: Sequence[str]) -> str:
     return f"{op.name} {operands[0]}, {_slice(op, operands[1], operands[2:])}{_tail(op)}"
 
@@ -135,6 +139,7 @@ FORMS: Final[dict[str, Callable[[Any, Sequence[str]], str]]] = {
     "tessera.write": _write,
     "tessera.load": _load,
     "tessera.store": _store,
+    "tessera.masked_store": _masked_store,
     "tessera.copy": _copy,
     "tessera.group_sync": _group_sync,
     "tessera.shuffle": _shuffle,

@@ -150,7 +150,7 @@ class _Printer:
     def _hints(self, op: Any) -> list[str]:
         """The user's name for what `op` makes, when `op` is the last one that stands for that operation."""
         found = location.identities(op.location)
-        if len(found) == 1 and self.last.get(found[0]) == op.results[0]:
+        if len(found) == 1 and found[0] in self.last and self.last[found[0]] == op.results[0]:
             names = self.hints.get(found[0], ())
             if len(names) == len(op.results) and all(names):
                 return list(names)

@@ -45,6 +45,27 @@ def store(op: Any) -> str | None:
     return _block(op, op.operands[0], op.operands[1].type, len(op.operands) - 2)
 
 
+def masked_store(op: Any) -> str | None:
+    """`masked_store`: as `store`, with one flag an element."""
+    mask = op.operands[2].type
+    if tile(mask)[0] != tile(op.operands[1].type)[0] or str(tile(mask)[1]) != "i1":
+        return f"{mask} has not one flag for each element of {op.operands[1].type}"
+    return _block(op, op.operands[0], op.operands[1].type, len(op.operands) - 3)
+
+
+def valid(op: Any) -> str | None:
+    """`valid`: one flag an element."""
+    (shape, _), (flags, element) = tile(op.operands[0].type), tile(op.results[0].type)
+    return None if shape and shape == flags and str(element) == "i1" else "must give one flag for each element"
+
+
+def fill(op: Any) -> str | None:
+    """`fill`: a tile, and a scalar of its element type."""
+    shape, element = tile(op.operands[0].type)
+    fits = shape and op.operands[1].type == element and op.results[0].type == op.operands[0].type
+    return None if fits else "the value must be of the tile's element type, and the result of its type"
+
+
 def copy(op: Any) -> str | None:
     """`copy`: a shared buffer that holds `extents` without the dropped axes."""
     destination = op.operands[0].type

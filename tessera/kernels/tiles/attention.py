@@ -42,7 +42,7 @@ def attend(Q, K, V, b, h, m, scale, share):
     total = tile.zeros((BM, 8), f32)
     acc = tile.zeros((BM, width), f32)
     for n in tile.range(stop, step=BN):
-        s = tile.dot(q, K[b, h // share, n : n + BN, :].T)
+        s = tile.dot(q, tile.load(K[b, h // share, n : n + BN, :], other=0).T)
         if n + BN > whole:
             j = tile.arange(n, n + BN)[None, :]
             # Where attention is causal, no query sees keys past the end.
@@ -54,7 +54,7 @@ def attend(Q, K, V, b, h, m, scale, share):
         shrink = tile.exp2(top - bound)
         total = total * shrink[:, None] + tile.sum(tile.reshape(p, (BM, BN // 8, 8)), axis=1)
         acc = acc * shrink[:, None]
-        acc += tile.dot(tile.cast(p, V.dtype), V[b, h // share, n : n + BN, :])
+        acc += tile.dot(tile.cast(p, V.dtype), tile.load(V[b, h // share, n : n + BN, :], other=0))
         top = bound
     return acc, top, tile.sum(total, axis=1)
 
@@ -119,7 +119,10 @@ def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is 
                 for r in range(share):
                     h = g * share + r
                     for m in range(begin, queries, BM):
-                        q, do = Q[b, h, m : m + BM, :], dO[b, h, m : m + BM, :]
+                        q = tile.load(Q[b, h, m : m + BM, :], other=0)
+                        do = tile.load(dO[b, h, m : m + BM, :], other=0)
+                        below = tile.load(base[b, h, m : m + BM], other=0)
+                        rest = tile.load(delta[b, h, m : m + BM], other=0)
                         s = tile.dot(k, q.T)
                         if CAUSAL:  # noqa: SIM102 - this one is decided when the kernel is compiled
                             if n + BN > m + shift + 1:
@@ -127,10 +130,10 @@ def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is 
                                 s = tile.where(tile.arange(n, n + BN)[:, None] <= i[None, :], s, -math.inf)
                         # Behind the branch: this product's instructions may be mixed with the exponentials.
                         dp = tile.dot(v, do.T)
-                        p = tile.exp2(tile.fma(s, scale, base[b, h, m : m + BM][None, :]))
+                        p = tile.exp2(tile.fma(s, scale, below[None, :]))
                         dv += tile.dot(tile.cast(p, V.dtype), do)
                         slope = p * dp
-                        ds = tile.cast(tile.fma(p, delta[b, h, m : m + BM][None, :], slope), K.dtype)
+                        ds = tile.cast(tile.fma(p, rest[None, :], slope), K.dtype)
                         dk += tile.dot(ds, q)
                         if KEPT:
                             dS[b, g, r, n : n + BN, m : m + BM] = ds
@@ -148,8 +151,8 @@ def attention_backward_product(dS: tensor, K: tensor, dQ: mut[tensor], scale: f3
                 stop = min(keys, m + BM + (keys - queries)) if CAUSAL else keys
                 dq = tile.zeros((BM, width), f32)
                 for n in tile.range(stop, step=BN):
-                    ds = dS[b, h // share, h % share, n : n + BN, m : m + BM]
-                    dq += tile.dot(ds.T, K[b, h // share, n : n + BN, :])
+                    ds = tile.load(dS[b, h // share, h % share, n : n + BN, m : m + BM], other=0)
+                    dq += tile.dot(ds.T, tile.load(K[b, h // share, n : n + BN, :], other=0))
                 dQ[b, h, m : m + BM, :] = tile.cast(dq * (scale * math.log(2.0)), dQ.dtype)
 
 
@@ -169,7 +172,7 @@ def attention_backward_queries(  # noqa: PLR0913, PLR0917 - everything it needs 
                 below, rest = base[b, h, m : m + BM], delta[b, h, m : m + BM]
                 dq = tile.zeros((BM, width), f32)
                 for n in tile.range(stop, step=BN):
-                    k = K[b, h // share, n : n + BN, :]
+                    k = tile.load(K[b, h // share, n : n + BN, :], other=0)
                     s = tile.dot(q, k.T)
                     if n + BN > whole:
                         j = tile.arange(n, n + BN)[None, :]
@@ -177,7 +180,7 @@ def attention_backward_queries(  # noqa: PLR0913, PLR0917 - everything it needs 
                         visible = j <= tile.arange(first, first + BM)[:, None] if CAUSAL else j < keys
                         s = tile.where(visible, s, -math.inf)
                     p = tile.exp2(tile.fma(s, scale, below[:, None]))
-                    dp = tile.dot(do, V[b, h // share, n : n + BN, :].T)
+                    dp = tile.dot(do, tile.load(V[b, h // share, n : n + BN, :], other=0).T)
                     ds = p * (dp + rest[:, None])
                     dq += tile.dot(tile.cast(ds, K.dtype), k)
                 dQ[b, h, m : m + BM, :] = tile.cast(dq * (scale * math.log(2.0)), dQ.dtype)

@@ -1,13 +1,28 @@
-"""The accesses of memory inside an operation, in one form: `read`, `write`, `load`, `store` and both ends of `copy`."""
+"""The accesses of memory inside an operation, in one form: `read`, `write`, `load`, stores and both ends of `copy`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.core.tile.verify import is_shared
+from tessera.lowering.tile.attributes import dropped_axes, from_attribute
+from tessera.lowering.tile.bounds import Bounds, Knowledge
+from tessera.lowering.tile.linear import linear
+from tessera.lowering.tile.presence import WHOLE, Item, Limit
 from tessera.lowering.tile.walk import operations
 
-ACCESSES: Final = ("tessera.read", "tessera.write", "tessera.load", "tessera.store", "tessera.copy")
+ACCESSES: Final = (
+    "tessera.read",
+    "tessera.write",
+    "tessera.load",
+    "tessera.store",
+    "tessera.masked_store",
+    "tessera.copy",
+)
+
+Shapes = dict[Any, tuple[int | str, ...]]
+"""The extents of each array."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +69,8 @@ def accesses_of(op: Any) -> list[Access]:
             return [Access(op, operands[0], tuple(operands[1:]), extents_of(op), False)]
         case "tessera.store":
             return [Access(op, operands[0], tuple(operands[2:]), extents_of(op), True)]
+        case "tessera.masked_store":
+            return [Access(op, operands[0], tuple(operands[3:]), extents_of(op), True)]
         case _:
             shape = tuple(operands[0].type.shape)
             return [
@@ -65,3 +82,49 @@ def accesses_of(op: Any) -> list[Access]:
 def extents_of(op: Any) -> tuple[int, ...]:
     """The `extents` attribute."""
     return tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
+
+
+def array_shapes(function: Any) -> Shapes:
+    """The extents of the kernel's arrays, with the names of their symbols."""
+    shapes: Shapes = {}
+    arguments = function.regions[0].blocks[0].arguments
+    for value, facts in zip(arguments, ir.ArrayAttr(function.attributes["arg_attrs"]), strict=True):
+        if "tessera.shape" in facts:
+            shape = from_attribute(facts["tessera.shape"])
+            shapes[value] = tuple(e for e in shape if isinstance(e, int | str)) if isinstance(shape, tuple) else ()
+    return shapes
+
+
+def group_of(function: Any) -> tuple[int, ...] | None:
+    """The kernel's `tile[...]`, or None."""
+    if "tessera.group" not in function.attributes:
+        return None
+    group = from_attribute(function.attributes["tessera.group"])
+    return tuple(e for e in group if isinstance(e, int)) if isinstance(group, tuple) else None
+
+
+def window_limits(
+    op: Any, memory: Any, starts: Sequence[Any], shapes: Shapes, facts: Knowledge | None = None
+) -> list[Item]:
+    """The limits that the tile of a load or store keeps where it is inside the memory, axis by axis.
+
+    facts: what is known of the starts; limits that are certainly kept are left out
+    """
+    dropped = dropped_axes(op)
+    kept = [axis for axis in range(len(starts)) if axis not in dropped]
+    shape = shapes.get(memory) or tuple(memory.type.shape)
+    items: list[Item] = []
+    for axis, (start, extent, end) in enumerate(zip(starts, extents_of(op), shape, strict=True)):
+        place = kept.index(axis) if axis in kept else WHOLE
+        bounds = None if facts is None else facts.bounds(start)
+        if bounds is None or not _ends_inside(bounds, extent, end):
+            items.append((place, Limit(linear(end) - linear(start), True, extent == 1, start, end)))
+        if bounds is None or bounds.low < 0:
+            items.append((place, Limit(linear(0) - linear(start), False, extent == 1, start, 0)))
+    return items
+
+
+def _ends_inside(bounds: Bounds, extent: int, end: int | str) -> bool:
+    if isinstance(end, int):
+        return bounds.high + extent <= end
+    return end in bounds.above and bounds.above[end] + extent <= 0

@@ -14,7 +14,14 @@ from tessera.lowering.tile.attributes import RANGES, flags, integers, proven_axe
 from tessera.lowering.tile.rows import SOURCES, Cuts, memory_axis
 from tessera.lowering.tile.walk import body, constant, defining, kernel, operations
 
-_BLOCKED: Final = ("tessera.id", "tessera.write", "tessera.group_sync", "tessera.shuffle", "scf.while")
+_BLOCKED: Final = (
+    "tessera.id",
+    "tessera.write",
+    "tessera.masked_store",
+    "tessera.group_sync",
+    "tessera.shuffle",
+    "scf.while",
+)
 _FEWEST_ROWS: Final = 8
 _MOST_ROWS: Final = 4096
 _ENOUGH_GROUPS: Final = 4

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tessera.core.mlir import ir
 from tessera.lowering.passes import Pass
-from tessera.lowering.tile.access import ACCESSES, Access, accesses_of
-from tessera.lowering.tile.attributes import flags, from_attribute
+from tessera.lowering.tile.access import ACCESSES, Access, accesses_of, array_shapes, group_of
+from tessera.lowering.tile.attributes import flags
 from tessera.lowering.tile.bounds import Knowledge, knowledge
 from tessera.lowering.tile.walk import kernel, operations
 
@@ -26,9 +25,7 @@ class MaskEdges(Pass):
     def run(self, module: Any) -> None:
         """Mark every access of the kernel."""
         function = kernel(module)
-        shapes = _shapes(function)
-        group = from_attribute(function.attributes["tessera.group"]) if "tessera.group" in function.attributes else None
-        lanes = tuple(e for e in group if isinstance(e, int)) if isinstance(group, tuple) else None
+        shapes, lanes = array_shapes(function), group_of(function)
         known: dict[Any, Knowledge] = {}
         for op in operations(function, *ACCESSES):
             facts = known.setdefault(op.block, knowledge(op, lanes))
@@ -52,14 +49,3 @@ def _inside(start: Any, extent: int, whole: int | str, facts: Knowledge) -> bool
     if isinstance(whole, int):
         return bounds.high + extent <= whole
     return whole in bounds.above and bounds.above[whole] + extent <= 0
-
-
-def _shapes(function: Any) -> dict[Any, tuple[int | str, ...]]:
-    """The extents of the kernel's arrays, with the names of their symbols."""
-    shapes: dict[Any, tuple[int | str, ...]] = {}
-    arguments = function.regions[0].blocks[0].arguments
-    for value, facts in zip(arguments, ir.ArrayAttr(function.attributes["arg_attrs"]), strict=True):
-        if "tessera.shape" in facts:
-            shape = from_attribute(facts["tessera.shape"])
-            shapes[value] = tuple(e for e in shape if isinstance(e, int | str)) if isinstance(shape, tuple) else ()
-    return shapes

@@ -260,8 +260,10 @@ class _Placement:
         return found
 
 
-_WRITES: Final = frozenset(("tessera.store", "tessera.write", "tessera.copy", "tessera.barrier", "tessera.group_sync"))
-_TURNING: Final = frozenset(("tessera.dot", "tessera.store", "tessera.transpose"))
+_WRITES: Final = frozenset(
+    ("tessera.store", "tessera.masked_store", "tessera.write", "tessera.copy", "tessera.barrier", "tessera.group_sync")
+)
+_TURNING: Final = frozenset(("tessera.dot", "tessera.store", "tessera.masked_store", "tessera.transpose"))
 _LOOPS: Final = frozenset(("scf.for", "scf.while"))
 
 

@@ -21,6 +21,7 @@ from tessera.core.tile.types import mlir_type
 from tessera.lowering.emit import Emitter
 from tessera.lowering.tile.arithmetic import Arithmetic, wrapped
 from tessera.lowering.tile.attributes import LENGTH, dictionary, flags, integer, integers, text, to_attribute
+from tessera.lowering.tile.existence import CHOICE
 from tessera.lowering.tile.intervals import Intervals
 
 _NOT_IN_A_SYMBOL: Final = re.compile(r"\W", re.ASCII)
@@ -114,7 +115,8 @@ class _Builder:
         self.values[op.result] = self.arithmetic.compare(str(op.attributes["predicate"]), left.type, a, b)
 
     def select(self, op: Op) -> None:
-        self.emit_value(op, "arith.select")
+        mark = {CHOICE: ir.UnitAttr.get()} if isinstance(op.result.type, Tile) else {}
+        self.emit_value(op, "arith.select", mark)
 
     def cast(self, op: Op) -> None:
         source, target = op.operands[0].type, op.result.type
@@ -284,7 +286,7 @@ _SPECIAL: Final[dict[str, Callable[[_Builder, Op], None]]] = {
     **dict.fromkeys(("read", "write", "load", "store", "copy"), _Builder.access),
     **dict.fromkeys(("reduce", "softmax"), _Builder.axis),
     **dict.fromkeys(
-        ("id", "dim", "alloc", "barrier", "group_sync", "shuffle", "arange", "broadcast", "reshape"),
+        ("id", "dim", "alloc", "barrier", "group_sync", "shuffle", "arange", "broadcast", "reshape", "valid", "fill"),
         _Builder.as_named,
     ),
     "transpose": _Builder.transpose,

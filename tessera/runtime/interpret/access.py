@@ -1,4 +1,7 @@
-"""Reads and writes of memory, with masked edges: outside an array a read gives 0 and a write does nothing."""
+"""Reads and writes of memory, with masked edges: outside an array a read gives 0 and a write does nothing.
+
+Elements of a tile that are loaded from outside do not exist (see `absence.py`), and stores leave out what does not.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +10,7 @@ import numpy as np
 
 from tessera.core.program.program import Op
 from tessera.runtime.interpret import memory as mem
+from tessera.runtime.interpret.absence import Partial, partial, presence_of, values_of, window
 from tessera.runtime.interpret.findings import COPY
 from tessera.runtime.interpret.memory import Choice, Memory
 from tessera.runtime.interpret.poison import CLEAN, Marks, marked
@@ -70,8 +74,9 @@ def load(state: State, op: Op, operands: list[Any]) -> list[Any]:
     box, marks = _group_box(state, op, memory, starts, writes=False)
     extents: Any = op.attributes["extents"]
     dropped: Any = op.attributes["dropped"]
-    shape = [e for axis, e in enumerate(extents) if axis not in dropped]
-    return [marked(mem.load(memory.data, box).reshape(shape), marks.reshape(shape) if marks.ndim else marks)]
+    found = window([int(start) for start in starts], extents, memory.data.shape, dropped)
+    tile = partial(mem.load(memory.data, box).reshape(found.shape), found)
+    return [marked(tile, marks.reshape(found.shape) if marks.ndim else marks)]
 
 
 def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
@@ -80,7 +85,7 @@ def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
     if state.is_varying(op):
         raise lane_dependent(op.operands[1], op.span)
     box, _ = _group_box(state, op, memory, starts, writes=True)
-    mem.store(memory.data, box, tile)
+    mem.store(memory.data, box, values_of(tile), presence_of(tile).flags if isinstance(tile, Partial) else None)
     return []
 
 

@@ -8,9 +8,10 @@ import numpy as np
 from tessera.core.program.program import Block, Op
 from tessera.core.program.types import Shared, Tile
 from tessera.runtime.interpret import access
+from tessera.runtime.interpret.absence import computed, values_of
 from tessera.runtime.interpret.geometry import WARP
 from tessera.runtime.interpret.memory import fresh_shared
-from tessera.runtime.interpret.poison import Poisoned, marked, passed_on, plain
+from tessera.runtime.interpret.poison import Poisoned, marked, marks_of, passed_on, plain
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.state import Mask, State, choose, lane_dependent
 from tessera.runtime.interpret.values import PURE, prepare
@@ -36,7 +37,7 @@ class Machine(State):
                 continue
             function = self.launch.functions.get(op) or self.prepare(op)
             if function is not None:
-                values[op.results[0]] = function(*operands)
+                values[op.results[0]] = computed(op, function, operands)
             else:
                 values.update(zip(op.results, _EFFECTS[op.opcode](self, op, operands), strict=True))
         return []
@@ -45,14 +46,15 @@ class Machine(State):
         """Execute an operation on values that carry marks: pass them on, or report the read they come from."""
         function = self.launch.functions.get(op) or self.prepare(op)
         if function is not None:
-            marks = passed_on(op, operands, function)
+            numbers = [marked(values_of(plain(operand)), marks_of(operand)) for operand in operands]
+            marks = passed_on(op, numbers, function)
             if marks is not None:
-                return [marked(function(*map(plain, operands)), marks)]
+                return [marked(computed(op, function, [*map(plain, operands)]), marks)]
         used = _USED.get(op.opcode, len(operands))
         for value, operand in zip(op.operands[:used], operands, strict=False):
             self.use(value, operand)
         operands = [*map(plain, operands[:used]), *operands[used:]]
-        return [function(*operands)] if function is not None else _EFFECTS[op.opcode](self, op, operands)
+        return [computed(op, function, operands)] if function is not None else _EFFECTS[op.opcode](self, op, operands)
 
     def masked(self, mask: Mask, op: Op, block: Block, arguments: Sequence[Any]) -> list[Any]:
         """Execute a block with only the lanes in `mask` active; `op` has parted them from any others."""

@@ -105,9 +105,15 @@ def load(data: NDArray[Any], box: Box) -> Numbers:
     return tile
 
 
-def store(data: NDArray[Any], box: Box, tile: Numbers) -> None:
-    """Write the part of `tile` (any shape with the window's number of elements) that lies inside the array."""
-    data[box.memory] = np.reshape(tile, box.extents)[box.window]
+def store(data: NDArray[Any], box: Box, tile: Numbers, exists: NDArray[np.bool_] | None = None) -> None:
+    """Write the part of `tile` (any shape with the window's number of elements) that lies inside the array.
+
+    exists: the elements to write, of the tile's shape; None: all
+    """
+    values = np.reshape(tile, box.extents)[box.window]
+    if exists is not None:
+        values = np.where(np.reshape(exists, box.extents)[box.window], values, data[box.memory])
+    data[box.memory] = values
 
 
 def inside(shape: tuple[int, ...], indices: Sequence[Numbers]) -> NDArray[np.bool_]:

@@ -1,4 +1,7 @@
-"""Pure operations: NumPy values in, NumPy values out.  One table from opcode to what makes the function."""
+"""Pure operations: NumPy values in, NumPy values out.  One table from opcode to what makes the function.
+
+All elements of the tiles exist here; `absence.py` has the rules for those of which not all do.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -95,6 +98,22 @@ def _dot(op: Op) -> Function:
     return partial(tiles.dot, operand=_operand_dtype(op), result=tiles.dtype_of(op), compute=compute)
 
 
+def _valid(op: Op) -> Function:
+    flags: Numbers = np.ones(tiles.shape_of(op), np.bool_)
+
+    def valid(_: Numbers) -> Numbers:
+        return flags
+
+    return valid
+
+
+def _fill(_: Op) -> Function:
+    def fill(tile: Numbers, _: Numbers) -> Numbers:
+        return tile
+
+    return fill
+
+
 PURE: Final[dict[str, Callable[[Op], Function]]] = {
     "const": _constant,
     **dict.fromkeys(BINARY, _binary),
@@ -111,5 +130,7 @@ PURE: Final[dict[str, Callable[[Op], Function]]] = {
     "reduce": _reduce,
     "softmax": _softmax,
     "dot": _dot,
+    "valid": _valid,
+    "fill": _fill,
 }
 """Every operation without effects or regions, but for `id` and `dim`, which ask the launch."""

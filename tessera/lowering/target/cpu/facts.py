@@ -6,7 +6,7 @@ from typing import Any, Final
 from tessera.lowering.target.cpu.shapes import LANES, Shapes
 from tessera.lowering.target.cpu.tree import Node, Tree, is_tile
 
-_WRITES: Final = ("tessera.write", "tessera.store", "tessera.copy")
+_WRITES: Final = ("tessera.write", "tessera.store", "tessera.masked_store", "tessera.copy")
 _READS: Final = ("tessera.read", "tessera.load", "tessera.copy")
 
 

@@ -64,6 +64,7 @@ class TileLowering:
             "tensor.splat": self._splat,
             "tessera.load": self._load,
             "tessera.store": self._store,
+            "tessera.masked_store": self._masked_store,
             "tessera.arange": self._arange,
             "tessera.broadcast": self._broadcast,
             "tessera.reshape": self._reshape,
@@ -176,13 +177,13 @@ class TileLowering:
         shape, _ = shape_and_element(op.results[0].type)
         return Arange(shape[0], self.context.scalar(op.operands[0]))
 
-    def _block(self, op: Any, memory: Any, tile: Any, starts: Sequence[Any]) -> Block:
+    def _block(self, op: Any, memory: Any, tile: Any, starts: Sequence[Any], only: Source | None = None) -> Block:
         extents, dropped = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("extents", "dropped"))
         axes = [axis for axis in range(len(extents)) if axis not in dropped]
         in_bounds = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
         places = [self.context.scalar(v) for v in starts]
         shape, element = shape_and_element(tile.type)
-        return Block(self.emitter, shape, element, self.context.array(memory), places, axes, in_bounds)
+        return Block(self.emitter, shape, element, self.context.array(memory), places, axes, in_bounds, only)
 
     def _load(self, op: Any) -> Source:
         memory, *starts = op.operands
@@ -192,6 +193,12 @@ class TileLowering:
         memory, value, *starts = op.operands
         source = self.source(value)
         copy(self.emitter, source, self._block(op, memory, value, starts), self.side(source.element))
+
+    def _masked_store(self, op: Any) -> None:
+        memory, value, mask, *starts = op.operands
+        source = self.source(value)
+        target = self._block(op, memory, value, starts, self.source(mask))
+        copy(self.emitter, source, target, self.side(source.element))
 
     def _broadcast(self, op: Any) -> Source:
         source = self.source(op.operands[0])

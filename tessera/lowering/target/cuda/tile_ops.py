@@ -238,12 +238,24 @@ def _load(host: Host, op: Any) -> None:
 
 def _store(host: Host, op: Any) -> None:
     memory, value, *starts = op.operands
+    _put(host, op, memory, value, starts, None)
+
+
+def _masked_store(host: Host, op: Any) -> None:
+    memory, value, mask, *starts = op.operands
+    _put(host, op, memory, value, starts, host.tile(mask))
+
+
+def _put(host: Host, op: Any, memory: Any, value: Any, starts: Sequence[Any], mask: TileValue | None) -> None:
+    """Store a tile, of which the elements for which `mask` (None: all) is true."""
     window, tile, hint = _Window(host, op, memory, starts), host.tile(value), cache_of(op)
-    host.tiles.access(tile.classes, host.memory_classes(memory))
+    classes = tile.classes if mask is None else tile.classes | mask.classes
+    host.tiles.access(classes, host.memory_classes(memory))
 
     def put(number: Any) -> None:
         indices = split(host.build, number, tile.shape)
-        write(host.build, window.memory, tile.at(indices), window.place(indices), window.proven, hint)
+        with host.build.when(None if mask is None else mask.at(indices)):
+            write(host.build, window.memory, tile.at(indices), window.place(indices), window.proven, hint)
 
     count = 1
     for extent in tile.shape:
@@ -294,6 +306,7 @@ _SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
     "tessera.reshape": _reshape,
     "tessera.load": _load,
     "tessera.store": _store,
+    "tessera.masked_store": _masked_store,
     "tessera.reduce": _reduce,
     "tessera.dot": _dot,
 }

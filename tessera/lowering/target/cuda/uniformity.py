@@ -12,7 +12,7 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 
 _LANE_IDS: Final = frozenset(("lane", "thread", "lane_in_warp", "warp"))
-WRITES: Final = {"tessera.write": 0, "tessera.store": 0, "tessera.copy": 0}
+WRITES: Final = {"tessera.write": 0, "tessera.store": 0, "tessera.masked_store": 0, "tessera.copy": 0}
 READS: Final = {"tessera.read": 0, "tessera.load": 0, "tessera.copy": 1}
 LOOPS: Final = frozenset(("scf.for", "scf.while"))
 

@@ -245,6 +245,11 @@ class Lowering:
         memory, value, *starts = op.operands
         self.access.store(op, self.memory(memory), self.value(value), self.values(starts))
 
+    def masked_store(self, op: Any) -> None:
+        """`tessera.masked_store`."""
+        memory, value, mask, *starts = op.operands
+        self.access.masked_store(op, self.memory(memory), self.value(value), self.value(mask), self.values(starts))
+
     # -- control flow: tokens of the memory touched inside travel behind the user's own values ----------------------
 
     @contextmanager
@@ -386,6 +391,7 @@ _OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
     "tessera.write": Lowering.write,
     "tessera.load": Lowering.load,
     "tessera.store": Lowering.store,
+    "tessera.masked_store": Lowering.masked_store,
     "scf.for": Lowering.loop,
     "scf.if": Lowering.branch,
     "scf.while": Lowering.while_loop,

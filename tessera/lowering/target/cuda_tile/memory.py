@@ -90,6 +90,14 @@ class Access:
             done = build.store(pointers, value, mask, token)
         self.order.has_written(name, done)
 
+    def masked_store(self, op: Any, memory: Memory, value: Value, flags: Value, starts: Sequence[Value]) -> None:
+        """`tessera.masked_store`."""
+        name = op.operands[0]
+        pointers, mask = self._pointers(self._window(op, memory, starts, first=3))
+        both = flags if mask is None else self.build.bitwise("andi", mask, flags)
+        done = self.build.store(pointers, self._to_memory(value), both, self.order.before_write(name))
+        self.order.has_written(name, done)
+
     def _window(self, op: Any, memory: Memory, starts: Sequence[Value], first: int) -> Window:
         extents = tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
         dropped = dropped_axes(op)

@@ -17,7 +17,7 @@ from tessera.lowering.target.cuda_tile.build import Build
 from tessera.lowering.target.cuda_tile.instructions import Value
 from tessera.lowering.tile.walk import operations
 
-_WRITES = ("tessera.write", "tessera.store")
+_WRITES = ("tessera.write", "tessera.store", "tessera.masked_store")
 _READS = ("tessera.read", "tessera.load")
 _ON_THE_WAY = ("tessera.transpose", "tessera.reshape", "arith.extf", "arith.truncf")
 _ACCUMULATOR = 2

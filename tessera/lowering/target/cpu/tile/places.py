@@ -83,6 +83,7 @@ class Block(Source):
 
     axes: the array's axis behind each axis of the tile
     in_bounds: for each axis of the array, whether the block is known to stay inside
+    only: flags, one an element, of those that are written; None: all
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Block(Source):
         starts: Sequence[Any],
         axes: Sequence[int],
         in_bounds: Sequence[bool],
+        only: Source | None = None,
     ) -> None:
         super().__init__(shape, element)
         indices = Indices(emitter)
@@ -109,7 +111,8 @@ class Block(Source):
         }
         self.spans = tuple(spans.get(a) for a in axes)
         self.dropped = tuple(span.inside for a, span in spans.items() if a not in block)
-        self.guards = tuple(span.inside for span in spans.values())
+        self.only = only
+        self.guards = (*(span.inside for span in spans.values()), *(() if only is None else only.guards))
         unit = (a for a in reversed(range(len(self.shape))) if self._is_unit(a) and self.shape[a] > 1)
         self.axis = next(unit, vector_axis(self.shape))
 
@@ -157,6 +160,7 @@ class Access:
         self.stride = block.strides[frame.axis]
         self.span = None if frame.inside else block.spans[frame.axis]
         self.outer = None if frame.inside else self._outer(frame)
+        self.only = None if block.only is None else frame.row(block.only)
         self.ahead = frame.ahead if frame.inside and self._consecutive else None
 
     def _outer(self, frame: Frame) -> Any:
@@ -173,12 +177,15 @@ class Access:
         if not lanes:
             spans = [self.span] if self.span is not None else []
             checks = [c for s in spans for c in (self.indices.at_most(s.low, index), self.indices.less(index, s.high))]
-            return self.indices.all([*([] if self.outer is None else [self.outer]), *checks])
+            flags = [] if self.only is None else [self.only.at(index, 0)]
+            return self.indices.all([*([] if self.outer is None else [self.outer]), *checks, *flags])
         masks = [] if self.outer is None else [self.memory.splat(self.outer, lanes)]
         if self.span is not None:
             masks += [self._compare(5, self.span.low, index, lanes), self._compare(2, self.span.high, index, lanes)]
         if valid is not None:
             masks.append(self.memory.first_lanes(valid, lanes))
+        if self.only is not None:
+            masks.append(self.only.at(index, lanes, valid))
         result = masks[0] if masks else None
         for mask in masks[1:]:
             result = self.memory.emitter.value("arith.andi", [result, mask], mask.type)

@@ -57,6 +57,8 @@ def access_bytes(kind: Type, op: Any) -> int:
     if not isinstance(kind, Array):
         message = f"{kind} is no array"
         raise TypeError(message)
+    if op.name == "tessera.masked_store":  # each element by itself
+        return kind.dtype.bytes
     store = op.name == "tessera.store"
     dropped = dropped_axes(op)
     shape = op.operands[1].type.shape if store else op.results[0].type.shape
@@ -120,10 +122,10 @@ def load_tile(build: Build, team: Team, window: Window, layout: Layout, element:
     return RegisterTile(layout, element, tuple(values))
 
 
-def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile) -> None:
-    """Store a tile; elements outside the array are left out."""
+def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile, mask: RegisterTile | None = None) -> None:
+    """Store a tile; elements outside the array are left out, and those for which `mask`, laid out alike, is false."""
     places = team.places(tile.layout)
-    count = 1 << _vector(window, tile.layout, tile.element)
+    count = 1 << _vector(window, tile.layout, tile.element) if mask is None else 1
     size = count * width(tile.element) // 8
     with build.when(team.owns(tile.layout)):
         for first in range(0, tile.layout.count, count):
@@ -131,6 +133,8 @@ def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile) -> 
                 continue
             indices = window.place(build, places.indices(first))
             condition = condition_of(build, window, indices, places.indices(first))
+            if mask is not None:
+                condition = build.all_of([mask.values[first], *([] if condition is None else [condition])])
             pointer = address(build, window.memory, indices)
             if size < WORD:
                 store_small(build, pointer, tile.values[first], tile.element, condition, window.hint)

@@ -47,7 +47,7 @@ class Kernel:
         parameters = self.program.parameters
         self._kinds = {a: p.value.type for a, p in zip(self.block.arguments, parameters, strict=True)}
         for op in self.operations:
-            if op.name in ("tessera.store", "tessera.write"):
+            if op.name in ("tessera.store", "tessera.masked_store", "tessera.write"):
                 self.plan.written |= self.parameters(op.operands[0])
             if op.name in ("tessera.load", "tessera.read"):
                 self.plan.loaded |= self.parameters(op.operands[0])

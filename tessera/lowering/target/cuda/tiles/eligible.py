@@ -8,8 +8,8 @@ from tessera.lowering.target.cuda.uniformity import is_tile
 
 _OPERATIONS: Final = frozenset(
     f"tessera.{name}"
-    for name in ("id", "dim", "read", "write", "load", "store", "reduce", "dot", "broadcast", "reshape", "transpose",
-                 "arange", "barrier")
+    for name in ("id", "dim", "read", "write", "load", "store", "masked_store", "reduce", "dot", "broadcast", "reshape",
+                 "transpose", "arange", "barrier")
 ) | {"scf.for", "scf.if", "scf.yield", "tensor.splat", "func.return"}  # fmt: skip
 _IDS: Final = ("group", "grid_groups")
 

@@ -129,15 +129,12 @@ class _Inference:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from self._same(list(list(inner.operations)[-1].operation.operands), list(op.results))
-        elif name == "tessera.dot":
-            sums = list(op.operands)[2:]
-            yield from self._same(sums, list(op.results)[: len(sums)])
         elif name.startswith(("arith.", "math.")) and op.results and is_tile(op.results[0].type):
             for operand in op.operands:
                 if is_tile(operand.type):
                     yield from self._same([operand], [op.results[0]])
-        elif name in _MOVES:
-            yield from _MOVES[name](self, op)
+        elif name in _RULES:
+            yield from _RULES[name](self, op)
 
     def _same(self, ones: list[Any], others: list[Any]) -> Iterator[tuple[Any, Any, Rule]]:
         for one, other in zip(ones, others, strict=True):
@@ -172,6 +169,15 @@ class _Inference:
             return
         yield op.operands[0], op.results[0], lambda layout: layout.transposed(order)
         yield op.results[0], op.operands[0], lambda layout: layout.transposed(back)
+
+    def dot(self, op: Any) -> Iterator[tuple[Any, Any, Rule]]:
+        """Sums stay where they are."""
+        sums = list(op.operands)[2:]
+        yield from self._same(sums, list(op.results)[: len(sums)])
+
+    def masked_store(self, op: Any) -> Iterator[tuple[Any, Any, Rule]]:
+        """A lane has the flags of its elements."""
+        yield from self._same([op.operands[1]], [op.operands[2]])
 
     def reduce(self, op: Any) -> Iterator[tuple[Any, Any, Rule]]:
         """Every lane that had a part of a row has its sum."""
@@ -262,9 +268,11 @@ def _unchanged(layout: Layout) -> Layout:
     return layout
 
 
-_MOVES: Final[dict[str, Callable[[_Inference, Any], Iterator[tuple[Any, Any, Rule]]]]] = {
+_RULES: Final[dict[str, Callable[[_Inference, Any], Iterator[tuple[Any, Any, Rule]]]]] = {
     "tessera.broadcast": _Inference.broadcast,
     "tessera.reshape": _Inference.reshape,
     "tessera.transpose": _Inference.transpose,
     "tessera.reduce": _Inference.reduce,
+    "tessera.dot": _Inference.dot,
+    "tessera.masked_store": _Inference.masked_store,
 }

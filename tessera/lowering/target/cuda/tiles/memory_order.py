@@ -14,7 +14,9 @@ from tessera.lowering.tile.attributes import dropped_axes
 
 _READS: Final = ("tessera.load", "tessera.read")
 _STORE: Final = "tessera.store"
-_WRITES: Final = (_STORE, "tessera.write")
+_STORES: Final = {_STORE: 2, "tessera.masked_store": 3}
+"""Of tiles, and the operand of each with which the starts begin."""
+_WRITES: Final = (*_STORES, "tessera.write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,13 @@ class _Window:
     @staticmethod
     def of(op: Any) -> "_Window":
         """The window of a store or write."""
-        starts = list(op.operands)[2:]
+        starts = list(op.operands)[_STORES.get(op.name, 2) :]
         extents = [1] * len(starts)
-        if op.name == _STORE:
+        if op.name in _STORES:
             dropped = dropped_axes(op)
             shape = iter(op.operands[1].type.shape)
             extents = [1 if axis in dropped else next(shape) for axis in range(len(starts))]
-        return _Window(op.name == _STORE, _loops(op), tuple(map(_Start.of, starts, extents)))
+        return _Window(op.name in _STORES, _loops(op), tuple(map(_Start.of, starts, extents)))
 
     def is_apart_from_itself(self) -> bool:
         """Whether rounds of loops reach other elements, or the same ones by the same lanes."""

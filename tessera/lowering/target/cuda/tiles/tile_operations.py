@@ -230,6 +230,14 @@ def _store(host: Host, op: Any) -> None:
         store_tile(host.build, host.team, window, tile)
 
 
+def _masked_store(host: Host, op: Any) -> None:
+    memory, value, mask, *starts = op.operands
+    host.order(op)
+    tile = host.tile(value)
+    window = host.window(op, memory, starts, value.type.shape)
+    store_tile(host.build, host.team, window, tile, host.tile(mask, tile.layout))
+
+
 def _reduce(host: Host, op: Any) -> None:
     source, result = op.operands[0], op.results[0]
     axis = named_axis(op)
@@ -264,6 +272,7 @@ _SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
     "tessera.reshape": _reshape,
     "tessera.load": _load,
     "tessera.store": _store,
+    "tessera.masked_store": _masked_store,
     "tessera.reduce": _reduce,
     "tessera.dot": _dot,
 }

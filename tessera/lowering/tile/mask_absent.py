@@ -1,0 +1,163 @@
+"""Make explicit, by masks, what operations leave out because it does not exist."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from tessera.core.mlir import ir
+from tessera.core.tile.verify import tile
+from tessera.lowering.emit import Emitter
+from tessera.lowering.passes import Pass, run_upstream
+from tessera.lowering.tile.access import window_limits
+from tessera.lowering.tile.attributes import named_axis
+from tessera.lowering.tile.existence import CHOICE, Existence
+from tessera.lowering.tile.masks import Masks
+from tessera.lowering.tile.presence import MASK, WHOLE, Item, Presence, keeps
+from tessera.lowering.tile.walk import body, kernel, operations
+
+# So that what is written twice is one value, and a branch on the first says something of the second.
+_MERGE: Final = "builtin.module(cse)"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskAbsent(Pass):
+    """Replace what does not exist of a tile, where it would count, and nowhere else.
+
+    before: `%t = tessera.load %x[%s:+128]`, `%u = math.exp %t`, `%r = tessera.reduce sum %u`, x: f32[n]
+    after:  `%i = tessera.arange %s`, `%in = arith.cmpi slt %i, %n`, `%v = arith.select %in, %u, 0`, and the sum of %v
+    `dot`: factors become 0 along K where they do not exist.  `valid`, `fill`: the mask, and a choice by it.
+    `store`: a `masked_store`, unless what is absent lies outside the array that is written to, too.
+    keeps:  tiles whose loads certainly stay inside, and what is 0 anyway where 0 is wanted: loads are
+
+    First of all passes: what simplifies `x - x` to 0 does not know that x may be absent.
+    """
+
+    name: ClassVar[str] = "tile-mask-absent"
+
+    def run(self, module: Any) -> None:
+        """Rewrite the kernel."""
+        run_upstream(_MERGE, module)
+        function = kernel(module)
+        existence = Existence(function)
+        existence.block(body(function))
+        rewriter = _Rewriter(existence)
+        for op in operations(function, *_REWRITES):
+            _REWRITES[str(op.name)](rewriter, op)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewriter:
+    existence: Existence
+
+    def reduce(self, op: Any) -> None:
+        """Where everything is reduced, all of the tile counts; else what is absent of a result may be anything."""
+        found, axis = self._of(op.operands[0]), named_axis(op)
+        whole = not isinstance(op.results[0].type, ir.RankedTensorType)
+        items = [item for item in found.items if whole or item[0] in (axis, MASK)]
+        kind = str(ir.StringAttr(op.attributes["kind"]).value)
+        if kind == "sum":
+            items = [item for item in items if not found.known_zero(item)]
+        self._mask(op, 0, items, _identity(kind, op.operands[0].type.element_type, "tessera.unsigned" in op.attributes))
+
+    def softmax(self, op: Any) -> None:
+        """As the maximum that it begins with: the exponential of the least number is 0."""
+        axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
+        items = [item for item in self._of(op.operands[0]).items if item[0] in (axis, MASK)]
+        self._mask(op, 0, items, -math.inf)
+
+    def dot(self, op: Any) -> None:
+        """What is absent along K counts as 0, and what is absent in rows and columns that a sum has."""
+        a, b, *acc = (self._of(v) for v in op.operands)
+        for number, found, along in ((0, a, 1), (1, b, 0)):
+            items = [item for item in found.items if item[0] in (along, MASK)]
+            if acc:
+                items += [item for item in found.items if item[0] in (1 - along, WHOLE) and item not in acc[0].items]
+            self._mask(op, number, [item for item in items if not found.known_zero(item)], 0)
+
+    def valid(self, op: Any) -> None:
+        """The mask; of that which a choice by it does not have itself, where there is nothing but choices."""
+        found = self._of(op.operands[0])
+        items = found.items
+        uses = [(use.owner.operation, use.operand_number) for use in op.results[0].uses]
+        if uses and all(number == 0 and CHOICE in user.attributes for user, number in uses):
+            items = items.difference(*(self._of(user.results[0]).items for user, _ in uses[:1]))
+            if len(uses) > 1:
+                items = found.items
+        op.results[0].replace_all_uses_with(Masks(Emitter.before(op)).flags(found.shape, items))
+        op.erase()
+
+    def fill(self, op: Any) -> None:
+        """A choice between the tile and the value, unless that is what the tile holds already."""
+        source, value = op.operands
+        found, emit = self._of(source), Emitter.before(op)
+        items = found.items
+        if _is_zero(value):
+            items = items - found.zeros
+        mask = Masks(emit).tile(found.shape, items)
+        if mask is not None:
+            other = emit.value("tensor.splat", [value], source.type)
+            source = emit.value("arith.select", [mask, source, other], source.type)
+        op.results[0].replace_all_uses_with(source)
+        op.erase()
+
+    def store(self, op: Any) -> None:
+        """A `masked_store`, where something absent lies inside the array."""
+        memory, value, *starts = op.operands
+        found = self._of(value)
+        outside = window_limits(op, memory, starts, self.existence.shapes)
+        items = [item for item in found.items if not any(keeps(other, item) for other in outside)]
+        emit = Emitter.before(op)
+        mask = Masks(emit).tile(found.shape, items)
+        if mask is not None:
+            attributes = {name: op.attributes[name] for name in op.attributes}
+            emit.create("tessera.masked_store", [memory, value, mask, *starts], (), attributes)
+            op.erase()
+
+    def choice(self, op: Any) -> None:
+        """The mark of a choice has done its work."""
+        if CHOICE in op.attributes:
+            del op.attributes[CHOICE]
+
+    def _mask(self, op: Any, number: int, items: Iterable[Item], other: float) -> None:
+        value = op.operands[number]
+        emit = Emitter.before(op)
+        mask = Masks(emit).tile(tuple(tile(value.type)[0]), items)
+        if mask is not None:
+            op.operands[number] = emit.value(
+                "arith.select", [mask, value, emit.constant(other, value.type)], value.type
+            )
+
+    def _of(self, value: Any) -> Presence:
+        return self.existence.presence(value)
+
+
+def _is_zero(value: Any) -> bool:
+    op = value.owner.operation if not isinstance(value.owner, ir.Block) else None
+    if op is None or op.name != "arith.constant":
+        return False
+    number = op.attributes["value"]
+    return isinstance(number, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr) and str(float(number.value)) == "0.0"
+
+
+def _identity(kind: str, element: Any, unsigned: bool) -> float:
+    """The number that changes no reduction of this kind."""
+    if kind == "sum":
+        return 0
+    greatest = kind == "min"
+    if not isinstance(element, ir.IntegerType):
+        return math.inf if greatest else -math.inf
+    if unsigned or element.width == 1:
+        return -1 if greatest else 0  # all bits
+    return (1 << (element.width - 1)) - 1 if greatest else -(1 << (element.width - 1))
+
+
+_REWRITES: Final[dict[str, Any]] = {
+    "tessera.reduce": _Rewriter.reduce,
+    "tessera.softmax": _Rewriter.softmax,
+    "tessera.dot": _Rewriter.dot,
+    "tessera.valid": _Rewriter.valid,
+    "tessera.fill": _Rewriter.fill,
+    "tessera.store": _Rewriter.store,
+    "arith.select": _Rewriter.choice,
+}
