@@ -91,9 +91,9 @@ def attention_delta(out: tensor, dO: tensor, LSE: tensor, base: mut[tensor], del
     for b in tile.range(out.shape[0]):
         for h in tile.range(out.shape[1]):
             for m in tile.range(out.shape[2], step=BM):
-                product = tile.cast(out[b, h, m : m + BM, :], f32) * tile.cast(dO[b, h, m : m + BM, :], f32)
-                delta[b, h, m : m + BM] = -tile.sum(product, axis=1)
-                base[b, h, m : m + BM] = LSE[b, h, m : m + BM] * -math.log2(math.e)
+                o, do = tile.load(out[b, h, m : m + BM, :], other=0), tile.load(dO[b, h, m : m + BM, :], other=0)
+                delta[b, h, m : m + BM] = -tile.sum(tile.cast(o, f32) * tile.cast(do, f32), axis=1)
+                base[b, h, m : m + BM] = tile.load(LSE[b, h, m : m + BM], other=0) * -math.log2(math.e)
 
 
 @kernel(fast=True)
@@ -112,7 +112,7 @@ def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is 
     for b in tile.range(K.shape[0]):
         for g in tile.range(K.shape[1]):
             for n in tile.range(keys, step=BN):
-                k, v = K[b, g, n : n + BN, :], V[b, g, n : n + BN, :]
+                k, v = tile.load(K[b, g, n : n + BN, :], other=0), tile.load(V[b, g, n : n + BN, :], other=0)
                 shift = keys - queries
                 begin = max(0, n - shift) // ROWS * ROWS if CAUSAL else 0
                 dk, dv = tile.zeros((BN, width), f32), tile.zeros((BN, width), f32)

@@ -42,8 +42,12 @@ class MaskAbsent(Pass):
         existence = Existence(function)
         existence.block(body(function))
         rewriter = _Rewriter(existence)
-        for op in operations(function, *_REWRITES):
+        # Users first: what is known is known of the values that are there now.
+        for op in reversed(operations(function, *_REWRITES)):
             _REWRITES[str(op.name)](rewriter, op)
+        for op in operations(function, "arith.select"):
+            if CHOICE in op.attributes:
+                del op.attributes[CHOICE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +118,6 @@ class _Rewriter:
             emit.create("tessera.masked_store", [memory, value, mask, *starts], (), attributes)
             op.erase()
 
-    def choice(self, op: Any) -> None:
-        """The mark of a choice has done its work."""
-        if CHOICE in op.attributes:
-            del op.attributes[CHOICE]
-
     def _mask(self, op: Any, number: int, items: Iterable[Item], other: float) -> None:
         value = op.operands[number]
         emit = Emitter.before(op)
@@ -159,5 +158,4 @@ _REWRITES: Final[dict[str, Any]] = {
     "tessera.valid": _Rewriter.valid,
     "tessera.fill": _Rewriter.fill,
     "tessera.store": _Rewriter.store,
-    "arith.select": _Rewriter.choice,
 }
