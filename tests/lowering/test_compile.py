@@ -63,7 +63,7 @@ def test_an_observer_sees_every_level_and_pass(target):
     compilation = driver.compile_program(programs.softmax_rows(), TARGET, observe=True)
     stages = [(listing.level, listing.stage) for listing in compilation.listings]
     names = [
-        "to-tile", "tile-pack-floats", "tile-simplify", "tile-mask-edges", "tile-distribute-ranges", "tile-distribute-rows",
+        "to-tile", "tile-mask-absent", "tile-pack-floats", "tile-simplify", "tile-mask-edges", "tile-distribute-ranges", "tile-distribute-rows",
         "tile-expand-softmax", "tile-simplify-2", "tile-round-factors", "tile-place-values",
     ]  # fmt: skip
     assert stages == [("source", ""), *(("tile", name) for name in names), ("tile", ""), ("asm", "")]
