@@ -121,8 +121,6 @@ def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is 
                     for m in range(begin, queries, BM):
                         q = tile.load(Q[b, h, m : m + BM, :], other=0)
                         do = tile.load(dO[b, h, m : m + BM, :], other=0)
-                        below = tile.load(base[b, h, m : m + BM], other=0)
-                        rest = tile.load(delta[b, h, m : m + BM], other=0)
                         s = tile.dot(k, q.T)
                         if CAUSAL:  # noqa: SIM102 - this one is decided when the kernel is compiled
                             if n + BN > m + shift + 1:
@@ -130,9 +128,10 @@ def attention_backward_keys(  # noqa: PLR0913, PLR0917 - everything it needs is 
                                 s = tile.where(tile.arange(n, n + BN)[:, None] <= i[None, :], s, -math.inf)
                         # Behind the branch: this product's instructions may be mixed with the exponentials.
                         dp = tile.dot(v, do.T)
-                        p = tile.exp2(tile.fma(s, scale, below[None, :]))
+                        p = tile.exp2(tile.fma(s, scale, tile.load(base[b, h, m : m + BM], other=0)[None, :]))
                         dv += tile.dot(tile.cast(p, V.dtype), do)
                         slope = p * dp
+                        rest = tile.load(delta[b, h, m : m + BM], other=0)
                         ds = tile.cast(tile.fma(p, rest[None, :], slope), K.dtype)
                         dk += tile.dot(ds, q)
                         if KEPT:

@@ -20,8 +20,9 @@ def facts(program: Program, *extents: tuple[int | str, ...]) -> list[list[tuple[
         function = kernel(module)
         positions = Positions(function, program.group)
         found: list[list[tuple[int, int | None, bool]]] = []
-        for op, shape in zip(operations(function, "tessera.load", "tessera.store"), extents, strict=True):
-            starts = list(op.operands)[1 if op.name == "tessera.load" else 2 :]
+        first = {"tessera.load": 1, "tessera.store": 2, "tessera.masked_store": 3}
+        for op, shape in zip(operations(function, *first), extents, strict=True):
+            starts = list(op.operands)[first[op.name] :]
             found.append(
                 [
                     (multiple_of(v), positions.least(op, v), positions.begins_inside(op, v, n))
