@@ -133,6 +133,10 @@ class _Maker:
             term = one.term
             if term.type != before.type:
                 term = self._value("cast", (term,), before.type)
+            if isinstance(term.type, Tile):  # what does not exist is not added
+                number = identity(one.kind, one.partial.numpy).item()
+                nothing = self._value("const", (), Scalar(one.partial), value=number)
+                term = self._value("fill", (term, nothing), term.type)
             sums.append(self._value(one.add.opcode, (before, term), before.type))
         self._yield(sums)
 
