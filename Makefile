@@ -8,7 +8,7 @@ TOUR := build/tour/00_tour.html
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env tour lab test lint notebooks docs clean
+.PHONY: help env tour lab test lint fuzz notebooks docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -47,6 +47,9 @@ lint: $(STAMP)  ## linter, formatter, type checker, import contracts
 
 test: lint  ## everything CI runs: lint, then every test and notebook
 	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
+
+fuzz: $(STAMP)  ## random kernels against the oracle: make fuzz SECONDS=600 TARGET=cuda
+	PYTHONPATH=.:tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),3600) --target $(or $(TARGET),cpu) $(if $(filter cuda%,$(TARGET)),--large)
 
 notebooks: $(STAMP)  ## run the notebooks again and keep what they show
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter nbconvert --execute --inplace --log-level WARN \

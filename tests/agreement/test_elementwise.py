@@ -15,6 +15,7 @@ from tessera import compile_source
 from tessera.core.dtypes import ALL, DType, boolean
 from tessera.core.program.program import Domain, Program
 from tessera.core.program.spec import BINARY, PREDICATES, UNARY
+from tessera.core.settings import overridden
 from tessera.lowering.compile import compile_program
 from tessera.lowering.service import host_target
 from tessera.runtime.interpret.run import run
@@ -143,3 +144,24 @@ def test_a_signalling_nan_wins_over_a_number(call: str, integers: str, step: int
     compile_source(f"{text}        y[t:t+{step}] = tile.{block}\n").k(x, b, y)
     assert np.isnan(y[:3]).all()
     assert y[3] == (5 if "maximum" in call else 1)
+
+
+@pytest.mark.parametrize("kind", ["u16", "i32", "i64"])
+@pytest.mark.parametrize("expression", ["7 // (v // 3)", "v % (v // (v // 2))", "(v - 7) % (v // 3)"])
+def test_lanes_past_the_end_of_a_row_do_not_trap(expression: str, kind: str) -> None:
+    """The guard of a division and its divisor are kept apart, and read with lanes that mean nothing."""
+    x = np.arange(10).reshape(2, 5).astype({"u16": np.uint16, "i32": np.int32, "i64": np.int64}[kind])
+    results = {}
+    for target in ("interpret", "cpu"):
+        out = np.zeros((5, 2), np.float32)
+        with overridden(target=target):
+            compile_source(f"""
+@kernel
+def k(x: {kind}[m, n], y: mut f32[n, m]):
+    for r in tile.range(m, step=5):
+        v = x[r:r+5, :]
+        a = tile.cast({expression}, f32)
+        y[:, r:r+5] = a.T
+""").k(x, out)
+        results[target] = out
+    np.testing.assert_array_equal(results["cpu"], results["interpret"])

@@ -16,6 +16,8 @@ from tessera.lowering.target.vector_math import NAMES, emit_math
 _HALF: Final = ("f16", "bf16")
 _UNORDERED: Final = 14
 _MATH: Final = {"math.absf": "abs", "math.powf": "pow", **{f"math.{name}": name for name in NAMES}}
+_SIGNED: Final = ("arith.divsi", "arith.remsi")
+_DIVISIONS: Final = (*_SIGNED, "arith.divui", "arith.remui")
 _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 # By operation: the order that makes the second operand the result, and what makes the right zero of two.
 _EXTREMES: Final = {"arith.maximumf": (2, "arith.andi"), "arith.minimumf": (4, "arith.ori")}
@@ -45,6 +47,32 @@ def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: 
     if element not in _HALF:
         return emitter.value(name, wide, kind, attributes)
     return narrow(emitter, emitter.value(name, wide, shaped(lanes, "f32"), attributes), element)
+
+
+def without_traps(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int) -> Sequence[Any]:
+    """The operands of `op` on vectors of a tile; for an integer division a divisor of 1 where there is no quotient.
+
+    Tile IR guards its divisions, but lanes past the end of a row hold anything, a guard that does not belong to its
+    divisor too: both may have been kept in memory, each on its own.
+    """
+    name = op.name
+    if name not in _DIVISIONS or not lanes:
+        return operands
+    a, b = operands
+    element = str(element_type(b.type))
+    kind = shaped(lanes, element)
+    zero, one = emitter.constant(0, kind), emitter.constant(1, kind)
+    condition = shaped(lanes, "i1")
+
+    def equal(x: Any, y: Any) -> Any:
+        return emitter.value("arith.cmpi", [x, y], condition, {"predicate": "0 : i64"})
+
+    none = equal(b, zero)
+    if name in _SIGNED:
+        least, minus = emitter.constant(-1 << (int(element[1:]) - 1), kind), emitter.constant(-1, kind)
+        overflows = emitter.value("arith.andi", [equal(a, least), equal(b, minus)], condition)
+        none = emitter.value("arith.ori", [none, overflows], condition)
+    return a, emitter.value("arith.select", [none, one, b], kind)
 
 
 def _extreme(emitter: Emitter, name: str, a: Any, b: Any) -> Any:

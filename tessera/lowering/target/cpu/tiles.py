@@ -13,7 +13,7 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import TileContext
-from tessera.lowering.target.cpu.elementwise import element_type, emit_elementwise
+from tessera.lowering.target.cpu.elementwise import element_type, emit_elementwise, without_traps
 from tessera.lowering.target.cpu.machine import Machine
 from tessera.lowering.target.cpu.tile.blocking import choose
 from tessera.lowering.target.cpu.tile.combine import Combine
@@ -313,7 +313,7 @@ def shape_and_element(kind: Any) -> tuple[list[int], str]:
 
 
 def _emit_function(op: Any, emitter: Emitter, operands: Sequence[Any], lanes: int) -> Any:
-    return emit_elementwise(emitter, op, operands, lanes)
+    return emit_elementwise(emitter, op, without_traps(emitter, op, operands, lanes), lanes)
 
 
 @dataclass(frozen=True, slots=True)

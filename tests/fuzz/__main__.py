@@ -1,0 +1,157 @@
+"""Fuzz for a while: `python -m fuzz --seconds 3600 --target cpu`, on a GPU `--target cuda --large`.
+
+Kernels run in child processes, a batch each, so a crash or a lost context is told with its seed.  Each failure prints
+a seed that brings it back (`python -m fuzz --target cpu --only SEED`) and the smallest kernel that was found.  Ends
+with 1 where there was one.
+"""
+
+import argparse
+import json
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import tessera
+from fuzz.check import check
+from fuzz.kernels import Case, case_of
+from fuzz.reduce import reduced
+
+BATCH = 100
+MINIMISING = 60.0
+"""Seconds for making a failure small."""
+_STOPPED = 3
+
+
+def child(first: int, count: int, target: str, large: bool) -> int:
+    """Run seeds, one line of JSON before and after each; ends at a failure, after which a GPU may not answer any more."""
+    with tempfile.TemporaryDirectory() as cache:
+        tessera.configure(cache_dir=Path(cache))
+        for seed in range(first, first + count):
+            print(json.dumps({"begins": seed}), flush=True)
+            case = case_of(seed, large=large)
+            outcome = check(case, target)
+            report = {"ends": seed, "kind": outcome.kind, "detail": outcome.detail}
+            if outcome.kind == "differs":
+                report["kernel"] = describe(reduced(case, partial(_ends_as, target, "differs"), MINIMISING))
+            print(json.dumps(report), flush=True)
+            if outcome.kind == "fails":
+                return _STOPPED
+    return 0
+
+
+def _ends_as(target: str, kind: str, case: Case) -> bool:
+    return check(case, target).kind == kind
+
+
+def describe(case: Case) -> str:
+    """A case, to be read."""
+    arrays = "\n".join(f"#   {a.annotation()}: {a.view}, {a.values}" for a in case.arrays)
+    return f"{case.text}# extents {case.extents}\n{arrays}"
+
+
+def batch(first: int, count: int, target: str, large: bool) -> Iterator[dict[str, object]]:
+    """What became of each seed; a seed that took the process down is told by what it had begun."""
+    seed, last = first, first + count
+    while seed < last:
+        arguments = ["--child", str(seed), str(last - seed), "--target", target, *(["--large"] if large else [])]
+        code, out, errors = _process(arguments, 60 + count * 20)
+        lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        ended = {line["ends"]: line for line in lines if "ends" in line}
+        yield from (line for line in ended.values() if line["kind"] != "fails")
+        begun = [line["begins"] for line in lines if "begins" in line]
+        lost = next((one for one in begun if one not in ended or ended[one]["kind"] == "fails"), None)
+        if lost is None and seed + len(ended) >= last:
+            return
+        lost = seed + len(ended) if lost is None else lost
+        ending = f"the process ended with {code}\n{errors[-2000:]}"
+        detail = ended[lost]["detail"] if lost in ended else ending
+        case = reduced(case_of(lost, large=large), partial(_fails_alone, target), MINIMISING)
+        yield {"ends": lost, "kind": "fails", "detail": detail, "kernel": describe(case)}
+        seed = lost + 1
+
+
+def _fails_alone(target: str, case: Case) -> bool:
+    """Whether a case fails in a process of its own."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pickle.dumps(case))
+        file.flush()
+        return _process(["--replay", file.name, "--target", target], 120)[0] not in (0, 1)
+
+
+def _process(arguments: list[str], seconds: float) -> tuple[int | str, str, str]:
+    """How `python -m fuzz` with such arguments ended, what it said, and its complaints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fuzz", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        return _said(process, seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        _, out, errors = _said(process, None)
+        return "no answer in time", out, errors
+
+
+def _said(process: subprocess.Popen[str], seconds: float | None) -> tuple[int, str, str]:
+    out, errors = process.communicate(timeout=seconds)
+    return process.returncode, out, errors
+
+
+def fuzz(seconds: float, target: str, large: bool, first: int, processes: int) -> int:
+    """Run batches until the time is over; gives the number of failures."""
+    end, counts, failures = time.monotonic() + seconds, Counter[str](), 0
+    print(f"seeds from {first}, target {target}, {processes} processes, {seconds:.0f} s", flush=True)
+    starts = iter(range(first, 1 << 62, BATCH))
+
+    def work(_: int) -> int:
+        bad = 0
+        while time.monotonic() < end:
+            start = next(starts)
+            for report in batch(start, BATCH, target, large):
+                counts[str(report["kind"])] += 1
+                if report["kind"] in ("differs", "fails"):
+                    bad += 1
+                    print(f"\nFAILS: python -m fuzz --target {target} --only {report['ends']}{' --large' if large else ''}\n"
+                          f"{report['detail']}\n{report.get('kernel', '')}", flush=True)  # fmt: skip
+            print(f"{max(0, end - time.monotonic()):6.0f} s left, {dict(counts)}", flush=True)
+        return bad
+
+    with ThreadPoolExecutor(processes) as pool:
+        failures = sum(pool.map(work, range(processes)))
+    print(f"{sum(counts.values())} kernels, {dict(counts)}; next seed {next(starts)}", flush=True)
+    return failures
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--large", action="store_true", help="a third of the kernels on arrays that fill a GPU")
+    parser.add_argument("--first", type=int, default=int(time.time()) % 1_000_000 * 1000, help="the first seed")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", type=int, help="run and show one seed")
+    parser.add_argument("--child", type=int, nargs=2, metavar=("FIRST", "COUNT"), help=argparse.SUPPRESS)
+    parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        return child(*options.child, options.target, options.large)
+    if options.replay:
+        case = pickle.loads(options.replay.read_bytes())
+        return _STOPPED if check(case, options.target).kind == "fails" else 0
+    if options.only is not None:
+        case = case_of(options.only, large=options.large)
+        outcome = check(case, options.target)
+        print(f"{describe(case)}\n{outcome.kind} {outcome.detail}")
+        return int(outcome.bad)
+    return int(fuzz(options.seconds, options.target, options.large, options.first, options.processes) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
