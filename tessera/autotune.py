@@ -350,7 +350,9 @@ class Search:
             return proposal.trial(FAILED if isinstance(outcome, _COMPILER) else ILLEGAL, error=headline(outcome))
         if outcome is None:
             return Candidate(proposal, config_key(proposal.config), None)
-        reason = beyond(outcome.artifact, self._machine) if self._target.name in ON_GPU and self._machine else ""
+        machine = self._machine if self._target.name in ON_GPU else None
+        reasons = [beyond(artifact, machine) for artifact in outcome.artifacts] if machine is not None else []
+        reason = next(filter(None, reasons), "")
         if reason:
             return proposal.trial(ILLEGAL, error=reason)
         code = outcome.code_identity
@@ -358,7 +360,7 @@ class Search:
             if trial.status == MEASURED and trial.code == code and not same(trial.config, proposal.config):
                 found = proposal.trial(DUPLICATE, code=code)
                 return dataclasses.replace(found, same_as=trial.config)
-        return Candidate(proposal, code, tuple(binding.mutable for binding in outcome.artifact.bindings))
+        return Candidate(proposal, code, tuple(binding.mutable for binding in outcome.bindings))
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from tessera.core.artifact import Artifact
+from tessera.core.artifact import Artifact, Binding
 from tessera.core.compilation import Compilation, PassRecord
 from tessera.core.listing import LEVELS, Listing
 from tessera.core.mistakes import UnknownLevel
@@ -176,9 +176,13 @@ class Compiled:
         return f"<compiled {self.name} for {self.target.name}: {', '.join(self._signature)}; {self._launched}>"
 
     @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """The parameters of a call: those of the launches, but for the memory that phases share."""
+        return self.artifact.bindings[: len(self.artifact.bindings) - len(self.workspaces)]
+
+    @property
     def _signature(self) -> list[str]:
-        bindings = self.artifact.bindings[: len(self.artifact.bindings) - len(self.workspaces)]
-        return [f"{binding.name}: {'mut ' if binding.mutable else ''}{binding.type}" for binding in bindings]
+        return [f"{binding.name}: {'mut ' if binding.mutable else ''}{binding.type}" for binding in self.bindings]
 
     @property
     def _launched(self) -> str:

@@ -125,7 +125,7 @@ def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind
     work, machine = count_work(compiled.program, shape), this_machine(kind, values)
     on_device = compiled.target.name == "cuda"
     memory = DeviceRecords(shape.groups) if on_device else HostRecords(shape.groups)
-    mutable = [binding.mutable for binding in compiled.artifact.bindings]
+    mutable = [binding.mutable for binding in compiled.bindings]
     try:
         ring = Ring(values, mutable, on_device=on_device, cache_bytes=machine.cache_bytes)
         try:

@@ -52,6 +52,13 @@ def doubled(x: f32[n], y: mut f32[n]):
         y[t:t+STEP] = 2.0 * x[t:t+STEP]
 
 @kernel
+def centred(x: f32[n], total: mut f32[1], y: mut f32[n]):
+    for t in tile.range(n, step=STEP):
+        total[0] += tile.sum(x[t:t+STEP])
+    for t in tile.range(n, step=STEP):
+        y[t:t+STEP] = x[t:t+STEP] - total[0]
+
+@kernel
 def softmax(x: f32[n, m], y: mut f32[n, m]):
     y[:, :] = tile.softmax(x[:, :], axis=-1)
 
@@ -284,6 +291,20 @@ def test_objectives(module):
         autotune.search(kernel=module.doubled, params={"STEP": [32]}, objective="energy")
     with pytest.raises(BadKernelOption, match="needs a space"):
         autotune.search(kernel=module.doubled, params={}, args=arrays())
+
+
+def test_a_kernel_of_several_phases(module):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(1000).astype(np.float32)
+    total, y = np.zeros(1, np.float32), np.zeros(1000, np.float32)
+    found = autotune.search(kernel=module.centred, params={"STEP": [32, 64]}, args=(x, total, y))
+    assert [trial.status for trial in found.trials] == ["measured", "measured"]
+    assert not total.any()
+    assert not y.any()
+    fixed = module.centred.variant(**found)
+    fixed(x, total, y)
+    assert len(fixed.last.phases) > 1
+    np.testing.assert_allclose(y, x - x.sum(), rtol=1e-4, atol=1e-4)
 
 
 def test_a_budget_skips_what_is_left(module):
