@@ -197,3 +197,28 @@ def test_large_volumes(shape: tuple[int, ...]):
     with overridden(target="cuda"):
         tessera.compile_source(COUNTED.format(group="")).count(seen)
     assert (seen == 1).all()
+
+
+DIVIDED = """@kernel
+def divided(x: f32[w], quotient: mut i64[n], remainder: mut i64[n], offset: i64):
+    t = launch.thread_id()
+    if t < n:
+        quotient[t] = (t + 7) // w
+        remainder[t] = (t + 7) % w
+        if (t + offset) // w > (t + offset) % w:
+            quotient[t] += 1000
+"""
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+@given(st.one_of(st.integers(0, 70), st.sampled_from([100, 127, 128, 999, 1000, 100_000])), st.integers(-50, 50))
+def test_rows_and_columns_of_lanes(target: str, width: int, offset: int):
+    """One division a warp on the CPU, whatever the width of a row is; a width of 0 gives 0."""
+    n = 1000
+    quotient, remainder = np.full(n, -1), np.full(n, -1)
+    with overridden(target=target):
+        tessera.compile_source(DIVIDED).divided(np.zeros(width, np.float32), quotient, remainder, offset)
+    t = np.arange(n)
+    above = (t + offset) // width > (t + offset) % width if width else np.zeros(n, np.bool_)
+    assert np.array_equal(quotient, ((t + 7) // width if width else 0 * t) + 1000 * above)
+    assert np.array_equal(remainder, (t + 7) % width if width else 0 * t)

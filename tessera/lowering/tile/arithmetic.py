@@ -189,7 +189,7 @@ class Arithmetic:
         a, b = values
         by_zero = self._is(kind, b, 0)
         name = "arith.divsi" if kind.dtype.kind == "int" else "arith.divui"
-        quotient = self._op(name, [a, self._safe_divisor(kind, a, b, by_zero)], kind)
+        quotient = self._op(name, [a, self._safe_divisor(kind, a, b, by_zero, signed=name == "arith.divsi")], kind)
         return self.select(by_zero, self._const(0, kind), quotient)
 
     def _integer_divmod(
@@ -200,11 +200,11 @@ class Arithmetic:
         dividend, divisor = known
         signed = kind.dtype.kind == "int"
         positive = divisor is not None and divisor[0] > 0
-        if positive and dividend is not None and dividend[0] >= 0:
+        if divisor is not None and divisor[0] >= 0 and dividend is not None and dividend[0] >= 0:
             signed = False
         names = ("arith.divsi", "arith.remsi") if signed else ("arith.divui", "arith.remui")
         by_zero = None if positive or (divisor is not None and divisor[1] < 0) else self._is(kind, b, 0)
-        safe = b if positive else self._safe_divisor(kind, a, b, by_zero)
+        safe = b if positive else self._safe_divisor(kind, a, b, by_zero, signed=signed)
         quotient, remainder = (self._op(name, [a, safe], kind) for name in names)
         if signed:
             quotient, remainder = self._rounded_down(kind, quotient, remainder, safe, positive)
@@ -228,10 +228,10 @@ class Arithmetic:
         moved = self._op("arith.addi", [remainder, divisor], kind)
         return self.select(apart, lower, quotient), self.select(apart, moved, remainder)
 
-    def _safe_divisor(self, kind: Scalar | Tile, a: Any, b: Any, by_zero: Any) -> Any:
+    def _safe_divisor(self, kind: Scalar | Tile, a: Any, b: Any, by_zero: Any, *, signed: bool) -> Any:
         """`b`, or 1 where dividing by it would trap: zero, and the smallest integer by -1."""
         unsafe = by_zero
-        if kind.dtype.kind == "int":
+        if signed:
             overflow = self.emit.value(
                 "arith.andi",
                 [self._is(kind, a, -(1 << (kind.dtype.bits - 1))), self._is(kind, b, -1)],

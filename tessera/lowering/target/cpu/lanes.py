@@ -7,7 +7,7 @@ from tessera.lowering.target.cpu.code import Code
 from tessera.lowering.target.cpu.elementwise import emit_elementwise
 from tessera.lowering.target.cpu.shapes import LANES
 from tessera.lowering.target.cpu.tree import Node
-from tessera.lowering.target.cpu.vectors import Lane, Linear, Prefix, Scalar
+from tessera.lowering.target.cpu.vectors import Lane, Linear, Prefix, Scalar, Vector
 
 # signed comparisons of base + lane with a bound: (the bound itself is below it, the result is negated)
 _ORDER: Final = {2: (False, False), 3: (True, False), 4: (True, True), 5: (False, True)}
@@ -117,10 +117,55 @@ def _not(code: Code, node: Node) -> Lane | None:
     return None
 
 
+def _divide(code: Code, node: Node) -> Lane | None:
+    """`lane // n` and `lane % n`, which no vector instruction divides: one scalar division a warp.
+
+    before: ``%q = divui %lane, %n`` on 32 elements
+    after:  ``q, r = divui, remui %base, %n``, and lane l is ``(l - (n - r)) // n + 1`` turns on, from lane n - r on: of
+            numbers below 32, which f32 divides exactly
+    """
+    (number, divisor), result = node.operands, node.results[0]
+    a, b = code.lane(number), code.lane(divisor)
+    if code.shape(result).kind != "varying" or code.element(result) != "i64" or not code.shape(number).natural:
+        return None
+    if not isinstance(a, Linear) or a.stride != 1 or not isinstance(b, Scalar):
+        return None
+    scope, key = code.vectors.scope, ("divided", a.base, b.value)
+    found = scope.reuse(key)
+    if found is None:
+        found = scope.made[key] = _divided(code, a.base, b.value)
+    return Vector(found[node.name == "arith.remui"])
+
+
+def _divided(code: Code, base: Any, divisor: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of base + lane, which is below 2**63, by a number from 1 on."""
+    vectors = code.vectors
+    ints, floats, longs = vectors.wide("i32"), vectors.wide("f32"), vectors.wide("i64")
+    first, rest = vectors.integer("divui", base, divisor), vectors.integer("remui", base, divisor)
+    most = vectors.constant(LANES, "i64")
+    gap = vectors.integer("minui", vectors.integer("subi", divisor, rest), most)
+    turn = vectors.op("arith.uitofp", [vectors.integer("minui", divisor, most)], "f32")
+    beyond = vectors.op("arith.trunci", [gap], "i32")
+    beyond = vectors.op("arith.subi", [vectors.iota("i32"), vectors.splat(beyond)], ints)
+    turns = vectors.op("arith.sitofp", [beyond], floats)
+    turns = vectors.op("arith.divf", [turns, vectors.splat(turn)], floats)
+    turns = vectors.op("arith.fptosi", [turns], ints)
+    turns = vectors.op("arith.addi", [turns, vectors.constant(1, ints)], ints)
+    before = vectors.compare("slt", beyond, vectors.constant(0, ints), vectors.wide("i1"))
+    turns = vectors.select(before, vectors.constant(0, ints), turns)
+    turns = vectors.op("arith.extui", [turns], longs)
+    passed = vectors.op("arith.muli", [turns, vectors.splat(divisor)], longs)
+    along = vectors.op("arith.addi", [vectors.splat(rest), vectors.iota("i64")], longs)
+    quotient = vectors.op("arith.addi", [vectors.splat(first), turns], longs)
+    return quotient, vectors.op("arith.subi", [along, passed], longs)
+
+
 _SPECIAL: Final[dict[str, Callable[[Code, Node], Lane | None]]] = {
     "arith.constant": _constant,
     "arith.cmpi": _compare,
     "arith.select": _select,
+    "arith.divui": _divide,
+    "arith.remui": _divide,
     "arith.andi": _and,
     "arith.xori": _not,
 }
