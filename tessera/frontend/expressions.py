@@ -284,7 +284,7 @@ class Evaluator:
     def _dtype_name(self, node: ast.expr) -> str:
         dtype = dtype_of(self.evaluate(node))
         if dtype is None:
-            raise WrongArguments(
+            raise TypeMismatch(
                 "shared memory needs a dtype in the brackets", self.context.span(node), "tshared.alloc[f32](128)"
             )
         return dtype.name

@@ -114,7 +114,7 @@ def alloc_shared(
         return _allocate(context, known, span) if known else SharedHole(frozenset({span}))
     element = dtype_of(dtype) if dtype is not None else dtypes.f32
     if element is None:
-        raise WrongArguments(f"{describe(dtype)} is not a dtype", span, "tshared.alloc[f32](128)")
+        raise TypeMismatch(f"{describe(dtype)} is not a dtype", span, "tshared.alloc[f32](128)")
     extents = tuple(context.builder.fixed(e, "the shape of shared memory", span) for e in flatten(shape))
     if any(e <= 0 for e in extents):
         raise WrongArguments(f"shared memory of shape {extents}", span, "every extent must be at least 1")

@@ -10,7 +10,6 @@ from tessera.core.mistakes import (
     TypeMismatch,
     UnsupportedReturn,
     UnsupportedSyntax,
-    WrongArguments,
 )
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile
@@ -115,7 +114,7 @@ class Statements:
         dtype = dtype_of(self.evaluator.evaluate(node.annotation))
         span = self.context.span(node.annotation)
         if dtype is None:
-            raise WrongArguments("a local's annotation is a dtype", span, "acc: f32 = 0.0")
+            raise TypeMismatch("a local's annotation is a dtype", span, "acc: f32 = 0.0")
         if node.value is None:
             raise UnsupportedSyntax("a declaration without a value", self.context.span(node), "give it a value")
         where = self.context.span(node.value)
@@ -204,7 +203,11 @@ class Statements:
     def _unpack(self, target: ast.Tuple | ast.List, value: object, span: Span) -> None:
         parts = items_of(value)
         if parts is None or len(parts) != len(target.elts):
-            raise WrongArguments(f"{describe(value)} does not unpack into {len(target.elts)} names", span)
+            raise TypeMismatch(
+                f"{describe(value)} does not unpack into {len(target.elts)} names",
+                span,
+                "give each name a value of its own",
+            )
         for item, part in zip(target.elts, parts, strict=True):
             self._bind(item, part)
 

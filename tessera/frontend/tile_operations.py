@@ -74,7 +74,7 @@ def _compute(wanted: object, dtype: DType, exact: bool, span: Span) -> str:
     kind = COMPUTE_TYPES.get(wanted) if isinstance(wanted, str) else wanted
     if not isinstance(kind, ComputeType):
         known = ", ".join(COMPUTE_TYPES)
-        raise WrongArguments(f"{describe(wanted)} is nothing to compute products in", span, f"compute= takes {known}")
+        raise TypeMismatch(f"{describe(wanted)} is nothing to compute products in", span, f"compute= takes {known}")
     if kind.factors != dtype:
         raise TypeMismatch(
             f"compute={kind} rounds factors of {kind.factors}, and these are {dtype}", span,
@@ -265,7 +265,7 @@ def cast(context: Context, span: Span, x: object, dtype: object) -> Value:
     """`tile.cast(x, f16)`."""
     wanted = dtype_of(dtype)
     if wanted is None:
-        raise WrongArguments(f"{describe(dtype)} is not a dtype", span, "tile.cast(x, f16)")
+        raise TypeMismatch(f"{describe(dtype)} is not a dtype", span, "tile.cast(x, f16)")
     value = context.builder.operand(x, span)
     return context.builder.as_value(value, span, wanted)
 
