@@ -322,7 +322,7 @@ class Profile:
 
     def rows(self) -> list[tuple[str, str]]:
         """The figures, each with its name, in words."""
-        line, duration = self.roofline, self.tiles.duration
+        line = self.roofline
         rows = [
             ("kernel", f"{self.kernel} for {self.target} on {self.machine.name}"),
             ("time", f"{_time(self.wall)} (median of {len(self.plain)} launches, fastest {_time(min(self.plain))})"),
@@ -334,8 +334,7 @@ class Profile:
                          f"below {line.ridge:.3g}")),
             ("peaks", f"{_count(self.machine.bandwidth)}B/s; {self.machine.source}"),
             ("tiles", (f"{self._tile_count()} on {len(self.busy)} of {counted(self.machine.units, self.machine.unit)}; "
-                      f"half of them within {_time(_at(duration, 0.5) / 1e9)} "
-                      f"(fastest {_time(_at(duration, 0.0) / 1e9)}, slowest {_time(_at(duration, 1.0) / 1e9)})")),
+                      f"{self._durations()}")),
             *([("balance", self._balance())] if self.every == 1 else []),
             ("overhead", self._overhead()),
         ]  # fmt: skip
@@ -355,6 +354,13 @@ class Profile:
         if self.every == 1:
             return str(len(self.tiles))
         return f"{self.work.groups}, too short to record each: one in {self.every} is recorded,"
+
+    def _durations(self) -> str:
+        """How long the tiles took."""
+        fastest, median, slowest = (_time(_at(self.tiles.duration, place) / 1e9) for place in (0.0, 0.5, 1.0))
+        if fastest == slowest:
+            return f"{median} each"
+        return f"{median} for the median one (fastest {fastest}, slowest {slowest})"
 
     def _balance(self) -> str:
         busy = list(self.busy.values())

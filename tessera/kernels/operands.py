@@ -16,7 +16,7 @@ from tessera.core.dtypes import DType, from_numpy
 from tessera.core.mistakes import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
 from tessera.runtime.arrays import AnyArray, as_array
 from tessera.runtime.device_arrays import device_view, is_on_device
-from tessera.runtime.libraries import library_of
+from tessera.runtime.libraries import library_of, require_writable
 
 # PyTorch's names; the others take NumPy's dtypes, with bfloat16 from ml_dtypes.
 _TORCH: Final = {
@@ -134,6 +134,7 @@ def output(given: object, like: Operand, shape: Sequence[int], dtype: DType, nam
     if given is None:
         return empty(like, shape, dtype)
     found = operand(given, name)
+    require_writable(given, name)
     require(found.shape == tuple(shape), f"{name} is {extents(found.shape)}, and the result {extents(shape)}")
     if dtype.is_float and not found.dtype.is_float:
         raise OperandMismatch(f"{name} holds {found.dtype}, and the result {dtype}", hint="pass an array of floats")

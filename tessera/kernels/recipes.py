@@ -157,7 +157,8 @@ def _numpy(array: Any) -> tuple[Key, int]:
 
 
 def _torch(tensor: Any) -> tuple[Key, int]:
-    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device()), tensor.data_ptr()
+    special = tensor.is_neg() or tensor.requires_grad  # which may be a mistake
+    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), special), tensor.data_ptr()
 
 
 def _cupy(array: Any) -> tuple[Key, int]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tessera.core.mistakes import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.core.source import NOWHERE, Span
 from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
-from tessera.runtime.libraries import is_torch, readable_tensor, require_writable
+from tessera.runtime.libraries import is_tensor, readable_tensor, require_writable
 from tessera.runtime.pointers import address
 
 AnyArray = NDArray[Any]
@@ -82,7 +82,7 @@ def as_array(value: object, name: str, *, mutable: bool = False, span: Span = NO
 
 
 def _view(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
-    if is_torch(value):
+    if is_tensor(value):
         if mutable:
             require_writable(value, name, span)
         value = readable_tensor(value, name, span)

@@ -16,6 +16,7 @@ from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray, DeviceView, is_array
 from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
 from tessera.runtime.libraries import (
+    is_tensor,
     is_torch,
     library_of,
     readable_tensor,
@@ -79,6 +80,8 @@ def device_view(value: object, name: str, span: Span = NOWHERE, *, mutable: bool
 def _view(value: Any, name: str, span: Span) -> DeviceView:
     if is_torch(value):
         return _from_torch(value, name, span)
+    if is_tensor(value):
+        value = readable_tensor(value, name, span)
     if library_of(value) == "cupy" and hasattr(value, "data"):  # by DLPack, it would order streams
         return standing_for(int(value.data.ptr), tuple(value.shape), value.dtype, tuple(value.strides))
     if waits_for_the_end(value):

@@ -48,6 +48,12 @@ def is_torch(value: object) -> bool:
     return kind.__module__.partition(".")[0] == "torch" and kind in torch_types()
 
 
+def is_tensor(value: object) -> bool:
+    """Whether `value` is a torch tensor, of whatever class."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
 def torch_dtype(value: Any) -> "np.dtype[Any] | None":
     """NumPy's name of a tensor's dtype; None where it has none."""
     return _TORCH_DTYPES.get(str(value.dtype))
@@ -80,7 +86,7 @@ def require_writable(value: object, name: str, span: Span = NOWHERE) -> None:
     PyTorch's own operations refuse to write a leaf that requires a gradient, and note what they write elsewhere; it
     does not see what a kernel writes.
     """
-    if is_torch(value) and writes_unseen(value):
+    if is_tensor(value) and writes_unseen(value):
         message = f"{name} is written by the kernel and requires a gradient, which PyTorch cannot compute of a kernel"
         hint = f"call the kernel inside `with torch.no_grad():`, or pass {name}.detach()"
         raise ReadOnlyArray(message, span, hint=hint)
@@ -96,10 +102,9 @@ def default_stream() -> int:
 
 def stream_of(value: Any, device: int) -> Stream:
     """Where work on an array in the memory of a GPU goes by its library's rules: one function for each stream."""
-    library = library_of(value)
-    if library == "torch" and is_torch(value):
+    if is_tensor(value):
         return _torch_stream(device)
-    if library == "cupy" and hasattr(value, "data"):
+    if library_of(value) == "cupy" and hasattr(value, "data"):
         return _cupy_stream(device)
     facts: Any = getattr(value, "__cuda_array_interface__", None) or {}
     told = facts.get("stream")  # our own arrays, numba and others say it of each array

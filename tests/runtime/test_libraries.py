@@ -129,3 +129,17 @@ def test_nothing_is_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(libraries.sys.modules, "torch", raising=False)
     assert libraries.torch_types() == ()
     assert not libraries.is_torch(fake_libraries.Tensor(0, (1,)))
+
+
+def test_subclasses_of_tensors_are_tensors_that_do_not_answer_for_themselves(others: Libraries):
+    class Named(fake_libraries.Tensor):
+        pass
+
+    tensor = Named(4096, (3, 4), requires_grad=True)
+    assert libraries.is_tensor(tensor)
+    assert not libraries.is_torch(tensor)
+    assert stream_of(tensor, 0) is stream_of(others.tensor(X), 0)
+    with pytest.raises(ReadOnlyArray):
+        require_writable(tensor, "x")
+    with pytest.raises(NotAnArray, match="x is a view of numbers that are negated"):
+        device_view(Named(4096, (3, 4), negative=True), "x")
