@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tessera
 from frontend.kernels import array, build
+from support import tile_machine
 from support.simulate import simulate
 from tessera.core.dtypes import f32, i64
 from tessera.core.mistakes import MissingSchedule
@@ -74,6 +75,32 @@ def test_and_on_a_gpu(grid: tuple[int, ...], group: tuple[int, ...]):
     out = np.full((math.prod(grid) * math.prod(group), 14), -1)
     simulate(build(IDS.format(group=group), array(i64, *out.shape), group=group), [out], read_grid(grid, group))
     assert np.array_equal(out, numbered(grid, group))
+
+
+@settings(max_examples=8)
+@given(extents(12))
+def test_groups_of_tile_kernels_are_too(grid: tuple[int, ...]):
+    """On the interpreter, on the CPU, for a GPU and for CUDA Tile."""
+    text = """@kernel
+def groups(out: mut i64[n, 4]):
+    g = group_linear_id()
+    for axis in [0, 1, 2]:
+        out[g, axis] = tile.group_id(axis)
+    out[g, 3] = g
+"""
+    count = math.prod(grid)
+    places = np.stack(np.unravel_index(np.arange(count), (*grid, 1, 1)[:3]), axis=1)
+    want = np.concatenate([places, np.arange(count)[:, None]], axis=1)
+    for target in ("interpret", "cpu"):
+        out = np.full((count, 4), -1)
+        with overridden(target=target):
+            tessera.compile_source(text).groups[grid, 1](out)
+        assert np.array_equal(out, want), target
+    program = build(text, array(i64, count, 4))
+    for run in (simulate, tile_machine.simulate):
+        out = np.full((count, 4), -1)
+        run(program, [out], read_grid(grid))
+        assert np.array_equal(out, want), run
 
 
 @pytest.mark.gpu
