@@ -282,7 +282,7 @@ class Search:
             if done is None and self._submit(promising, pipeline, all_known=not waiting):
                 continue
             if done is None and waiting:
-                made = propose(self._kernel, waiting.popleft(), self._values, self._grid, self._machine)
+                made = self._propose(waiting.popleft(), self._machine)
                 if isinstance(made, Trial):
                     yield self._record(made)
                 else:
@@ -315,7 +315,7 @@ class Search:
 
     def _first(self, config: Config, pipeline: Pipeline, bench: Bench, candidates: list[Candidate]) -> Iterator[Trial]:
         """Compile and time one configuration alone, and ask the cost model about it only then."""
-        proposal = propose(self._kernel, config, self._values, self._grid, None)
+        proposal = self._propose(config, None)
         if isinstance(proposal, Trial):
             yield self._record(proposal)
             return
@@ -325,6 +325,10 @@ class Search:
             if isinstance(known, Proposal):
                 candidates[0].proposal = known
                 self._record(candidates[0].trial())
+
+    def _propose(self, config: Config, machine: Machine | None) -> Proposal | Trial:
+        own = self.plan.default is not None and same(config, self.plan.default)
+        return propose(self._kernel, config, self._values, self._grid, machine, own=own)
 
     def _compile(self, pipeline: Pipeline, proposal: Proposal) -> Outcome:
         pipeline.submit(proposal)
@@ -389,7 +393,7 @@ class Search:
         if own in old and own not in chosen:
             chosen.append(own)
         for trial in chosen:
-            proposal = propose(self._kernel, trial.config, self._values, self._grid, self._machine)
+            proposal = self._propose(trial.config, self._machine)
             if isinstance(proposal, Proposal):
                 yield self._settle(proposal, self._compile(pipeline, proposal), bench, candidates)
 

@@ -125,16 +125,18 @@ def _keywords(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
 
 
 def propose(
-    kernel: Kernel, config: Config, values: tuple[object, ...], grid: Grid | None, machine: Machine | None
-) -> Proposal | Trial:
+    kernel: Kernel, config: Config, values: tuple[object, ...], grid: Grid | None, machine: Machine | None, *,
+    own: bool = False,
+) -> Proposal | Trial:  # fmt: skip
     """One configuration as something to compile, or the trial that says why not; nothing is compiled or run.
 
     machine: None: the cost model is not asked
+    own: these are the kernel's own values: it may be compiled already, as it is
     """
     reason = unfit(kernel, config, kernel.target_for(values).name)
     if reason:
         return Trial(config, ILLEGAL, error=reason)
-    variant = kernel.with_constants(config)
+    variant = kernel.with_constants({} if own else config)
     if machine is None:
         return Proposal(config, variant)
     try:

@@ -517,3 +517,15 @@ def test_the_same_constants_give_the_same_variant(monkeypatch: pytest.MonkeyPatc
     zeros = [triple.variant(FACTOR=value) for value in (0, 0.0, -0.0, False)]
     assert [repr(zero.options.constants["FACTOR"]) for zero in zeros] == ["0", "0.0", "-0.0", "False"]
     assert triple.variant(FACTOR=-0.0) is zeros[2]
+
+
+def test_the_same_values_give_the_same_variant():
+    kernel = tessera.compile_source("""
+@kernel
+def k(x: f32[n], y: mut f32[n]):
+    for t in tile.range(n, step=STEP):
+        y[t:t+STEP] = x[t:t+STEP]
+""").k
+    assert kernel.variant(STEP=32) is kernel.variant(STEP=32)
+    assert kernel.variant(STEP=32) is not kernel.variant(STEP=64)
+    assert kernel.variant(STEP=1) is not kernel.variant(STEP=True)

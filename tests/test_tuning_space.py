@@ -166,6 +166,15 @@ def test_what_no_multiprocessor_holds_is_not_compiled(module):
     assert refused[1].predicted is not None
 
 
+def test_the_kernels_own_values_are_the_kernel_as_it_is(module):
+    tuned = module.gemm.variant(BK=32).autotune(space={"BM": [32, 64]})
+    made = propose(tuned, {"BM": 64}, arrays(), None, None, own=True)
+    assert isinstance(made, Proposal)
+    assert made.kernel.options.constants == {"BK": 32}  # so that what a call compiled is used
+    assert made.kernel.options.space is None
+    assert made.config == {"BM": 64}
+
+
 def test_without_a_machine_everything_is_tried(module):
     proposals, refused = sorted_out(module.doubled, [{"stages": 0}], arrays(), None)
     assert [p.predicted for p in proposals] == [None]
