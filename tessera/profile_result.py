@@ -191,6 +191,7 @@ class Profile:
     tiles: one record a group; or, where groups are too short for that, of every `every`-th group
     plain: seconds of launches of the ordinary kernel; instrumented: of the one that writes records, in turns with them
     registers, shared_bytes, spill_bytes: of the ordinary kernel, None where the target has none
+    later: of the phases that are launched after this one, where one call is several launches
     """
 
     kernel: str
@@ -204,6 +205,7 @@ class Profile:
     shared_bytes: int = 0
     spill_bytes: int | None = None
     every: int = 1
+    later: "tuple[Profile, ...]" = ()
 
     @property
     def wall(self) -> float:
@@ -380,10 +382,11 @@ class Profile:
 
     def __repr__(self) -> str:
         tiles = counted(self.work.groups, "tile")
-        return (
+        mine = (
             f"<profile of {self.kernel} on {self.machine.label}: {_time(self.wall)}, {tiles}, "
             f"{self.attained:.0%} of the speed that {_LIMITS[self.roofline.bound]} allows>"
         )
+        return "\n".join((mine, *map(repr, self.later)))
 
 
 def _at(values: Numbers, place: float) -> float:

@@ -20,6 +20,7 @@ from tessera.compiled import Compiled
 from tessera.copies import Arguments, Ring
 from tessera.core.mistakes import BadKernelOption, NotAvailableYet
 from tessera.core.profile import RECORD_BYTES, WORDS, with_profile
+from tessera.core.program.arguments import ArrayArgument
 from tessera.core.work import Numbers, Work
 from tessera.kernel_class import Kernel
 from tessera.launch_shape import bound_extents, launch_shape
@@ -30,6 +31,7 @@ from tessera.runtime.current_streams import forbid_in_capture
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.grid import Grid, read_grid
 from tessera.runtime.launch import Launcher
+from tessera.runtime.phased import Workspaces
 from tessera.runtime.recording import forbid
 from tessera.session import session
 from tessera.timing import Timer, timer_for
@@ -120,6 +122,22 @@ def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind
         trial.close()
     compiled = kernel.last
     assert compiled is not None
+    if not compiled.phases:
+        return _measure_one(compiled, values, described, grid, kind, timer)
+    layout = Workspaces(compiled.artifact, compiled.workspaces).layout(values)
+    spaces = [np.zeros(shape, dtype) for shape, dtype in layout]
+    types = (*described.types, *(np.ndarray for _ in spaces))
+    kinds = [space.value.type.dtype for space in compiled.workspaces]
+    more = (ArrayArgument(dtype, space.shape) for dtype, space in zip(kinds, spaces, strict=True))
+    known = dataclasses.replace(described, arguments=(*described.arguments, *more), types=types)
+    first, *later = (_measure_one(phase, (*values, *spaces), known, grid, kind, timer) for phase in compiled.phases)
+    return dataclasses.replace(first, later=tuple(later))
+
+
+def _measure_one(
+    compiled: Compiled, values: tuple[object, ...], described: Described, grid: Grid | None, kind: str, timer: Timer
+) -> Profile:
+    """Profile one launch; of a phase, on workspaces that hold zeros."""
     extents = bound_extents(compiled.program, described.arguments)
     shape = launch_shape(compiled.artifact, compiled.program, extents, grid)
     work, machine = count_work(compiled.program, shape), this_machine(kind, values)

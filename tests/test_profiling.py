@@ -45,6 +45,13 @@ def doubled(x: f32[n], y: mut f32[n]):
 def rows(x: f32[n, m], y: mut f32[n, m]):
     y[:, :] = tile.softmax(x[:, :], axis=-1)
 
+@kernel.autotune(space=dict(STEP=[16, 64]))
+def phased(x: f32[n, 16], y: mut f32[n, 16], total: mut f32[16]):
+    for t in tile.range(n, step=STEP):
+        y[t:t+STEP, :] = x[t:t+STEP, :] * 2.0
+    for r in tile.range(n):
+        total[:] += y[r, :]
+
 @kernel.autotune(space=dict(STEP=[32, 64]))
 def tuned(x: f32[n], y: mut f32[n]):
     for t in tile.range(n, step=STEP):
@@ -259,3 +266,17 @@ def test_on_a_gpu(module):
     assert len(profile.busy) <= profile.machine.units
     assert profile.overhead < 0.05 + profile.noise
     assert profile.span < 2e9 * min(profile.instrumented)
+
+
+def test_each_phase_of_a_kernel_has_its_profile(module):
+    x, y, total = np.ones((640, 16), np.float32), np.zeros((640, 16), np.float32), np.zeros(16, np.float32)
+    found = tessera.profile(module.phased)(
+        x, y, total
+    )  # after a search, which measures kernels of several launches too
+    assert total.tolist() == [1280] * 16
+    launches = (found, *found.later)
+    assert [one.work.groups for one in launches] == [phase.groups for phase in module.phased.last.phases]
+    assert found.work.groups in (10, 40)
+    assert [one.work.groups for one in found.later] == [128, 1, 1]
+    assert found.work.least_written == 640 * 16 * 4
+    assert repr(found).count("<profile of phased") == 4

@@ -79,7 +79,11 @@ def profile_view(profile: Profile) -> ProfileView:
 
 
 def profile_text(profile: Profile) -> str:
-    """Return one line that is the same in every run: what was counted, not what was measured."""
+    """Return one line a phase that is the same in every run: what was counted, not what was measured."""
+    return "\n".join(_one_text(one) for one in (profile, *profile.later))
+
+
+def _one_text(profile: Profile) -> str:
     work = profile.work
     return (
         f"profile of {profile.kernel} for {profile.target.partition(':')[0]}: {counted(work.groups, 'tile')}, "
@@ -88,7 +92,11 @@ def profile_text(profile: Profile) -> str:
 
 
 def profile_html(profile: Profile) -> str:
-    """Return the page as HTML with inline styles."""
+    """Return the page as HTML with inline styles; phases one after the other."""
+    return "".join(_one_html(one) for one in (profile, *profile.later))
+
+
+def _one_html(profile: Profile) -> str:
     view = profile_view(profile)
     figures = "".join(_row(escape(name), escape(value)) for name, value in view.figures)
     phases = "".join(
