@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tessera.core.dtypes import i64
-from tessera.core.program.dependences import Dependences, accesses, accesses_of, written_arrays
+from tessera.core.program.dependences import Dependences, accesses, accesses_of, may_be_one, written_arrays
 from tessera.core.program.program import Block, Op, Program, Value, Workspace, find
 from tessera.core.program.types import Array, Scalar, Tile
 
@@ -56,7 +56,7 @@ class _Segment:
         used = any(value in made for op in other.anchors for value in _needs(op))
         pairs = [(a, b) for a in self.writes for b in other.reads | other.writes]
         pairs += [(a, b) for a in self.reads for b in other.writes]
-        return used or any(_may_be_one(a, b, written) for a, b in pairs)
+        return used or any(may_be_one(a, b, written) for a, b in pairs)
 
 
 class _Cut:
@@ -137,7 +137,7 @@ class _Cut:
                 if not own:
                     written |= {value for anchor in other.anchors if self.position[anchor] > place
                                 for value in written_arrays(Block(ops=(anchor,)))}  # fmt: skip
-            if any(_may_be_one(access.memory, other, self.written) for access in accesses_of(op) for other in written):
+            if any(may_be_one(access.memory, other, self.written) for access in accesses_of(op) for other in written):
                 stale.append(op)
         return stale
 
@@ -160,19 +160,6 @@ class _Cut:
             after = [op for value in own if value in crossing for op in _store(value, crossing)]
             found.append(replace(program, body=Block((), (*before, *ops, *after))))
         return tuple(found)
-
-
-def _may_be_one(a: Value, b: Value, written: set[Value]) -> bool:
-    """Whether two parameters may be given one array: only one is `written`, and their types do not tell them apart."""
-    if a is b:
-        return True
-    one, other = a.type, b.type
-    if not isinstance(one, Array) or not isinstance(other, Array) or {a, b} <= written or one.dtype != other.dtype:
-        return False
-    if len(one.shape) != len(other.shape):
-        return False
-    fixed = [(x, y) for x, y in zip(one.shape, other.shape, strict=True) if isinstance(x, int) and isinstance(y, int)]
-    return all(x == y for x, y in fixed)
 
 
 def _needs(op: Op) -> list[Value]:

@@ -191,6 +191,7 @@ class Artifact:
     entry: the symbol to call or launch
     bounded: no loop whose trip count depends on the arguments, so a small launch may run in the caller's thread
     remarks: what the user is warned of
+    apart: parameters (one written, one read) that may not be given one array, as groups would see each other's results
     """
 
     key: str
@@ -208,3 +209,4 @@ class Artifact:
     span: Span
     toolchain: Mapping[str, str] = field(default_factory=dict[str, str])
     remarks: tuple[Remark, ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()

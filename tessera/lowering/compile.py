@@ -21,7 +21,7 @@ from tessera.lowering.empty import without_empty_tiles
 from tessera.lowering.key import artifact_key, toolchain
 from tessera.lowering.passes import Pass, run_passes
 from tessera.lowering.pipelines import PIPELINES
-from tessera.lowering.serial import serial_remarks
+from tessera.lowering.serial import arrays_apart, serial_remarks
 from tessera.lowering.target.result import TargetCode
 from tessera.lowering.target.toolchain import SerialisedProducts
 from tessera.lowering.tile.to_tile import to_tile
@@ -129,6 +129,7 @@ def _artifact(program: Program, target: Target, code: TargetCode, key: str) -> A
         span=program.span,
         toolchain=dict(toolchain(target.name)),
         remarks=(*code.remarks, *serial_remarks(program, code.launch)),
+        apart=arrays_apart(program, code.launch),
     )
 
 

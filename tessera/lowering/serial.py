@@ -30,6 +30,18 @@ def serial_remarks(program: Program, rule: LaunchRule) -> tuple[Remark, ...]:
     return tuple(remarks)
 
 
+def arrays_apart(program: Program, rule: LaunchRule) -> tuple[tuple[int, int], ...]:
+    """Pairs of parameters, by number, whose arrays may not be one where loops are spread over groups."""
+    dependences = Dependences(program)
+    numbers = {parameter.value: number for number, parameter in enumerate(program.parameters)}
+    written = {parameter.value for parameter in program.parameters if parameter.mutable}
+    spread = [loop for loop in _outermost(program.body) if _is_spread(loop, rule, dependences)]
+    while spread and len(spread) < len(rule.ranges):
+        spread += _outermost(spread[-1].regions[0])[:1] or spread[-1:]
+    found = {pair for loop in spread for pair in dependences.apart(loop, written)}
+    return tuple(sorted((numbers[mine], numbers[theirs]) for mine, theirs in found))
+
+
 def _is_spread(loop: Op, rule: LaunchRule, dependences: Dependences) -> bool:
     """Whether the groups are trips of `loop`, not rows of what it computes."""
     step = dependences.definitions.constant(loop.operands[2])

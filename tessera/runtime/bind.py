@@ -6,7 +6,7 @@ one: it converts what can be converted and raises the mistake, with the paramete
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class _Spec:
     base: int
 
 
+_SPREAD: Final = "of which trips of a loop that run side by side read what other ones write"
+
+
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """Two arrays of which at least the first is written; their addresses are facts `base` and `other_base`."""
@@ -58,7 +61,7 @@ class _Pair:
     base: int
     other_base: int
     strided: bool
-    both_written: bool
+    distinct: bool
 
     def meets(self, arguments: Sequence[Any], facts: Facts) -> bool:
         """Do they share bytes, other than by being the very same array, read and written in place?"""
@@ -67,7 +70,7 @@ class _Pair:
             start, other_start = facts[self.base], facts[self.other_base]
             if other_start >= start + mine.nbytes or start >= other_start + theirs.nbytes:
                 return False
-        return _conflict(mine, theirs, both_written=self.both_written)
+        return _conflict(mine, theirs, distinct=self.distinct)
 
 
 class Binder:
@@ -173,7 +176,8 @@ class Binder:
             for other, theirs in enumerate(self._specs):
                 if theirs.is_array and (not theirs.mutable or written < other):
                     strided = not (mine.contiguous and theirs.contiguous)
-                    yield _Pair(written, other, mine.base, theirs.base, strided, theirs.mutable)
+                    distinct = theirs.mutable or (written, other) in self.artifact.apart
+                    yield _Pair(written, other, mine.base, theirs.base, strided, distinct)
 
     def _convert(self, value: object, binding: Binding, spec: _Spec) -> object:
         kind = binding.type
@@ -255,10 +259,12 @@ class Binder:
     def check_overlap(self, values: Sequence[Any]) -> None:
         """Raise OverlappingArrays where an array that is written shares bytes with another, other than as one array."""
         for pair in self._pairs:
-            if _conflict(values[pair.written], values[pair.other], both_written=pair.both_written):
+            if _conflict(values[pair.written], values[pair.other], distinct=pair.distinct):
                 one, two = self.artifact.bindings[pair.written], self.artifact.bindings[pair.other]
-                both = "are one memory and both written"
-                what = both if pair.both_written else "overlap without being the same array"
+                what = "overlap without being the same array"
+                if pair.distinct:
+                    both = two.mutable
+                    what = "are one memory and both written" if both else f"are one memory, {_SPREAD}"
                 message = f"{one.name} is written, and {one.name} and {two.name} {what}"
                 raise self._error(OverlappingArrays(message, one.span, f"pass a copy for {two.name}"))
 
@@ -399,11 +405,11 @@ def _element_strides(array: AnyArray) -> list[int]:
     return [stride // size for stride in array.strides]
 
 
-def _conflict(written: AnyArray, other: AnyArray, *, both_written: bool) -> bool:
+def _conflict(written: AnyArray, other: AnyArray, *, distinct: bool) -> bool:
     if not np.may_share_memory(written, other):
         return False
     same = written.shape == other.shape and written.strides == other.strides and address(written) == address(other)
-    if same and not both_written:
+    if same and not distinct:
         return False
     try:
         return np.shares_memory(written, other, max_work=cast("Any", 10_000))

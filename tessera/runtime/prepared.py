@@ -68,7 +68,7 @@ class PreparedLaunch:
     _lasting: bool = False
     _takes: tuple[Callable[[Any], bool], ...] = ()
     _mapped: tuple[tuple[ArrayItem, tuple[tuple[int, Callable[[int], bytes]], ...]], ...] = ()
-    _pairs: tuple[tuple[ArrayItem, ArrayItem], ...] = ()
+    _pairs: tuple[tuple[ArrayItem, ArrayItem, bool], ...] = ()
     _current: Stream | None = None
     _alone: bool = True
     _count: int = -1
@@ -213,8 +213,10 @@ class PreparedLaunch:
             arrays[place].alignment = WINDOW_ALIGNMENT
             mapped.setdefault(place, []).append((slot, map_at))
         self._mapped = tuple((arrays[place], tuple(windows)) for place, windows in mapped.items())
-        pairs = [(a, b) for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j]
-        self._pairs = tuple(pairs)
+        self._pairs = tuple(
+            (a, b, (i, j) in artifact.apart)
+            for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j
+        )  # fmt: skip
         self._lasting = sum(views[place].nbytes for place in arrays) >= _LASTING_BYTES
         self.company = Company.of(values, self.device)
         self._alone = self.company.alone
@@ -229,8 +231,8 @@ class PreparedLaunch:
 
     def _settle(self) -> bool:
         """After addresses have changed: look whether arrays overlap, and bring the tensor maps up to date."""
-        for mine, theirs in self._pairs:
-            if mine.start < theirs.end and theirs.start < mine.end and mine.meets(theirs):
+        for mine, theirs, apart in self._pairs:
+            if mine.start < theirs.end and theirs.start < mine.end and (apart or mine.meets(theirs)):
                 return False
         if self._mapped:
             self._move_windows()

@@ -11,6 +11,7 @@ import pytest
 
 from support.simulate import compile_ptx, launch, launch_phases
 from tessera import f32, i64, kernel, mut, tile
+from tessera.core.mistakes import OverlappingArrays
 from tessera.core.program.expressions import to_text
 from tessera.core.reductions import tree_sum
 from tessera.core.settings import overridden
@@ -231,3 +232,39 @@ def test_ptx_in_phases(called: Any, expected: Any, groups: list[str]):
     launch_phases(program, arguments)
     for result, one in zip(arguments[2:], want, strict=True):
         np.testing.assert_array_equal(result, one)
+
+
+# -- one array for two parameters --------------------------------------------------------------------------------------
+
+
+@kernel
+def less_first(x: f32[rows, cols], y: mut[f32[rows, cols]]):
+    first = x[0, :]
+    for r in tile.range(rows):
+        y[r, :] = x[r, :] - first
+
+
+@kernel
+def turned(x: f32[rows, cols], y: mut[f32[rows, cols]]):
+    for r in tile.range(rows):
+        y[rows - 1 - r, :] = x[r, :]
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET)
+def test_in_place_with_what_stands_before_the_loop(target: str):
+    with overridden(target=target):
+        x = random.integers(-8, 8, (600, 32)).astype(np.float32)
+        want = x - x[0]
+        less_first(x, x)
+        np.testing.assert_array_equal(x, want)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET[1:])
+def test_what_trips_read_of_each_other_is_refused(target: str):
+    with overridden(target=target):
+        x = random.integers(-8, 8, (600, 32)).astype(np.float32)
+        y = np.zeros_like(x)
+        turned(x, y)
+        np.testing.assert_array_equal(y, x[::-1])
+        with pytest.raises(OverlappingArrays, match="y is written, and y and x are one memory, of which trips"):
+            turned(x, x)

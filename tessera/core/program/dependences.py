@@ -5,6 +5,7 @@ index (see `linear.py`).  Two accesses of one array in different trips are apart
 the index by the same factor, and their window together is no wider than one step of the loop moves it.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 from tessera.core.program.expressions import Expression, make
 from tessera.core.program.linear import Bounds, Definitions
 from tessera.core.program.program import Block, Op, Program, Value
-from tessera.core.program.types import Shared
+from tessera.core.program.types import Array, Shared
 
 CARRIED, MEETS, KEPT, ASKED = "carried", "meets", "kept", "asked"
 """Why trips depend on each other: a value goes from one to the next; two accesses may meet; a shared buffer keeps what
@@ -85,6 +86,19 @@ def written_arrays(block: Block) -> set[Value]:
     return {access.memory for access in accesses(block) if access.writes}
 
 
+def may_be_one(a: Value, b: Value, written: set[Value]) -> bool:
+    """Whether two parameters may be given one array: only one is `written`, and their types do not tell them apart."""
+    if a is b:
+        return True
+    one, other = a.type, b.type
+    if not isinstance(one, Array) or not isinstance(other, Array) or {a, b} <= written or one.dtype != other.dtype:
+        return False
+    if len(one.shape) != len(other.shape):
+        return False
+    fixed = [(x, y) for x, y in zip(one.shape, other.shape, strict=True) if isinstance(x, int) and isinstance(y, int)]
+    return all(x == y for x, y in fixed)
+
+
 class Dependences:
     """What is known of the loops of one Program."""
 
@@ -135,6 +149,21 @@ class Dependences:
             if found is not None:
                 return found
         return None
+
+    def apart(self, loop: Op, written: set[Value]) -> set[tuple[Value, Value]]:
+        """Arrays (one written, one read) that must not be one array for the trips of `loop` to be independent."""
+        by_memory: dict[Value, list[Access]] = {}
+        for access in accesses(loop.regions[0]):
+            by_memory.setdefault(access.memory, []).append(access)
+        bounds = Bounds(loop, self.definitions)
+        found: set[tuple[Value, Value]] = set()
+        for mine, theirs in itertools.product(by_memory, by_memory):
+            if mine is theirs or mine not in written or not may_be_one(mine, theirs, written):
+                continue
+            touched = [*(access for access in by_memory[mine] if access.writes), *by_memory[theirs]]
+            if self._meeting(touched, loop, bounds) is not None:
+                found.add((mine, theirs))
+        return found
 
     def _meeting(self, touched: Sequence[Access], loop: Op, bounds: Bounds) -> Dependence | None:
         """Two accesses of one array that may meet in different trips."""

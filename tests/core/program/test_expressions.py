@@ -74,7 +74,8 @@ def test_text(expression: Expression, text: str):
 def test_trips_of_a_loop():
     assert trips(70, 8) == 9
     assert evaluate(trips(make("sub", "n", 9), 4), {"n": 3}.__getitem__) == 0
-    assert to_text(trips("n", 1)) == "max(n, 0)"
+    assert to_text(trips("n", 1)) == "n"
+    assert to_text(trips(make("sub", "n", 1), 1)) == "max(n - 1, 0)"
 
 
 def test_divisors_are_positive_numbers():
