@@ -87,11 +87,6 @@ class Compiled:
         return self.phases[0].program.given if self.phases else ()
 
     @property
-    def bindings(self) -> tuple[Binding, ...]:
-        """The kernel's parameters, as launchers check them."""
-        return self.artifact.bindings[: len(self.artifact.bindings) - len(self.workspaces)]
-
-    @property
     def code_identity(self) -> str:
         """The same for two compilations that do the same: their machine code, and how it is launched."""
         digest = hashlib.blake2b(digest_size=16)
