@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from frontend.kernels import array, build, scalar
 from support import simulate, tile_machine
 from support.absent_kernels import Case, cases
+from tessera.core.dtypes import f32, i64
+from tessera.core.program.program import Program
 from tessera.lowering.compile import compile_program
 from tessera.lowering.service import host_target
 from tessera.runtime.interpret.run import run
@@ -48,3 +51,39 @@ def test_cuda_tile_agrees(case: Case) -> None:
     arguments = case.arguments()
     tile_machine.simulate(case.program, arguments)
     np.testing.assert_array_equal(arguments[1], expected(case), err_msg=case.text)
+
+
+LANES = """
+@kernel tile[(32,)]
+def k(x: f32[n], y: mut f32[m], c: i64):
+    buffer = tshared.alloc[f32](32)
+    i = tile.linear_id()
+    buffer[i] = 1.0
+    tbarrier()
+    t = x[c:c+32] * 2.0 + buffer[0:32]
+    y[0:32] = t
+    y[32] = tile.max(t - 100.0)
+    y[33] = tile.sum(tile.cast(tile.valid(t), f32))
+"""
+
+
+@pytest.mark.parametrize("c", [-5, 0, 30, 60])
+def test_kernels_with_lanes_and_shared_memory(c: int) -> None:
+    x = np.arange(50, dtype=np.float32)
+    places = np.arange(c, c + 32)
+    exists = (places >= 0) & (places < 50)
+    values = np.where(exists, places * 2 + 1, -np.inf)
+    want = [*np.where(exists, values, 99), values.max() - 100, exists.sum()]
+    program = build(LANES, array(f32, 50), array(f32, 34), scalar(i64), group=(32,))
+    for runs in (_cpu, simulate.simulate, _interpret):
+        y = np.full(34, 99, np.float32)
+        runs(program, [x, y, np.int64(c)])
+        assert y.tolist() == want
+
+
+def _cpu(program: Program, arguments: list[Any]) -> None:
+    Launcher(compile_program(program, host(), observe=False).artifact)(*arguments)
+
+
+def _interpret(program: Program, arguments: list[Any]) -> None:
+    run(program, arguments, symbols={"n": 50, "m": 34})
