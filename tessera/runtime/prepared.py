@@ -151,7 +151,8 @@ class PreparedLaunch:
         if single is None:
             if len(self._singles) >= _SINGLES:
                 self._singles.clear()
-            with self.driver.within(self.context):
+            # Another library's capture, in the mode that most begin it in, forbids other streams what this takes.
+            with self.driver.within(self.context), self.driver.relaxed():
                 single = SingleLaunch(self.driver, self.function, in_turn(self.config), self.block, self.stream)
             self._singles[self.stream] = single
         self._single = single
