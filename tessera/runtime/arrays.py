@@ -213,11 +213,12 @@ def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
 def rows_aligned(array: AnyArray) -> bool:
     """Whether every row begins and ends at a multiple of 16 bytes, see `tessera.core.program.types.Array`.
 
-    An array without elements has no place in memory: only the length of its rows counts.
+    An array without elements has no place in memory: only the length of its rows counts.  Rows in the opposite order
+    are not aligned, as the copy engine of GPUs cannot read them.
     """
     size, strides, shape = array.itemsize, array.strides, array.shape
     if not array.size:
         return bool(shape) and shape[-1] * size % 16 == 0 and max(shape) <= _LONGEST
     if not shape or strides[-1] != size or address(array) % 16 or shape[-1] * size % 16 or max(shape) > _LONGEST:
         return False
-    return all(stride % 16 == 0 for stride in strides[:-1])
+    return all(stride % 16 == 0 and stride >= 0 for stride in strides[:-1])

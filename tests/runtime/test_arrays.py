@@ -219,6 +219,7 @@ def test_rows_that_bulk_copies_can_read():
     assert not rows_aligned(whole[:, :63])
     assert not rows_aligned(whole[:, 1:])
     assert not rows_aligned(whole.T)
+    assert not rows_aligned(whole[::-1])
 
 
 def test_of_an_array_without_elements_the_length_of_its_rows_decides():

@@ -7,6 +7,7 @@ from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.access import begins_aligned
 from tessera.lowering.target.cuda.tiles.decision import Kernel
 from tessera.lowering.target.cuda.tiles.pipeline import is_vector
+from tessera.lowering.target.cuda.tiles.realignment import is_gapless
 from tessera.lowering.tile.attributes import dropped_axes
 
 
@@ -22,9 +23,10 @@ def fits_copy_engine(kernel: Kernel, load: Any) -> bool:
 
 
 def begins_anywhere(kernel: Kernel, load: Any) -> bool:
-    """Whether the copy engine would do a load, if only it were certain to begin at a multiple of 16 bytes."""
+    """Whether the copy engine would do a load, of a realigned copy perhaps, if only it were sure to begin at 16 bytes."""
     kind = kernel.array(load.operands[0])
-    return kind.aligned and _has_box(kernel, load) and not begins_aligned(kind, list(load.operands)[-1])
+    readable = kind.aligned or (is_gapless(kind) and bool(kernel.option("realign", 1)))
+    return readable and _has_box(kernel, load) and not begins_aligned(kind, list(load.operands)[-1])
 
 
 def _has_box(kernel: Kernel, load: Any) -> bool:

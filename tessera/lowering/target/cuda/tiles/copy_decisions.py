@@ -138,8 +138,10 @@ def _loads(dot: Any) -> list[Any]:
 
 
 def _leaves_registers(kernel: Kernel) -> bool:
-    """Whether sums take at most half of the registers that lanes have if two blocks share a multiprocessor."""
-    return all(2 * math.prod(dot.results[0].type.shape) * _RESIDENT <= _REGISTERS for dot in kernel.dots)
+    """Whether all sums are tensor cores', and half of the registers that two blocks on a multiprocessor share."""
+    most = _REGISTERS // _RESIDENT // 2
+    groups = all(kind == WGMMA for kind in kernel.plan.products.values())
+    return groups and all(math.prod(dot.results[0].type.shape) <= most for dot in kernel.dots)
 
 
 def _fills_processor(plan: Plan) -> bool:

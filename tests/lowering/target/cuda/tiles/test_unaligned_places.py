@@ -51,6 +51,14 @@ def test_four_elements_of_f32_are_16_bytes(shift: int | str, whole: bool, comput
         assert ("wgmma.mma_async" if whole else "mma.sync") in artifact.code.decode()
 
 
+@pytest.mark.parametrize(("shift", "said"), [(8, 0), (1, 1)])
+def test_copies_to_aligned_rows_do_not_align_what_begins_between_them(shift: int, said: int):
+    artifact = compile_ptx(shifted(Shifts(right=shift), aligned=(False, False, True)))
+    assert unproven(artifact) == []
+    realigned = [slot for slot in artifact.slots if slot.tensor_map is not None and slot.tensor_map.realigned]
+    assert (len(realigned), len(warnings_of(artifact))) == (0 if said else 2, said)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
 def test_nothing_is_said_where_there_is_no_copy_engine(arch: str):
     assert warnings_of(compile_ptx(shifted(Shifts(1, "s", 3)), arch)) == ()
