@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.hardware import simulate
-from support.shifted_products import TILE, Shape, Shifts, expected, shifted
+from support.shifted_products import TILE, Shape, Shifts, arguments, expected, shifted
 from tessera.core.dtypes import DType, bf16, f16, f32
 from tessera.runtime.interpret.rounding import to_tf32
 
@@ -46,7 +46,10 @@ def check(
     c = np.full(shapes[2], 7, result.numpy)
     factors = [to_tf32(x) if compute else x for x in (a, b)]
     want = expected(shifts, *factors, c, ends, s, tile)
-    simulate(shifted(shifts, dtype, result, compute, tile, (not odd[0], not odd[1], not odd[2])), [a, b, c, *ends, s])
+    simulate(
+        shifted(shifts, dtype, result, compute, tile, (not odd[0], not odd[1], not odd[2])),
+        arguments([a, b, c], ends, s),
+    )
     tolerance = ERRORS[compute or dtype.name] if result == f32 else 1e-2
     got = c.astype(np.float64)
     far = np.abs(got - want).max() / np.abs(want).max()

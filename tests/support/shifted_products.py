@@ -1,11 +1,13 @@
 """Products of parts of arrays that begin anywhere: C[m + i, n + result] = A[m, k + left] B[k, n + right]."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from support.builder import Builder
-from tessera.core.dtypes import DType, bf16, f32, i64
+from tessera.core.dtypes import DType, bf16, f32, i64, u8
 from tessera.core.program.program import Program, Value
 
 Shape = tuple[int, int, int]
@@ -41,7 +43,8 @@ def shifted(
     a = b.array("A", dtype, *(f"{name}A" for name in names[0]), aligned=aligned[0])
     w = b.array("B", dtype, *(f"{name}B" for name in names[1]), aligned=aligned[1])
     c = b.array("C", result, "MC", "NC", aligned=aligned[2], mutable=True)
-    m_end, n_end, k_end = (b.scalar(name, i64) for name in ("m_end", "n_end", "k_end"))
+    for name in "MNK":  # ranges over extents are what groups share; nothing reads these
+        b.array(f"extent_{name}", u8, name)
     unknown = b.scalar("s", i64)
 
     def moved(index: Value, by: int | str) -> Value:
@@ -52,11 +55,11 @@ def shifted(
         return b.load(memory, [moved(outer, by[1]), moved(inner, by[0])], list(shape))
 
     with (
-        b.loop(b.const(0), m_end, b.const(rows), kind="tile", names=("m",)) as m,
-        b.loop(b.const(shifts.first), n_end, b.const(columns), kind="tile", names=("n",)) as n,
+        b.loop(b.const(0), b.dim("M"), b.const(rows), kind="tile", names=("m",)) as m,
+        b.loop(b.const(shifts.first), b.dim("N"), b.const(columns), kind="tile", names=("n",)) as n,
     ):
         start = b.full(b.const(0.0, f32), rows, columns)
-        with b.loop(b.const(0), k_end, b.const(step), [start], names=("k", "acc")) as k:
+        with b.loop(b.const(0), b.dim("K"), b.const(step), [start], names=("k", "acc")) as k:
             by = (shifts.left, shifts.rows[0]), (shifts.right, shifts.rows[1])
             if shifts.turned[0]:
                 left = b.transpose(part(a, (k.index, m.index), (step, rows), by[0]), 1, 0)
@@ -70,6 +73,11 @@ def shifted(
         total = k.results[0] if result == f32 else b.cast(k.results[0], result)
         b.store(c, total, [moved(m.index, shifts.rows[2]), moved(n.index, shifts.result)], [rows, columns])
     return b.program(**options)
+
+
+def arguments(arrays: Sequence[np.ndarray], ends: Shape, s: int) -> list[Any]:
+    """What the kernel is called with: A, B and C, where its ranges end, and the parameter "s"."""
+    return [*arrays, *(np.zeros(end, np.uint8) for end in ends), s]
 
 
 def window(array: np.ndarray, start: tuple[int, int], shape: tuple[int, int]) -> np.ndarray:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.ptx_machine import parse
-from support.shifted_products import Shape, Shifts, expected, shifted
+from support.shifted_products import Shape, Shifts, arguments, expected, shifted
 from support.simulate import compile_ptx, launch
 from tessera.core.dtypes import DType, bf16, f16, f32
 from tessera.core.program.program import Program
@@ -21,7 +21,7 @@ def numbers(dtype: DType, *shape: int) -> np.ndarray:
 def check(shifts: Shifts, arrays: list[np.ndarray], ends: Shape, s: int, program: Program, arch: str = "sm_80") -> None:
     """C is what NumPy makes of it but for the order of the sums, and nothing else is written."""
     want = expected(shifts, *arrays, ends, s, SMALL)
-    launch(compile_ptx(program, arch), [*arrays, *ends, s], seed=1)
+    launch(compile_ptx(program, arch), arguments(arrays, ends, s), seed=1)
     np.testing.assert_allclose(arrays[2].astype(np.float64), want, rtol=0, atol=2e-5 * max(1.0, np.abs(want).max()))
 
 
@@ -70,5 +70,5 @@ def test_large_parts_are_copied_some_rows_at_a_time(turned: tuple[bool, bool]):
     shapes = [(72, 40) if turned[0] else (40, 72), (136, 72) if turned[1] else (72, 136)]
     arrays = [numbers(bf16, *shapes[0]), numbers(bf16, *shapes[1]), np.full((40, 136), 7, np.float32)]
     want = expected(shifts, *arrays, (40, 136, 40), 5, tile)
-    launch(compile_ptx(shifted(shifts, bf16, tile=tile, warps=1), "sm_80"), [*arrays, 40, 136, 40, 5], seed=1)
+    launch(compile_ptx(shifted(shifts, bf16, tile=tile, warps=1), "sm_80"), arguments(arrays, (40, 136, 40), 5), seed=1)
     np.testing.assert_allclose(arrays[2], want, rtol=0, atol=2e-5 * np.abs(want).max())
