@@ -264,7 +264,7 @@ class Search:
                 for trial in self._tried(missing, pipeline, bench, candidates):
                     self._tick("compiling and timing")
                     yield trial
-                disturbed = self._target.name == "cpu" and pipeline.compiled > 1
+                disturbed = pipeline.compiled > 1
                 yield from self._decide(pipeline, bench, candidates, disturbed=disturbed)
         finally:
             bench.close()

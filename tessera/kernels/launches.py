@@ -132,8 +132,8 @@ def variant(kernel: Kernel, machine: Machine, default: Schedule, space: Space, h
     constants: dict[str, Attribute] = {**default, **given, **fixed}
     searched: dict[str, tuple[Attribute, ...]] = {}
     if how.get("tune"):
+        # The constants stay: they are the default, which a search compares all else with.
         searched = {name: tuple(values) for name, values in space.items() if name not in given}
-        constants = {name: value for name, value in constants.items() if name not in searched}
     # By their text: 0, -0.0 and False are three constants, and one key of a dictionary.
     key = (kernel, machine.target, repr(sorted(constants.items())), repr(sorted(searched.items())))
     if key not in _VARIANTS:
