@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from tessera.core.errors import TesseraError
+from tessera.core.mistakes import NoSource
 from tessera.frontend.namespace import LANGUAGE
 from tessera.frontend.read import read_cell
 from tessera.kernel_class import Kernel
@@ -69,8 +70,11 @@ def run_cell(
 def compile_source(text: str, name: str | None = None) -> ModuleType:
     """Return a module with everything that `text`, in Tessera syntax, defines.
 
-    `name` is what errors call it; left out, it is made from the text.  Raises SyntaxMistake.
+    `name` is what errors call it; left out, it is made from the text.
+    Raises SyntaxMistake, NoSource for what is no text.
     """
+    if not isinstance(cast("object", text), str):
+        raise NoSource(f"{text!r} is no text", hint="give the text of the kernel, or its file to read_text()")
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
     file = name or f"<tessera {digest}>"
     module = ModuleType(f"tessera_source_{digest}", "Compiled from Tessera source.")

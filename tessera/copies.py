@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from tessera.core.mistakes import CudaFailure
+from tessera.core.dtypes import from_numpy
+from tessera.core.mistakes import ArgumentType, CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray, as_array, is_array
 from tessera.runtime.current_streams import settle
@@ -155,6 +156,8 @@ def _copy_of(value: object, *, on_device: bool) -> Copy:
     if is_on_device(value):
         return DeviceCopy(door.driver(), device_view(value, ""), on_host=False)
     array = as_array(value, "")
+    if from_numpy(array.dtype) is None:  # bytes that are pointers to Python's objects must not be made up
+        raise ArgumentType(f"an array holds {array.dtype}, which Tessera has no type for", hint="convert it")
     return DeviceCopy(door.driver(), array, on_host=True) if on_device else HostCopy(array)
 
 

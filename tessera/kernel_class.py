@@ -198,6 +198,7 @@ class Kernel:
 
         `level`: source, tile, target, llvm, and asm (CPU) or ptx, sass (CUDA; chosen when such a level is asked for).
         """
+        level = level if isinstance(cast("object", level), str) else repr(level)  # which no level is called
         if target is None and level in ("ptx", "sass") and self.target_for(arguments).name not in ON_GPU:
             target = "cuda"
         return self.compile(*arguments, target=target).ir(level, stage)

@@ -114,6 +114,7 @@ def profile(kernel: Kernel, grid: object = None) -> Profiler:
 
 def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind: str, timer: Timer) -> Profile:
     """Profile launches on copies of `values`: every group, or, where that takes too long, one of several."""
+    kernel.described(values)  # what no kernel can take cannot be copied either
     trial = Arguments(values, [False] * len(values), on_device=kind == "cuda")
     try:
         kernel.launch(trial.values, None, grid)

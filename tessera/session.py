@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, cast
 
 from tessera.compiled import Compiled
 from tessera.core.mistakes import BadSetting
@@ -160,7 +160,7 @@ def resolve_target(name: str) -> Target:
 
     Raises BadSetting.
     """
-    kind, _, arch = name.partition(":")
+    kind, _, arch = name.partition(":") if isinstance(cast("object", name), str) else ("", "", "")
     if kind not in TARGETS or (arch and kind not in _DEFAULT_ARCHITECTURES):
         hint = "choose cpu, interpret, cuda, cuda_tile, or cuda:sm_90a and the like"
         raise BadSetting(f"there is no target {name!r}", hint=hint)

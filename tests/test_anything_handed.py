@@ -11,9 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessera
+from tessera import stream
 from tessera.cells import compile_source
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import ArgumentCount, BadGrid, BadSetting, CompilerCrash, SyntaxMistake, UnsupportedSyntax
+from tessera.core.mistakes import (
+    ArgumentCount,
+    ArgumentType,
+    BadGrid,
+    BadSetting,
+    CompilerCrash,
+    SyntaxMistake,
+    UnsupportedSyntax,
+)
 from tessera.core.settings import current, from_environment, overridden
 
 
@@ -119,6 +128,30 @@ def test_any_option(scale, name, value):
         scale.autotune(space=value)
     with mistakes():
         scale.on(value)(x, x.copy(), 2, 1.0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(value=HANDED)
+def test_anything_to_look_at_or_to_copy(scale, value):
+    x = np.ones(4, np.float32)
+    for call in (
+        lambda: compile_source(value) if not isinstance(value, str) else None,
+        lambda: scale.compile(x, x, 2, 1.0, target=value),
+        lambda: scale.inspect_ir(value),
+        lambda: scale.compile(value, x, 2, 1.0),
+        lambda: tessera.profile(value),
+        lambda: stream.new(weight=value),
+        lambda: stream.memcpy_async(dst=x.copy(), src=value),
+        lambda: stream.memcpy_async(dst=x.copy(), src=x, stream=value),
+    ):
+        with mistakes():
+            call()
+
+
+def test_objects_are_not_copied_for_a_profile(scale):
+    """Their bytes are pointers."""
+    with pytest.raises(ArgumentType, match="x holds object, which Tessera has no type for"):
+        tessera.profile(scale)(np.array([None, 1], object), np.ones(2, np.float32), 2, 1.0)
 
 
 @settings(max_examples=200, deadline=None)
