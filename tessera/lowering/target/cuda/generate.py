@@ -317,7 +317,7 @@ def _lanes(function: Any, program: Program, chip: Architecture) -> int:
     shapes += [op.operands[0].type.shape for op in operations if op.name == "tessera.copy"]
     sizes = [math.prod(shape) for shape in shapes]
     largest = max(sizes, default=1)
-    if largest > LARGE_TILE:
+    if largest > LARGE_TILE and all(op.name != "tessera.dot" for op in operations):  # products want the registers
         return chip.lanes
     return min(DEFAULT_LANES, max(WARP, 1 << (largest - 1).bit_length()))
 
