@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from tessera.core.mistakes import UnsupportedLoop
 from tessera.core.mlir import ir
+from tessera.core.source import NOWHERE
+from tessera.core.tile.location import spans
 from tessera.core.tile.verify import tile
 from tessera.lowering.emit import Emitter
 from tessera.lowering.tile.access import array_shapes, group_of, window_limits
@@ -331,9 +334,18 @@ class Existence:
         op.erase()
 
     def repeat(self, op: Any) -> None:
-        """Follow both regions of a `while`."""
+        """Follow both regions of a `while`; of tiles that it hands on, everything has to exist."""
+        handed = list(op.operands)
         for region in op.regions:
-            self.block(region.blocks[0])
+            block = region.blocks[0]
+            self.block(block)
+            handed += list(list(block.operations)[-1].operation.operands)
+        if any(_is_tile(value) and self.presence(value).items for value in handed):
+            raise UnsupportedLoop(
+                "this `while` hands on a tile of which not everything may exist",
+                next(iter(spans(op.location)), NOWHERE),
+                "say what stands there: tile.fill(t, 0.0), or tile.load(..., other=0.0); or write a `for`",
+            )
 
 
 def _without(found: Presence, implied: frozenset[Item]) -> Presence:

@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 from frontend.kernels import array, build, scalar
 from support.mlir import shown
 from tessera.core.dtypes import f32, i64
+from tessera.core.mistakes import UnsupportedLoop
 from tessera.lowering.tile.mask_absent import MaskAbsent
 
 
@@ -108,3 +111,15 @@ def test_products_of_loads_stay_as_they_are():
     assert count(masked(body), "arith.select") == 0
     shifted = body.replace("x[0:4, k:k+16],", "x[0:4, k:k+16] + 1.0,")
     assert count(masked(shifted), "arith.select") == 1
+
+
+WHILE = "t = x[r:r+2, c:c+16]\nwhile c < 9:\n    t = {}\n    c = c + 1\ny[0:2, 0:16] = t"
+
+
+def test_a_while_hands_on_what_exists():
+    with pytest.raises(UnsupportedLoop, match="hands on a tile of which not everything may exist") as caught:
+        masked(WHILE.format("t + 1.0"))
+    assert caught.value.span.line == 4  # behind the line that says @kernel
+    assert "tile.fill(t, 0.0)" in caught.value.hint
+    filled = WHILE.replace("x[r:r+2, c:c+16]", "tile.load(x[r:r+2, c:c+16], other=0.0)", 1)
+    assert count(masked(filled.format("t + 1.0")), "arith.cmpi") == 1  # the loop's own
