@@ -13,7 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tessera.core.dtypes import i64
-from tessera.core.program.dependences import Dependences, accesses, accesses_of, may_be_one, written_arrays
+from tessera.core.program.dependences import (
+    Dependences,
+    accesses,
+    accesses_of,
+    extents_of,
+    may_be_one,
+    written_arrays,
+)
 from tessera.core.program.program import Block, Op, Program, Value, Workspace, find
 from tessera.core.program.types import Array, Scalar, Tile
 
@@ -32,7 +39,7 @@ def phases(program: Program) -> tuple[Program, ...]:
     segments = cut.segments()
     if len(segments) < 2 or not any(segment.spread for segment in segments):
         return (whole,)
-    return cut.programs(segments)
+    return cut.programs(segments) or (whole,)
 
 
 @dataclass(slots=True)
@@ -43,17 +50,18 @@ class _Segment:
     spread: bool = False
     reads: set[Value] = field(default_factory=set[Value])
     writes: set[Value] = field(default_factory=set[Value])
+    needs: set[Value] = field(default_factory=set[Value])
 
     def take(self, earlier: "_Segment") -> None:
         """Do what `earlier` does first."""
         self.anchors = [*earlier.anchors, *self.anchors]
         self.reads |= earlier.reads
         self.writes |= earlier.writes
+        self.needs |= earlier.needs
 
     def meets(self, other: "_Segment", written: set[Value]) -> bool:
         """Whether it matters which of the two is done first."""
-        made = {value for op in self.anchors for value in op.results}
-        used = any(value in made for op in other.anchors for value in _needs(op))
+        used = any(value in other.needs for op in self.anchors for value in op.results)
         pairs = [(a, b) for a in self.writes for b in other.reads | other.writes]
         pairs += [(a, b) for a in self.reads for b in other.writes]
         return used or any(may_be_one(a, b, written) for a, b in pairs)
@@ -91,7 +99,9 @@ class _Cut:
             found[-1].reads |= {access.memory for access in accesses(Block(ops=(op,))) if not access.writes}
             found[-1].writes |= written_arrays(Block(ops=(op,)))
         for segment in found:
-            segment.reads |= {access.memory for op in self.floats(segment) for access in accesses_of(op)}
+            again = self.floats(segment)
+            segment.reads |= {access.memory for op in again for access in accesses_of(op)}
+            segment.needs |= {value for op in (*again, *segment.anchors) for value in _needs(op)}
         return self._sunk(found)
 
     def _sunk(self, segments: list[_Segment]) -> list[_Segment]:
@@ -142,14 +152,17 @@ class _Cut:
         return stale
 
     def programs(self, segments: Sequence[_Segment]) -> tuple[Program, ...]:
-        """One program a segment."""
+        """One program a segment; none where a tile that may have absent elements would have to go through memory."""
         bodies = [sorted([*self.floats(s), *s.anchors], key=self.position.__getitem__) for s in segments]
         made = [{value for op in segment.anchors for value in op.results} for segment in segments]
         needed = [{value for op in ops for value in _needs(op)} for ops in bodies]
         crossing: dict[Value, Workspace] = {}
         for number, values in enumerate(made):
             for value in _in_order(values, bodies[number]):
-                if any(value in later for later in needed[number + 1 :]):
+                users = [later for later in range(number + 1, len(segments)) if value in needed[later]]
+                if users and not self._whole(value, self._lengths([segments[user] for user in users])):
+                    return ()
+                if users:
                     crossing[value] = _workspace(value, len(crossing))
         program = replace(self.program, workspaces=tuple(crossing.values())).with_workspaces()
         found: list[Program] = []
@@ -160,6 +173,38 @@ class _Cut:
             after = [op for value in own if value in crossing for op in _store(value, crossing)]
             found.append(replace(program, body=Block((), (*before, *ops, *after))))
         return tuple(found)
+
+    def _lengths(self, users: Sequence[_Segment]) -> set[object]:
+        """The symbol that is the length of the loops of all `users`: where it is 0, none of them does anything."""
+        found: list[set[object]] = [{self.dependences.length(s.anchors[0])} if s.spread else set() for s in users]
+        return set[object].intersection(*found)
+
+    def _whole(self, value: Value, lengths: set[object]) -> bool:
+        """Whether every element of a tile exists, where a symbol of `lengths` is not 0: memory has no absent ones."""
+        if not isinstance(value.type, Tile):
+            return True
+        pending, seen = [value], set[Value]()
+        while pending:
+            one = pending.pop()
+            op = self.makers.get(one)
+            if one in seen or not isinstance(one.type, Tile):
+                continue
+            seen.add(one)
+            if op is None or op.regions or (op.opcode == "load" and not self._inside(op, lengths)):
+                return False
+            pending += op.operands if op.opcode not in ("load", "valid", "fill") else ()
+        return True
+
+    def _inside(self, load: Op, lengths: set[object]) -> bool:
+        """Whether a load takes nothing from outside its array."""
+        memory, *starts = load.operands
+        shape = memory.type.shape if isinstance(memory.type, Array) else ()
+        for start, extent, size in zip(starts, extents_of(load), shape, strict=True):
+            first = self.dependences.definitions.constant(start)
+            fits = first is not None and first >= 0 and isinstance(size, int) and first + extent <= size
+            if not fits and not (first == 0 and extent == 1 and size in lengths):
+                return False
+        return True
 
 
 def _needs(op: Op) -> list[Value]:

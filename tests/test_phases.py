@@ -46,12 +46,19 @@ CASES = {
         "t = 0.0\nfor r in range(n):\n    t += x[r, 0]\nfor r in tile.range(n):\n    y[r, :] = x[r, :] * t", 2, 1,
     ),
     "a product before": (
-        "p = tile.dot(x[0:4, :], x[0:8, :].T)\nfor r in tile.range(n):\n    y[r, :] = x[r, :] + tile.sum(p, axis=0)", 2, 1,
+        "p = tile.dot(x[0:1, :], tile.zeros((8, 8)))\nfor r in tile.range(n):\n    y[r, :] = x[r, :] + tile.sum(p, axis=0)", 2, 1,
+    ),
+    "tiles that may have absent elements": (
+        "p = tile.dot(x[0:4, :], x[0:8, :].T)\nfor r in tile.range(n):\n    y[r, :] = x[r, :] + tile.sum(p, axis=0)", 1, 0,
     ),
     "statements of one group together": ("s[0] = 1.0\n" + COPY + "s[1] = 2.0", 2, 0),
     "statements that the loop parts": ("s[0] = 1.0\nfor r in tile.range(n):\n    y[r, :] = s[0]\ns[0] = 2.0", 3, 0),
     "what reads a statement's array keeps it in front":
         ("s[0] = 5.0\nv = s[0]\nfor r in tile.range(n):\n    y[r, :] = x[r, :] * v\nz[0, 0] = 1.0", 3, 0),
+    "what is computed of a result between": (
+        "t = 0.0\nfor r in range(n):\n    t += x[r, 0]\nu = t * 2.0\nfor r in tile.range(n):\n    y[r, :] = w[:] * u\ns[0] = t",
+        3, 1,
+    ),
     "no loop over tiles": ("y[:, :] = x[:, :]\nz[:, :] = y[:, :]", 1, 0),
     "loops in order": ("for r in tile.range(n, parallel=False):\n    y[r, :] = x[r, :]\n" + READ, 2, 0),
     "only loops in order": ("for r in range(n):\n    y[r, :] = x[r, :]\nz[0, :] = y[0, :]", 1, 0),
