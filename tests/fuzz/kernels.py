@@ -195,6 +195,10 @@ def _blocks(w: _Writer) -> Case:
             offset = w.number(-9, 9)
             if offset and w.random.random() < 0.5:
                 w.readable(array, f"t{offset:+}:t{offset:+}+{step}")
+                around, kind = f"{array.name}[t{offset:+}:t{offset:+}+{step}]", "f" if array.dtype in FLOATS else "i"
+                w.reads[kind].append(f"tile.fill({around}, {w.pick('1', '3')})")
+                w.reads["i"].append(f"tile.where(tile.valid({around}), 2, 5)")
+                w.readable(array, w.pick("-1", "0"))
         for number in range(w.number(0, 3)):
             lines.append(f"{indent}a{loop}{number} = {w.expression(w.pick(*DTYPES))}")
             w.reads["f"].append(f"tile.cast(a{loop}{number}, f32)")
@@ -208,6 +212,15 @@ def _carried(w: _Writer) -> Case:
     extents = {"n": w.extent()}
     reads = w.inputs("n")
     step = w.random.choice(BLOCKS)
+    if w.random.random() < 0.4:  # sums into one place
+        out = w.array("y", "o", dtype=w.pick("f32", "i32", "f64"), mutable=True)
+        for array in reads:
+            w.readable(array, f"t:t+{step}")
+        lines = [
+            f"for t in tile.range(n, step={step}):",
+            f"    {out.name}[0] += tile.cast(tile.sum({w.expression('f32')}), {out.dtype})",
+        ]
+        return w.case(lines, {**extents, "o": 1})
     tile_out, one = w.array("y", "s", dtype="f32", mutable=True), w.array("z", "o", dtype="f32", mutable=True)
     for array in reads:
         w.readable(array, f"t:t+{step}")
