@@ -4,7 +4,7 @@ import builtins
 import gc
 import linecache
 import traceback
-from collections import Counter
+from collections import Counter, OrderedDict
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import pytest
 import tessera
 from tessera.cells import compile_source, run_cell
 from tessera.core.mistakes import SyntaxMistake, UndefinedName
+from tessera.session import session
 
 CELL = """
 half = 0.5
@@ -114,6 +115,8 @@ def test_definitions_that_were_replaced_are_let_go(target, before, times, monkey
     """In cells of one name each, as in a notebook; what is remembered on purpose is bounded."""
     monkeypatch.setattr("tessera.session._REMEMBERED", 4)
     monkeypatch.setattr("tessera.runtime.cpu._KEPT", 4)
+    monkeypatch.setattr(session(), "_remembered", OrderedDict())
+    monkeypatch.setattr("tessera.runtime.cpu._loaded", OrderedDict())
     x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     namespace: dict[str, object] = {"np": np}
 
