@@ -154,6 +154,7 @@ class Search:
         self, kernel: Kernel, space: Mapping[str, tuple[Attribute, ...]], values: tuple[object, ...],
         grid: Grid | None, budget: float, again: bool,
     ) -> None:  # fmt: skip
+        kernel.require_together(values)
         self._kernel, self._values, self._grid = kernel, values, grid
         self._budget, self._begun = budget, time.monotonic()
         self._target = kernel.target_for(values)

@@ -37,6 +37,7 @@ from tessera.runtime.grid import Grid, read_grid
 from tessera.runtime.interpreted import Interpreter
 from tessera.runtime.launch import Launcher
 from tessera.runtime.phased import HostPhases
+from tessera.runtime.placement import require_together
 from tessera.runtime.recording import Recorder, recording, suspended
 from tessera.runtime.streams import Stream, as_stream
 from tessera.session import Session, Specification, resolve_target, session
@@ -281,6 +282,13 @@ class Kernel:
             return self
         name = str(target) if target.name in ON_GPU else target.name
         return Kernel(self.function, dataclasses.replace(self.options, target=name), self._session)
+
+    def require_together(self, values: Sequence[object]) -> None:
+        """Raise WrongDevice for arrays that lie apart; what works on copies of them asks this first."""
+        try:
+            require_together(values, self._names, self._spans())
+        except TesseraError as error:
+            raise error.with_source(self.source.source) from None
 
     def program(self, values: tuple[Any, ...]) -> Program:
         """Return the program that is compiled for arguments like `values`, one a parameter; raises its mistakes."""

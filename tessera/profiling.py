@@ -67,6 +67,7 @@ class Profiler:
         kernel = self.kernel
         values = self._ordered(arguments, keywords)
         forbid_in_capture(values, "profiling a kernel")
+        kernel.require_together(values)
         kind = kernel.target_for(values).name
         if kind not in _TARGETS:
             hint = f"choose a target of {', '.join(_TARGETS)}"

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 
 import tessera
+from support import fake_libraries
 from support.fake_cuda import FakeDriver
-from tessera import graph, kernels, machine
-from tessera.core.mistakes import ArgumentCount, BadCapture, BadKernelOption, ExtentMismatch, NotAvailableYet
+from tessera import autotune, graph, kernels, machine
+from tessera.core.mistakes import (
+    ArgumentCount,
+    BadCapture,
+    BadKernelOption,
+    ExtentMismatch,
+    NotAvailableYet,
+    WrongDevice,
+)
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
@@ -252,6 +260,24 @@ def test_on_cuda(fake: FakeDriver, on_device: bool, target: str):
     assert len(fake.memory) == kept
     assert not fake.events
     assert device_arrays.is_on_device(values[0]) is on_device
+
+
+def test_arrays_that_lie_apart_are_found_before_they_are_copied(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    others = fake_libraries.install(monkeypatch, fake)
+    x, _ = arrays(64)
+    kernel, kept = tessera.compile_source(SOURCE).doubled, len(fake.memory)
+    here, host = others.tensor(x), fake_libraries.Tensor(4096, (64,), device=-1)
+    for measure in (
+        tessera.profile(kernel),
+        lambda *args: autotune.search(kernel=kernel, params={"lanes": [32, 64]}, args=args),
+    ):
+        with pytest.raises(
+            WrongDevice, match="y, of type Tensor, lies in the memory of the CPU, and x lies on cuda:0"
+        ) as caught:
+            measure(here, host)
+        assert "-->" in str(caught.value)
+    assert len(fake.memory) == kept + 1
+    assert not fake.sizes
 
 
 @pytest.mark.gpu

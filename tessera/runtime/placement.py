@@ -6,8 +6,11 @@ from typing import Final
 import numpy as np
 
 from tessera.core.artifact import Binding
+from tessera.core.dtypes import f32
 from tessera.core.mistakes import NotAnArray, WrongDevice
 from tessera.core.program.types import Array
+from tessera.core.source import Span
+from tessera.runtime import driver as door
 from tessera.runtime.arrays import is_array
 from tessera.runtime.device_arrays import device_view, is_on_device
 from tessera.runtime.driver import Driver
@@ -18,6 +21,22 @@ _MOVES: Final = {
     "torch": '{name}.to("cuda:{device}")',
     "jax": 'jax.device_put({name}, jax.devices("cuda")[{device}])',
 }
+
+
+def require_together(values: Sequence[object], names: Sequence[str], spans: Sequence[Span]) -> None:
+    """Raise what a launch on a GPU raises of arrays that lie apart, for what works on copies of them all.
+
+    names, spans: the parameters'.  Arrays of the host alone may be anywhere on it.
+    """
+    if any(is_array(value) and is_on_device(value) for value in values):
+        arrays = [(value, n, s) for value, n, s in zip(values, names, spans, strict=True) if is_array(value)]
+        parameters = [_parameter(name, span) for _, name, span in arrays]
+        launch_device(door.driver(), [value for value, *_ in arrays], parameters)
+
+
+def _parameter(name: str, span: Span) -> Binding:
+    """An array parameter, as far as places go."""
+    return Binding(name, Array(f32, ()), mutable=False, span=span)
 
 
 def launch_device(api: Driver, arguments: Sequence[object], bindings: Sequence[Binding]) -> int:
