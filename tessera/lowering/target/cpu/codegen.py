@@ -11,6 +11,7 @@ from tessera.core.mlir import ir
 from tessera.core.targets import Target
 from tessera.core.tile.location import spans
 from tessera.lowering.passes import run_upstream
+from tessera.lowering.target.cpu.masked_stores import store_lone_lanes
 from tessera.lowering.target.llvm_ir import parse, to_llvm_text
 
 _LOWERING: Final = (
@@ -65,9 +66,11 @@ def generate_code(module: Any, target: Target, *, observe: bool) -> MachineCode:
     options.slp_vectorization = True
     builder: Any = _llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(llvm, builder)
+    text = str(llvm)
+    if (mended := store_lone_lanes(text)) != text:
+        llvm, text = parse(mended), mended
     if not observe:
         return MachineCode(machine.emit_object(llvm))
-    text = str(llvm)
     return MachineCode(machine.emit_object(llvm), text, machine.emit_assembly(llvm))
 
 
