@@ -55,9 +55,8 @@ def test_blocks_of_4096(dtype: DType, shape: tuple[int, ...], axis: int, wide: D
     check(dtype, "sum", shape, axis, wide)
 
 
-@pytest.mark.parametrize("kind", ["sum", "max"])
-def test_rows_outside_the_array_count_as_zero(kind: str):
-    check(f32, kind, (700, 8), 0, more=100)
+def test_rows_outside_the_array_add_nothing():
+    check(f32, "sum", (700, 8), 0, more=100)
 
 
 def test_what_somebody_else_reads_stays_whole():
