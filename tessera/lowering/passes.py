@@ -5,10 +5,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from tessera.core.mlir import ir, passmanager
 from tessera.lowering.diagnostics import crash
+
+CANONICALIZE: Final = "disable-patterns={anonymous}::TruncFSIToFPToSIToFP,{anonymous}::TruncFUIToFPToUIToFP"
+"""Options of every `canonicalize`: what makes one rounding of an integer's two, by way of a wider float, is out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.core.dtypes import DType, f32
+from tessera.core.dtypes import DType, bf16, f32
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.tile.types import BOOL, element, like
 from tessera.lowering.emit import Emitter
@@ -40,6 +40,8 @@ _COLUMN: Final = {"float": 0, "int": 1, "uint": 2, "bool": 3}
 _FLOAT_FUNCTIONS: Final = frozenset(
     ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")
 )
+_CUTS: Final = {32: ((24, 8),), 64: ((24, 14), (38, 28), (52, 40))}
+"""Integers by bits: from which power of two on how many low bits are cut, so that f32 holds what is left."""
 _IDENTITY_ON_INTEGERS: Final = frozenset(("floor", "ceil", "abs"))
 
 
@@ -98,6 +100,8 @@ class Arithmetic:
             return self.compare("ne", kind, value, self._const(0, kind))
         if source.is_float:
             return self._float_to_float(value, kind, to) if to.is_float else self._saturate(value, kind, to)
+        if to == bf16 and source.bits in _CUTS:
+            return self._wide_integer_to_bf16(value, kind)
         if to.is_float:
             return self.emit.value("arith.sitofp" if source.kind == "int" else "arith.uitofp", [value], result)
         if source.bits == to.bits:
@@ -119,6 +123,25 @@ class Arithmetic:
         if kind.dtype.bits == to.bits:  # f16 and bf16: by way of f32, which holds both
             value = self.emit.value("arith.extf", [value], like(kind, "f32"))
         return self.emit.value("arith.truncf", [value], result)
+
+    def _wide_integer_to_bf16(self, value: Any, kind: Scalar | Tile) -> Any:
+        """An integer of 32 or 64 bits by way of f32, which holds 24 bits of it, rounded once.
+
+        Large ones are rounded to odd: without the bits that do not fit, and an odd last bit if one of those was set.
+        What is left has at least two bits more than bf16, so the last rounding cannot notice that.  f16 has no need of
+        it: what f32 does not hold is infinite in f16.
+        """
+        size = self._op("math.absi", [value], kind) if kind.dtype.kind == "int" else value
+        lost = self._const(0, kind)
+        for held, cut in _CUTS[kind.dtype.bits]:
+            attributes = {"predicate": integer(_UNSIGNED["ge"])}
+            large = self.emit.value("arith.cmpi", [size, self._const(1 << held, kind)], like(kind, BOOL), attributes)
+            lost = self.select(large, self._const((1 << cut) - 1, kind), lost)
+        low, zero = self._op("arith.andi", [value, lost], kind), self._const(0, kind)
+        odd = self._op("arith.addi", [lost, self._const(1, kind)], kind)
+        sticky = self.select(self.compare("eq", kind, low, zero), zero, odd)
+        kept = self._op("arith.ori", [self._op("arith.subi", [value, low], kind), sticky], kind)
+        return self._float_to_float(self.cast(kept, kind, f32), _as(kind, f32), bf16)
 
     def _saturate(self, value: Any, kind: Scalar | Tile, to: DType) -> Any:
         """Float to integer, towards zero; too large gives the largest, too small the smallest, NaN gives 0."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from tessera.lowering.passes import Pass, run_upstream
+from tessera.lowering.passes import CANONICALIZE, Pass, run_upstream
 
 # Simplifying regions merges blocks, of which structured control flow has only one: half the time for nothing.
-_PIPELINE: Final = "builtin.module(canonicalize{region-simplify=disabled},cse)"
+_PIPELINE: Final = f"builtin.module(canonicalize{{region-simplify=disabled {CANONICALIZE}}},cse)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.targets import Target
 from tessera.core.tile.location import spans
-from tessera.lowering.passes import run_upstream
+from tessera.lowering.passes import CANONICALIZE, run_upstream
 from tessera.lowering.target.cpu.masked_stores import store_lone_lanes
 from tessera.lowering.target.llvm_ir import parse, to_llvm_text
 
 _LOWERING: Final = (
-    "builtin.module(canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"
+    f"builtin.module(canonicalize{{{CANONICALIZE}}},cse,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"
     "convert-arith-to-llvm,convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts)"
 )
 _DEBUG: Final = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"

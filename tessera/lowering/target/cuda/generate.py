@@ -23,7 +23,7 @@ from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import place
 from tessera.core.tile.text import listing_of_tile
 from tessera.lowering.diagnostics import crash
-from tessera.lowering.passes import run_upstream, verify
+from tessera.lowering.passes import CANONICALIZE, run_upstream, verify
 from tessera.lowering.target.cuda.architectures import Architecture, architecture
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.coarsening import coarsen
@@ -65,10 +65,10 @@ _MOST_STAGES: Final = 7
 _RESIDENT: Final = re.compile(r"^\.minnctapersm (?!1$)\d+$", re.MULTILINE)
 # One constant for each number, before anybody reads the Target IR.  From the bottom up, what nobody uses goes first:
 # the same comes out, in a fifth of the time.
-_TIDY: Final = "builtin.module(canonicalize{top-down=false},cse)"
+_TIDY: Final = f"builtin.module(canonicalize{{top-down=false {CANONICALIZE}}},cse)"
 _PIPELINE: Final = (
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,convert-nvvm-to-llvm,convert-math-to-llvm,"
-    "convert-arith-to-llvm,convert-cf-to-llvm,canonicalize,cse,reconcile-unrealized-casts,"
+    f"convert-arith-to-llvm,convert-cf-to-llvm,canonicalize{{{CANONICALIZE}}},cse,reconcile-unrealized-casts,"
     "ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"
 )
 
