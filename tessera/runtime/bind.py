@@ -4,6 +4,8 @@
 one: it converts what can be converted and raises the mistake, with the parameter's place, for what cannot.
 """
 
+import math
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, cast
@@ -29,6 +31,9 @@ from tessera.runtime.pointers import address
 
 Number = int | float | bool
 Facts = list[Number]
+
+_F32: Final = struct.Struct("<f")
+_U32: Final = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,10 @@ class Binder:
             ):
                 return None
             else:
-                found.append(_bf16_bits(value) if spec.as_bits else value)
+                fact = _bf16_bits(value) if spec.as_bits else value
+                if fact is None:
+                    return None
+                found.append(fact)
         for first, first_scale, other, other_scale in self._agreements:
             if found[first] * first_scale != found[other] * other_scale:
                 return None
@@ -317,7 +325,9 @@ def _integer(value: Number, dtype: DType, name: str) -> int:
 
 def _too_large(number: float, dtype: DType) -> bool:
     """Would a finite number become infinite?"""
-    with np.errstate(over="ignore"):
+    if dtype == bf16:
+        return _bf16_bits(number) is None
+    with np.errstate(all="ignore"):
         return bool(np.isfinite(number) and np.isinf(np.array(number).astype(dtype.numpy)))
 
 
@@ -330,8 +340,20 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, bool | int | float | str) or value is None else f"a value of type {kind}"
 
 
-def _bf16_bits(value: float) -> int:
-    return int(np.array(value, bf16.numpy).view(np.uint16))
+def _bf16_bits(value: float) -> int | None:
+    """Return the bits of `value` rounded once to bf16, to nearest even; None for a finite number that is too large."""
+    try:
+        number = float(value)
+        packed = _F32.pack(number)
+    except OverflowError:
+        return None
+    (nearest,), (bits,) = _F32.unpack(packed), _U32.unpack(packed)
+    if math.isnan(number):
+        return bits >> 16 | 0x40
+    if nearest != number:  # rounded to odd: bf16's half must not be reached by a first rounding
+        bits = bits - (abs(nearest) > abs(number)) | 1
+    rounded = bits + 0x7FFF + (bits >> 16 & 1) >> 16
+    return None if rounded & 0x7FFF == 0x7F80 and not math.isinf(number) else rounded
 
 
 def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:

@@ -79,7 +79,8 @@ class Interpreter:
 
     def __call__(self, *arguments: object, grid: Grid | None = None) -> None:
         """Run the program on `arguments`; raises the TesseraError of whatever is wrong with them or is found."""
-        if not self.run(arguments, grid) and not self.run(self._binder.check(arguments), grid):
+        # Checked always: compiled launches learn as they pack a float that it is too large, and nothing packs here.
+        if not self.run(self._binder.check(arguments), grid):
             raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
 
     def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> InterpretedLaunch:

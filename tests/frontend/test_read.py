@@ -334,9 +334,12 @@ def test_a_later_cell_keeps_the_name_it_shares():
     assert second["f"]() == 2
 
 
-def test_a_part_of_a_cell_is_compiled_like_the_whole():
+def test_a_part_of_a_cell_is_compiled_like_the_whole(monkeypatch: pytest.MonkeyPatch):
+    shown: list[object] = []
+    monkeypatch.setattr(sys, "displayhook", shown.append)  # Python's own would keep `_` among the builtins
     cell = read_cell("def f(): return 1\nf()", "<parts>")
     namespace: dict[str, object] = {}
     exec(cell.compile(ast.Module(cell.tree.body[:1], [])), namespace)
     assert source_for(namespace["f"]).name == "f"
-    assert eval(cell.compile(ast.Interactive([cell.tree.body[1]]), "single"), namespace) is None
+    exec(cell.compile(ast.Interactive([cell.tree.body[1]]), "single"), namespace)
+    assert shown == [1]

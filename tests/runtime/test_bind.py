@@ -1,5 +1,7 @@
 """Binding: what the fast path takes, what the slow one explains."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -91,6 +93,27 @@ def test_scalars_keep_the_type_they_were_specialised_for():
 def test_bfloat16_scalars_are_bits():
     binder = Binder(artifact_of(number("a", dtypes.bf16)))
     assert binder.facts((1.5,)) == [int(np.array(1.5, ml_dtypes.bfloat16).view(np.uint16))]
+    for bits in range(0, 1 << 16, 7):
+        value = float(np.array(bits, np.uint16).view(ml_dtypes.bfloat16))
+        assert binder.facts((value,)) == [bits] or math.isnan(value), bits
+    (nan,) = binder.facts((math.nan,)) or [0]
+    assert nan == 0x7FC0
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_bfloat16_scalars_round_once(sign: float):
+    binder = Binder(artifact_of(number("a", dtypes.bf16)))
+    expected = {1 + 2**-8: 0x3F80, 1 + 2**-8 + 2**-40: 0x3F81, 1 + 3 * 2**-8 - 2**-40: 0x3F81, 1 + 3 * 2**-8: 0x3F82,
+                2**-133 * 0.5: 0, 2**-134 + 2**-180: 1, 1e-300: 0, math.inf: 0x7F80}  # fmt: skip
+    for value, bits in expected.items():
+        assert binder.facts((sign * value,)) == [bits | (0x8000 if sign < 0 else 0)], value
+
+
+@pytest.mark.parametrize("value", [1e300, 3.4e38, -1e39, np.float64(1e300), 2**63 * 2**66, 2**1030])
+def test_bfloat16_scalars_that_are_too_large(value: float):
+    artifact = artifact_of(number("a", dtypes.bf16))
+    assert Binder(artifact, [type(value)]).facts((value,)) is None
+    assert "too large for bf16" in raises(ScalarRange, (value,), artifact).message
 
 
 def raises(kind: type[TesseraError], arguments: tuple[object, ...], artifact: Artifact | None = None) -> TesseraError:

@@ -5,7 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tessera.core.mistakes import BadGrid, ExtentMismatch, MissingSchedule
+from tessera.cells import compile_source
+from tessera.core import dtypes
+from tessera.core.mistakes import BadGrid, ExtentMismatch, MissingSchedule, ScalarRange
 from tessera.core.program.program import Domain
 from tessera.lowering.warm import trivial_program
 from tessera.runtime.grid import Grid
@@ -47,6 +49,22 @@ def test_arguments_are_checked():
     with pytest.raises(ExtentMismatch, match="x has n = 5 but y has n = 4"):
         Interpreter(_with_symbols())(x, y[:4], 1.0)
     assert not Interpreter(trivial_program()).run((x, y))
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("value", [1e300, np.float64(1e300), 2**1030])
+def test_numbers_too_large_for_their_float(name: str, value: float):
+    k = compile_source(f"@kernel(target='interpret')\ndef k(x: {name}, y: mut {name}[1]):\n    y[0] = x\n").k
+    with pytest.raises(ScalarRange, match=f"too large for {name}"):
+        k(value, np.zeros(1, getattr(dtypes, name).numpy))
+
+
+def test_numbers_bind_however_numpy_treats_underflow():
+    k = compile_source("@kernel(target='interpret')\ndef k(x: f16, y: mut f16[1]):\n    y[0] = x\n").k
+    y = np.ones(1, np.float16)
+    with np.errstate(all="raise"):
+        k(1e-300, y)
+    assert y[0] == 0
 
 
 def _with_symbols():

@@ -67,7 +67,8 @@ def run(
                 geometry.groups, geometry.lanes, program.group is not None and not program.chosen, program.source
             )
         )
-    values = {p.value: _bind(p.value, argument) for p, argument in zip(program.parameters, arguments, strict=True)}
+    with np.errstate(all="ignore"):
+        values = {p.value: _bind(p.value, argument) for p, argument in zip(program.parameters, arguments, strict=True)}
     varying = varying_values(program)
     launch = Launch(program, geometry, values, symbols, varying, watcher, cancelled)
     with np.errstate(all="ignore"), _restored_on_error(program, arguments, sanitize):
