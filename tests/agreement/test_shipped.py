@@ -30,8 +30,8 @@ def like(*shape: int, dtype: Any = bf16) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def backward(width: int, causal: bool) -> Prepared[Any]:
-    q = like(4, 16, 4096, width)
+def backward(width: int, causal: bool, dtype: Any = bf16) -> Prepared[Any]:
+    q = like(4, 16, 4096, width, dtype=dtype)
     return prepare_flash_attention_backward(q, q, q, q, q, like(4, 16, 4096, dtype=np.float32), causal=causal)
 
 
@@ -67,6 +67,7 @@ CALLS: Final[dict[str, Callable[[], Prepared[Any]]]] = {
     "attention d128": lambda: forward(128, False),
     "attention d128, causal": lambda: forward(128, True),
     "attention backward d64, causal": lambda: backward(64, True),
+    "attention backward d64, f32, causal": lambda: backward(64, True, np.float32),
     "attention backward d128, causal": lambda: backward(128, True),
     "softmax": lambda: prepare_softmax(like(8192, 8192)),
     "layernorm": lambda: prepare_layernorm(like(8192, 8192), like(8192), like(8192)),

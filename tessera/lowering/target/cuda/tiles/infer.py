@@ -137,8 +137,9 @@ class _Inference:
             yield from _RULES[name](self, op)
 
     def _same(self, ones: list[Any], others: list[Any]) -> Iterator[tuple[Any, Any, Rule]]:
+        """Each pair has one layout; a constant, which may serve several tiles, has any and hands none on."""
         for one, other in zip(ones, others, strict=True):
-            if is_tile(one.type):
+            if is_tile(one.type) and not (_is_constant(one) or _is_constant(other)):
                 yield one, other, _unchanged
                 yield other, one, _unchanged
 
@@ -258,6 +259,10 @@ def _accessed(op: Any) -> list[Any]:
     if op.name == "tessera.load":
         return [op.results[0]]
     return [op.operands[1]] if op.name == "tessera.store" else []
+
+
+def _is_constant(value: Any) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
 
 
 def _is_load(value: Any) -> bool:
