@@ -5,15 +5,25 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from fuzz.__main__ import batch, describe, fuzz
-from fuzz.arrays import DTYPES, READ_VIEWS, VALUES, Array
+from fuzz.arrays import DTYPES, MARGIN, READ_VIEWS, VALUES, WRITTEN_VIEWS, Array
 from fuzz.check import check, run, same_bits
+from fuzz.device import Placed, root_of
 from fuzz.kernels import Case, case_of
 from fuzz.reduce import reduced
+from support import fake_cuda
+from support.fake_cuda import FakeDriver
+from tessera.core.program.program import Program
+from tessera.core.targets import Target
+from tessera.lowering.cache import Entry, entry_of
+from tessera.lowering.compile import compile_program
+from tessera.runtime.device_arrays import device_view
+from tessera.session import Session
 
 TESTS = Path(__file__).parents[1]
 COMPILED = ("cuda:sm_90a", "cuda:sm_80", "cuda_tile:sm_90")
@@ -78,6 +88,40 @@ def planted(text: str) -> Case:
     )
 
 
+def compile_to_ptx(_: Session, __: str, program: Program, target: Target, ___: bool) -> tuple[Entry, str]:
+    """Compile in this process and without ptxas: the fake driver runs PTX."""
+    with mock.patch("tessera.lowering.target.cuda.generate.find_tool", return_value=None):
+        return entry_of(compile_program(program, target, observe=False)), "compiler"
+
+
+@pytest.mark.parametrize("view", READ_VIEWS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_arrays_on_a_gpu_are_the_same_views(dtype: str, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_cuda.install(monkeypatch, FakeDriver())
+    monkeypatch.setattr(Session, "_fetch", compile_to_ptx)
+    written = view if view in WRITTEN_VIEWS else "plain"
+    arrays = Array("x", dtype, ("m", "n"), view), Array("y", dtype, ("m", "n"), written, mutable=True)
+    text = f"@kernel\ndef k(x: {dtype}[m, n], y: mut {dtype}[m, n]):\n    for r in tile.range(m, step=2):\n"
+    case = Case(3, text + "        y[r:r+2, :] = x[r:r+2, :] + y[r:r+2, :]\n", arrays, {"m": 5, "n": 9})
+    assert check(case, "cuda").kind == "agrees"
+    x, _ = case.arguments()
+    seen = device_view(Placed(x), "x")
+    assert (seen.shape, seen.strides, seen.dtype) == (x.shape, x.strides, x.dtype)
+
+
+def test_what_is_written_outside_of_an_array_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = planted("@kernel\ndef k(x: f32[n], y: mut f32[n]):\n    y[:] = x[:]\n")
+
+    def astray(case: Case, target: str) -> tuple[list[np.ndarray] | None, str]:
+        arguments, mistake = run(case, "interpret")
+        if arguments is not None and target == "cpu":
+            root_of(arguments[1])[-MARGIN] = 1
+        return arguments, mistake
+
+    monkeypatch.setattr("fuzz.check.run", astray)
+    assert check(case, "cpu").detail == "y: written outside of its elements"
+
+
 def test_a_failure_is_made_small() -> None:
     lines = [
         "a = x[t:t+64] * 2.0 + 1.0",
@@ -124,7 +168,7 @@ def test_a_process_that_dies_is_told_with_its_seed(monkeypatch: pytest.MonkeyPat
 def test_the_command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{TESTS.parent}:{TESTS}")
     monkeypatch.setattr("fuzz.__main__.BATCH", 3)
-    assert fuzz(0.01, "cpu", large=False, first=3, processes=1) == 0
+    assert fuzz(0, "cpu", large=False, first=3, processes=1) == 0
     assert "3 kernels" in capsys.readouterr().out
 
 

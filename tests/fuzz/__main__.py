@@ -104,14 +104,14 @@ def _said(process: subprocess.Popen[str], seconds: float | None) -> tuple[int, s
 
 
 def fuzz(seconds: float, target: str, large: bool, first: int, processes: int) -> int:
-    """Run batches until the time is over; gives the number of failures."""
+    """Run batches until the time is over, one at least by each process; gives the number of failures."""
     end, counts, failures = time.monotonic() + seconds, Counter[str](), 0
     print(f"seeds from {first}, target {target}, {processes} processes, {seconds:.0f} s", flush=True)
     starts = iter(range(first, 1 << 62, BATCH))
 
     def work(_: int) -> int:
-        bad = 0
-        while time.monotonic() < end:
+        bad, more = 0, True
+        while more:
             start = next(starts)
             for report in batch(start, BATCH, target, large):
                 counts[str(report["kind"])] += 1
@@ -120,6 +120,7 @@ def fuzz(seconds: float, target: str, large: bool, first: int, processes: int) -
                     print(f"\nFAILS: python -m fuzz --target {target} --only {report['ends']}{' --large' if large else ''}\n"
                           f"{report['detail']}\n{report.get('kernel', '')}", flush=True)  # fmt: skip
             print(f"{max(0, end - time.monotonic()):6.0f} s left, {dict(counts)}", flush=True)
+            more = time.monotonic() < end
         return bad
 
     with ThreadPoolExecutor(processes) as pool:

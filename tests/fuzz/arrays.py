@@ -19,6 +19,10 @@ READ_VIEWS = ("plain", "offset", "step", "reversed", "fortran", "column", "repea
 WRITTEN_VIEWS = ("plain", "offset", "step", "reversed", "fortran", "column")
 
 
+MARGIN = 64
+"""Elements around an array; as many as leave its alignment as it is."""
+
+
 @dataclass(frozen=True)
 class Array:
     """One argument; `shape` in symbols of the case, `view` one of READ_VIEWS, `values` one of VALUES."""
@@ -37,7 +41,7 @@ class Array:
         """A fresh array, the same each time."""
         shape = tuple(extents[e] for e in self.shape)
         random = np.random.default_rng([seed, *self.name.encode()])
-        return _view(self.view, shape, lambda wanted: numbers(self.dtype, self.values, wanted, random))
+        return _view(self.view, shape, lambda wanted: _in_a_margin(numbers(self.dtype, self.values, wanted, random)))
 
 
 def numbers(dtype: str, values: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
@@ -66,6 +70,14 @@ def numbers(dtype: str, values: str, shape: tuple[int, ...], random: np.random.G
     edges += [1, top | 1, infinity - 1, top | (infinity - 1), 3, int(np.array(1, kind).view(f"u{width // 8}"))]
     some = random.choice(np.array(edges, bits.dtype), shape)
     return np.where(random.random(shape) < 0.35, some, bits).astype(bits.dtype).view(kind)
+
+
+def _in_a_margin(array: np.ndarray) -> np.ndarray:
+    """A copy with elements before and after it that are not its own, which shows who writes them."""
+    around = np.full(array.size + 2 * MARGIN, 85).astype(array.dtype)
+    inside = around[MARGIN : MARGIN + array.size].reshape(array.shape)
+    inside[...] = array
+    return inside
 
 
 def _view(view: str, shape: tuple[int, ...], make: Any) -> np.ndarray:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 import tessera
+from fuzz.device import Placed, fetch, root_of
 from fuzz.kernels import Case
 from tessera.core.settings import overridden
 
 ORACLE = "interpret"
+GPU = ("cuda", "cuda_tile")
+"""Targets that run on the GPU of this machine, on arrays in its memory."""
 LIMITS = ("TSR-E7",)
 """Codes of what a target cannot do: no disagreement."""
 
@@ -32,7 +35,13 @@ def run(case: Case, target: str) -> tuple[list[np.ndarray] | None, str]:
     try:
         with overridden(target=target), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            tessera.compile_source(case.text).k(*arguments)
+            kernel = tessera.compile_source(case.text).k
+            if target in GPU:
+                placed = [Placed(array) for array in arguments]
+                kernel(*placed)
+                fetch(placed)
+            else:
+                kernel(*arguments)
     except tessera.TesseraError as mistake:
         return None, f"{mistake.code} {str(mistake).splitlines()[0]}"
     except Exception as error:  # noqa: BLE001 - what is no TesseraError is a finding
@@ -63,6 +72,8 @@ def check(case: Case, target: str) -> Outcome:
                 "differs",
                 f"{array.name}{list(place)}: {ORACLE} {a[place]!r}, {target} {b[place]!r}, {len(wrong)} of {a.size}",
             )
+        if not same_bits(root_of(a), root_of(b)).all():
+            return Outcome("differs", f"{array.name}: written outside of its elements")
     return Outcome("agrees")
 
 
