@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from support.builder import Builder
-from tessera.core.dtypes import DType, bf16, f32, i64, u8
+from tessera.core.dtypes import DType, bf16, f16, f32, i64, u8
 from tessera.core.program.program import Program, Value
 
 Shape = tuple[int, int, int]
@@ -29,6 +29,40 @@ class Shifts:
     turned: tuple[bool, bool] = (False, False)
     rows: Shape = (0, 0, 0)
     first: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product of parts, and what it is called with: where its ranges end, `s`, and which arrays are not aligned."""
+
+    shifts: Shifts
+    dtype: DType
+    compute: str
+    tile: Shape
+    s: int
+    ends: Shape
+    odd: tuple[bool, bool, bool]
+    result: DType
+
+    def program(self) -> Program:
+        """The kernel."""
+        a, b, c = self.odd
+        return shifted(self.shifts, self.dtype, self.result, self.compute, self.tile, (not a, not b, not c))
+
+
+NONE, ALL = (False, False, False), (True, True, True)
+BEFORE: list[Case] = [
+    Case(Shifts(0, 8, -8, (True, True), (1, -1, -2)), f32, "tf32", (64, 128, 32), 2, (1906, 2030, 407), NONE, bf16),
+    Case(Shifts(0, 16, -8, (True, False), (2, 2, -1), 8), f16, "", (128, 256, 64), 0, (2039, 1948, 373), (False, True, False), bf16),
+    Case(Shifts(8, -8, -8, (False, True), (2, -1, -1), 8), f32, "tf32", (64, 64, 64), 0, (1908, 2006, 463), NONE, bf16),
+    Case(Shifts(0, 0, -8, (True, False), (0, 1, 3)), bf16, "", (128, 256, 64), -8, (2018, 1859, 358), NONE, bf16),
+    Case(Shifts(8, 8, -8, (True, True), (-2, 2, 2)), f32, "tf32", (64, 64, 64), 7, (1887, 2046, 435), NONE, f32),
+    Case(Shifts(-8, 0, 0, (True, False), (1, 3, -1)), f16, "", (128, 128, 16), 0, (1902, 1988, 462), (False, True, False), bf16),
+    Case(Shifts(0, 0, -7, (False, False), (2, 3, 3)), bf16, "", (64, 128, 32), 0, (2010, 2032, 348), (True, False, False), bf16),
+    Case(Shifts(8, 0, -8, (True, False), (1, 0, -1)), f16, "", (128, 256, 64), 0, (1857, 1917, 432), ALL, bf16),
+    Case(Shifts(8, 8, "s", (True, True), (-1, -2, 3)), f16, "", (128, 128, 16), -3, (2022, 2013, 473), NONE, bf16),
+]  # fmt: skip
+"""Results that begin before their array: columns, rows, or both."""
 
 
 def shifted(

@@ -14,12 +14,15 @@ from tessera.lowering.target.cuda.inline import inline_ptx
 from tessera.lowering.target.cuda.memory import Memory, address, inside
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import WORD, RegisterTile, from_words, to_words, vector_bits
-from tessera.lowering.tile.attributes import dropped_axes
+from tessera.lowering.tile.attributes import dropped_axes, proven_axes
+from tessera.lowering.tile.bounds import Knowledge, knowledge
 
 _VECTOR_BYTES: Final = 16
 _SHORT: Final = 16
 _ONE_OR_BOTH: Final = ("arith.addi", "arith.subi", "arith.minsi", "arith.maxsi")
 """Made of two numbers, they are multiples of what both are."""
+_KEEP_SIGN: Final = ("arith.addi", "arith.muli", "arith.minsi", "arith.maxsi", "arith.divsi", "arith.remsi")
+"""Made of numbers that are not negative, they are not negative either."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +78,35 @@ def begins_aligned(kind: Array, start: Any) -> bool:
     the process loses its context.
     """
     return multiple_of(start) * kind.dtype.bytes % _VECTOR_BYTES == 0
+
+
+def before_array(op: Any) -> frozenset[int]:
+    """Return the axes along which an access may begin before its array, at a negative index.
+
+    The copy engine reads zeros there, but a store by it that begins there is an illegal instruction, as is one that
+    begins at no multiple of 16 bytes; PTX says neither.
+    """
+    proven = proven_axes(op)
+    starts, facts = list(op.operands)[-len(proven) :], knowledge(op)
+    return frozenset(
+        axis
+        for axis, (start, sure) in enumerate(zip(starts, proven, strict=True))
+        if not sure and not _not_negative(facts, start)
+    )
+
+
+def _not_negative(facts: Knowledge, value: Any, depth: int = 8) -> bool:
+    """Whether an index is certainly 0 or more; products and sums of ids and extents are taken not to wrap."""
+    known = facts.bounds(value)
+    if known is not None or depth == 0:
+        return known is not None and known.low >= 0
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        loop = owner.owner
+        begins = loop is not None and loop.operation.name == "scf.for" and value == owner.arguments[0]
+        return begins and _not_negative(facts, loop.operation.operands[0], depth - 1)
+    op = owner.operation
+    return op.name in _KEEP_SIGN and all(_not_negative(facts, v, depth - 1) for v in op.operands)
 
 
 def multiple_of(value: Any, depth: int = 8) -> int:

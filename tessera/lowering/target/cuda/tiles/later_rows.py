@@ -51,4 +51,4 @@ class LaterRows(Later):
             host.env[memory], tuple(places), dropped_axes(op), tuple(proven_axes(op)), self._layout.shape,
             access_bytes(kind, op), cache_of(op),
         )  # fmt: skip
-        return Rows(host, self._layout, window)
+        return Rows(host, op, self._layout, window)

@@ -6,14 +6,20 @@ as the array has them; no other warp has to be waited for.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, coordinates
 from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.memory import address
 from tessera.lowering.target.cuda.tiles import assembly
-from tessera.lowering.target.cuda.tiles.access import Window, condition_of, store_small, store_words
+from tessera.lowering.target.cuda.tiles.access import (
+    Window,
+    before_array,
+    condition_of,
+    store_small,
+    store_words,
+)
 from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES
 from tessera.lowering.target.cuda.tiles.stores import Host
 from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
@@ -25,7 +31,7 @@ ROWS: Final = 8
 """Rows that a warp holds in one register pair of each lane, and gathers at a time."""
 
 
-def store_rows(host: Host, tile: RegisterTile, window: Window) -> bool:
+def store_rows(host: Host, op: Any, tile: RegisterTile, window: Window) -> bool:
     """Store a tile a row at a time, where it may; False, having done nothing, where not.
 
     It takes tiles whose lanes lie as those of a product's sums do, in kernels that have room for stores, and arrays
@@ -44,7 +50,7 @@ def store_rows(host: Host, tile: RegisterTile, window: Window) -> bool:
             assembly.bulk_wait_read(build, 0)
         team.wait()
     with build.when(team.owns(tile.layout)):
-        Rows(host, tile.layout, window).store(tile)
+        Rows(host, op, tile.layout, window).store(tile)
     return True
 
 
@@ -79,7 +85,7 @@ class _Row:
 class Rows:
     """The stores of one warp: a tile by way of its part of the memory for stores, eight rows at a time."""
 
-    def __init__(self, host: Host, layout: Layout, window: Window) -> None:
+    def __init__(self, host: Host, op: Any, layout: Layout, window: Window) -> None:
         self._build: Build = host.build
         self._layout, self._window = layout, window
         build, columns = self._build, layout.shape[1]
@@ -102,6 +108,13 @@ class Rows:
         extent = window.extents[1]
         left = build.sub(window.memory.extents[-1], window.starts[-1])
         self._inside = extent if window.proven[-1] else build.maximum(build.minimum(left, extent), 0)
+        # And how many of them lie before it.
+        self._before: Any = None
+        last = len(window.starts) - 1
+        if last in before_array(op):
+            before = build.minimum(build.maximum(build.sub(0, window.starts[-1]), 0), extent)
+            self._before = build.to_word(before)
+            self._window = replace(window, proven=(*window.proven[:-1], True))  # counted, whatever the first one is
 
     def store(self, tile: RegisterTile) -> None:
         """Gather eight rows, write them, and go on with the next."""
@@ -166,29 +179,39 @@ class Rows:
         """Whole words; then the first and the last element, where a word has only one of this row's."""
         build = self._build
         zero, one = build.word(0), build.word(1)
+        lowest = zero if self._before is None else self._before
         last = build.value("arith.subi", [row.count, one], "i32")
-        limit = build.value("arith.maxsi", [last, zero], "i32")
+        limit = build.value("arith.maxsi", [last, lowest], "i32")
         doubled = build.value("arith.muli", [self._lane, build.word(2)], "i32")
         begin = build.value("arith.subi", [doubled, row.odd], "i32")
         shift = build.value("arith.muli", [row.odd, build.word(8 * _ELEMENT)], "i32")
         start = build.offset(row.pointer, build.value("arith.extsi", [begin], "i64"), "i16")
         for piece in range(0, self._columns, 2 * WARP):
             here = build.value("arith.addi", [begin, build.word(piece)], "i32") if piece else begin
-            condition = build.compare("ult", here, limit)
+            condition = self._between(here, limit)
             word = self._word(row, piece // 2, shift)
             store_words(build, build.offset(start, piece, "i16"), [word], condition, self._window.hint)
         is_first = build.compare("eq", self._lane, zero)
-        place = build.select(is_first, zero, limit)
+        place = build.select(is_first, lowest, limit)
         beyond = build.value("arith.addi", [row.count, row.odd], "i32")
-        alone = build.value("arith.andi", [build.select(is_first, row.odd, beyond), one], "i32")
+        above = row.odd if self._before is None else build.value("arith.addi", [self._before, row.odd], "i32")
+        alone = build.value("arith.andi", [build.select(is_first, above, beyond), one], "i32")
         conditions = [
             build.compare("ult", self._lane, build.word(2)),
             build.compare("ne", alone, zero),
-            build.compare("sgt", row.count, zero),
+            build.compare("sgt", row.count, lowest),
         ]
         value = build.load(shared_pointer(build, _at(build, row, place, _ELEMENT)), "i16")
         target = build.offset(row.pointer, build.to_index(place), "i16")
         store_small(build, target, value, "i16", build.all_of(conditions), self._window.hint)
+
+    def _between(self, place: Any, limit: Any) -> Any:
+        """An i1: `place` (i32) is in front of `limit`, and not before the array."""
+        build = self._build
+        if self._before is None:
+            return build.compare("ult", place, limit)
+        reach = [build.value("arith.subi", [v, self._before], "i32") for v in (place, limit)]
+        return build.compare("ult", *reach)
 
     def _word(self, row: _Row, first: int, shift: Any) -> Any:
         """Word `first` + lane of a row as the array has it: of one word here, or of halves of two neighbours."""

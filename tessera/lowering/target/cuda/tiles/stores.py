@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol
 from tessera.core.artifact import TensorMap
 from tessera.core.layouts import Layout, axis_bits, coordinates
 from tessera.core.program.types import Array
-from tessera.lowering.target.cuda.build import width
+from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.tiles import assembly
-from tessera.lowering.target.cuda.tiles.access import begins_aligned
+from tessera.lowering.target.cuda.tiles.access import before_array, begins_aligned
 from tessera.lowering.target.cuda.tiles.host import RoomHost
 from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.shared_tile import Panels, box_of
@@ -25,6 +25,8 @@ _GROUP_BITS: Final = 2
 _FIRST_BARRIER: Final = 4
 """Of the warp groups' hardware barriers: those before it are the block's, the team's, and for turns (`overlap`)."""
 _MOST_ROWS: Final = 128
+_COORDINATES: Final = 1 << 31
+"""What the copy engine counts in: signed words."""
 
 
 class Host(RoomHost, Protocol):
@@ -46,19 +48,35 @@ def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
 def copied_panels(op: Any, layout: Layout, array: Array) -> Panels | None:
     """How one column block of a stored tile is gathered for the copy engine; None where that may not store it.
 
-    It takes aligned places in aligned arrays, and tiles of at most 128 rows whose lanes hold parts of every column
-    block: the results of products.  It would store the padding of a tile too.
+    It takes tiles of at most 128 rows whose lanes hold parts of every column block: the results of products.  It would
+    store the padding of a tile too.
     """
-    dropped = dropped_axes(op)
     kind = op.operands[1].type
     if len(layout.shape) != 2 or layout.shape[0] > _MOST_ROWS or tuple(kind.shape) != layout.shape:
         return None
-    if not array.aligned or len(array.shape) - 1 in dropped or not begins_aligned(array, list(op.operands)[-1]):
+    if not may_copy(op, array):
         return None
     size = width(str(kind.element_type)) // 8
     panels = Panels(layout.shape[0], min(layout.shape[1], _LINE // size), size)
     outer = [bit for bit in axis_bits(layout.shape, 1) if bit >= panels.columns]
     return panels if panels.swizzle == _LINE and all(bit in layout.registers for bit in outer) else None
+
+
+def may_copy(op: Any, array: Array) -> bool:
+    """Whether the copy engine may store a tile, as far as the place goes: it faults elsewhere.
+
+    It takes aligned places in aligned arrays that certainly begin inside.  Along axes that the tile lacks nothing has
+    to be known: a lane looks whether `is_there`.
+    """
+    dropped = dropped_axes(op)
+    if not array.aligned or len(array.shape) - 1 in dropped or not begins_aligned(array, list(op.operands)[-1]):
+        return False
+    return before_array(op) <= dropped
+
+
+def is_there(build: Build, op: Any, starts: Sequence[Any]) -> list[Any]:
+    """Return conditions (i1) under which the copy engine may store what begins at `starts`; see `may_copy`."""
+    return [build.inside(starts[axis], _COORDINATES) for axis in sorted(before_array(op))]
 
 
 def own_rows(layout: Layout, warps: int) -> bool:
@@ -106,6 +124,7 @@ class Gathering:
     """A tile on its way into an array: `store` takes its column blocks one after the other.
 
     pointer: the tensor map; places: where the crew's rows begin in the array; base: its memory for stores, an i32
+    conditions: i1 values; where one is false, all of it lies outside the array
     """
 
     host: Host
@@ -115,6 +134,7 @@ class Gathering:
     pointer: Any
     places: tuple[Any, ...]
     base: Any
+    conditions: tuple[Any, ...]
 
     @staticmethod
     def of(host: Host, op: Any, tile: RegisterTile, starts: Sequence[Any]) -> "Gathering":
@@ -133,7 +153,8 @@ class Gathering:
         outer = next(axis for axis in range(len(starts)) if axis not in dropped)
         places = [build.add(start, crew.row) if axis == outer else start for axis, start in enumerate(starts)]
         base = build.value("arith.addi", [stages.store_address, crew.offset], "i32")
-        return Gathering(host, tile, mine, crew, pointer, tuple(places), base)
+        conditions = is_there(build, op, starts)
+        return Gathering(host, tile, mine, crew, pointer, tuple(places), base, tuple(conditions))
 
     @property
     def blocks(self) -> int:
@@ -158,7 +179,7 @@ class Gathering:
         write_panels(build, team, _part(self.tile, block, panels, self.crew.groups), panels, target)
         assembly.fence_async_shared(build)
         team.wait()
-        with build.when(team.first()):
+        with build.when(build.all_of([team.first(), *self.conditions])):
             inner = build.add(self.places[-1], block * panels.columns)
             indices = [build.to_word(v) for v in (inner, *reversed(self.places[:-1]))]
             assembly.tensor_store(build, self.pointer, indices, target)

@@ -226,7 +226,7 @@ def _store(host: Host, op: Any) -> None:
     if store_in_loop(host, op, tile) or store_copied(host, op, tile):
         return
     window = host.window(op, memory, starts, value.type.shape)
-    if not store_rows(host, tile, window):
+    if not store_rows(host, op, tile, window):
         store_tile(host.build, host.team, window, tile)
 
 

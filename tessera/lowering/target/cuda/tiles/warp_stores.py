@@ -12,6 +12,7 @@ from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.tiles import assembly, products
 from tessera.lowering.target.cuda.tiles.shared_access import lane_offset
 from tessera.lowering.target.cuda.tiles.shared_tile import Panels, box_of
+from tessera.lowering.target.cuda.tiles.stores import is_there, may_copy
 from tessera.lowering.target.cuda.tiles.team import WARP, Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack, shared_pointer
 from tessera.lowering.tile.attributes import dropped_axes
@@ -25,8 +26,8 @@ _SWIZZLED_ROWS: Final = 8
 def store_in_loop(host: products.Host, op: Any, tile: RegisterTile) -> bool:
     """Store a tile, where it may be so; False, having done nothing, where not.
 
-    It takes aligned arrays and tiles, without padding, of 16-bit elements of which each warp has eight rows or more, in
-    loops of running products: such loops have no registers and no time to spare.
+    It takes places that `may_copy`, and tiles, without padding, of 16-bit elements of which each warp has eight rows or
+    more, in loops of running products: such loops have no registers and no time to spare.
     """
     array = host.stages.array(host.stages.parameter(op.operands[0]))
     dropped = dropped_axes(op)
@@ -34,7 +35,7 @@ def store_in_loop(host: products.Host, op: Any, tile: RegisterTile) -> bool:
         return False
     if tuple(op.operands[1].type.shape) != tile.shape:
         return False
-    if not array.aligned or len(array.shape) - 1 in dropped:
+    if not may_copy(op, array):
         return False
     _store(host, op, tile, dropped)
     return True
@@ -65,7 +66,8 @@ def _store(host: products.Host, op: Any, tile: RegisterTile, dropped: frozenset[
     _write(build, team, tile, panels, address)
     assembly.fence_async_shared(build)
     build.create("nvvm.bar.warp.sync", [build.word(-1)])
-    with build.when(first):
+    conditions = is_there(build, op, [host.env[v] for v in starts])
+    with build.when(build.all_of([first, *conditions])):
         row = build.mul(build.divide(team.thread, WARP), mine)
         places = [host.env[v] for v in starts]
         outer, inner = (axis for axis in range(len(starts)) if axis not in dropped)

@@ -13,7 +13,7 @@ from lowering.target.cuda.tiles.cases import Maker, in_registers, numbers, poiso
 from lowering.target.cuda.tiles.hopper import code, places
 from support.product_programs import matrix_product
 from support.simulate import compile_cuda
-from tessera.core.dtypes import DType, bf16, f16, i16
+from tessera.core.dtypes import DType, bf16, f16, i16, i64
 from tessera.core.layouts import accumulator
 from tessera.core.program.program import Program
 from tessera.lowering.target.cuda.tiles import row_stores, tile_operations
@@ -22,22 +22,22 @@ from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, convert
 
 
-def forced(host: Any, tile: RegisterTile, window: Window) -> bool:
+def forced(host: Any, op: Any, tile: RegisterTile, window: Window) -> bool:
     """Store a tile as if it were the result of a product in a kernel that has memory for stores."""
     stages, team = host.stages, host.team
     if not stages.copies_stores:
         stages.copies_stores, stages.store_blocks = True, 2
         stages.store_address = host.room.address(host.room.take(2 * BLOCK_BYTES))
     layout = accumulator((tile.shape[0], tile.shape[1]), team.bits)
-    return row_stores.store_rows(host, convert(host.build, team, host.room, tile, layout), window)
+    return row_stores.store_rows(host, op, convert(host.build, team, host.room, tile, layout), window)
 
 
 def stored(program: Program, arguments: list[Any]) -> list[bool]:
     """Run a kernel whose stores go this way, and compare; gives whether they did."""
     answers: list[bool] = []
 
-    def attempt(host: Any, tile: RegisterTile, window: Window) -> bool:
-        answers.append(forced(host, tile, window))
+    def attempt(host: Any, op: Any, tile: RegisterTile, window: Window) -> bool:
+        answers.append(forced(host, op, tile, window))
         return answers[-1]
 
     # The machine that runs the code has no copy engine to wait for.
@@ -59,18 +59,33 @@ def moved(dtype: DType, shape: tuple[int, int], start: tuple[int, int], tile: tu
     return b.program(warps=2)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
-    st.sampled_from([bf16, f16, i16]), st.integers(1, 80), st.integers(1, 150), st.integers(0, 9), st.integers(0, 70),
+    st.sampled_from([bf16, f16, i16]), st.integers(1, 80), st.integers(1, 150), st.integers(-9, 9), st.integers(-70, 70),
     st.sampled_from([(32, 8), (32, 16), (64, 32), (32, 64), (32, 128)]),
 )  # fmt: skip
 @example(bf16, 32, 64, 0, 0, (32, 64))
 @example(bf16, 33, 131, 1, 3, (32, 128))
 @example(f16, 3, 7, 0, 6, (32, 16))
+@example(bf16, 33, 131, 1, -7, (32, 128))
+@example(bf16, 32, 64, -1, -8, (32, 64))
+@example(f16, 40, 1, 0, -15, (32, 16))
+@example(f16, 40, 5, -33, -17, (32, 16))
 def test_windows_at_any_element(dtype: DType, rows: int, columns: int, down: int, right: int, tile: tuple[int, int]):
     shape = (rows, columns)
     program = moved(dtype, shape, (down, right), tile)
     assert stored(program, [numbers(dtype, *tile), poison(dtype, *shape)]) == [True]
+
+
+@pytest.mark.parametrize("shift", [-130, -64, -7, -2, -1, 0, 3, 70])
+def test_windows_that_an_argument_begins(shift: int):
+    """What begins before the array lacks its first columns, and no others."""
+    b = Maker("moved")
+    x, out, by = b.matrix("x", bf16, 32, 128), b.matrix("out", bf16, 33, 131, mutable=True), b.scalar("s", i64)
+    zero = b.const(0)
+    b.store(out, b.load(x, [zero, zero], [32, 128]), [by, by], [32, 128])
+    arguments = [numbers(bf16, 32, 128), poison(bf16, 33, 131), shift]
+    assert stored(b.program(warps=2), arguments) == [True]
 
 
 def test_a_tile_that_is_smaller_than_its_layout():

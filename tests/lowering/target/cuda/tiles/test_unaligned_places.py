@@ -4,7 +4,7 @@ import pytest
 
 from support.bulk_copies import bulk_copies, unproven
 from support.ptx_machine import parse
-from support.shifted_products import Shifts, shifted
+from support.shifted_products import BEFORE, Case, Shifts, shifted
 from support.simulate import compile_cuda, compile_ptx
 from tessera.core.artifact import Artifact
 from tessera.core.dtypes import DType, bf16, f16, f32
@@ -38,6 +38,29 @@ def test_the_copy_engine_moves_what_certainly_begins_at_16_bytes(dtype: DType, s
     assert (loads > 0, stores > 0) == (not team, not moved)
     said = [text.partition("this part of ")[2][0] for text in warnings_of(artifact)]
     assert said == [name for name in moved if name != "C" or not team]
+
+
+@pytest.mark.parametrize("case", BEFORE, ids=str)
+def test_the_copy_engine_stores_nothing_that_begins_before_its_array(case: Case):
+    """It may load that: what is not there is 0."""
+    artifact = compile_ptx(case.program())
+    assert unproven(artifact) == []
+    assert copies(artifact)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("shifts", "stored"),
+    [
+        (Shifts(), True), (Shifts(result=8, rows=(-1, -1, 2)), True), (Shifts(left=-8, right=-8), True),
+        (Shifts(result=-8, first=8), True), (Shifts(result=-16, first=8), False), (Shifts(result=-8), False),
+        (Shifts(rows=(0, 0, -1)), False), (Shifts(result=8, rows=(0, 0, -128)), False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [bf16, f32], ids=str)
+def test_the_copy_engine_stores_what_certainly_begins_inside(dtype: DType, shifts: Shifts, stored: bool):
+    artifact = compile_ptx(shifted(shifts, bf16, dtype))
+    loads, stores = copies(artifact)
+    assert (loads > 0, stores > 0) == (True, stored)
 
 
 @pytest.mark.parametrize("compute", ["", "tf32"])
