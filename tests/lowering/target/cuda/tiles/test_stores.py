@@ -1,7 +1,6 @@
 """Which tiles the copy engine stores, and which of them warp groups store apart."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -34,22 +33,37 @@ def test_warp_groups_that_have_rows_of_their_own(shape: tuple[int, int], bits: i
 
 def panels(
     layout: Layout, rank: int = 2, dropped: str = "", *, aligned: bool = True, shape: tuple[int, ...] = (),
-    start: int = 64,
+    start: int = 64, others: str = "0",
 ) -> Panels | None:  # fmt: skip
-    """What becomes of a store of bf16, of that `shape` before padding, to column `start` of an array of this rank."""
+    """What becomes of a store of bf16, of that `shape` before padding, to column `start` of an array of this rank.
+
+    others: where it begins along the other axes: "%i", which may be any number, or a constant
+    """
+    shape = shape or layout.shape
+    kept = iter(shape)
+    extents = ", ".join("1" if str(axis) == dropped else str(next(kept)) for axis in range(rank))
+    place = "%i" if others == "%i" else "%other"
+    memory, tile = f"memref<{'?x' * rank}bf16>", f"tensor<{'x'.join(map(str, shape))}xbf16>"
+    text = f"""
+        func.func @f(%x: {memory}, %t: {tile}, %i: i64) {{
+            %start = arith.constant {start} : i64
+            %other = arith.constant {others if others != "%i" else 0} : i64
+            "tessera.store"(%x, %t, {f"{place}, " * (rank - 1)} %start) {{
+                cache = "", dropped = array<i64{": " if dropped else ""}{dropped}>, extents = array<i64: {extents}>,
+                in_bounds = array<i1: {", ".join(["false"] * rank)}>
+            }} : ({memory}, {tile}{", i64" * rank}) -> ()
+            return
+        }}"""
     with shared_context():
-        attribute = ir.Attribute.parse(f"array<i64{': ' if dropped else ''}{dropped}>")
-        kind = ir.Type.parse(f"tensor<{'x'.join(map(str, shape or layout.shape))}xbf16>")
-        module = ir.Module.parse(f"func.func @f() {{ %0 = arith.constant {start} : i64 return }}")
-        place = module.body.operations[0].regions[0].blocks[0].operations[0].result
-        op = SimpleNamespace(attributes={"dropped": attribute}, operands=[None, SimpleNamespace(type=kind), place])
-        return copied_panels(op, layout, Array(bf16, tuple("mnk"[:rank]), aligned=aligned))
+        module = ir.Module.parse(text)
+        op = next(op for op in module.body.operations[0].regions[0].blocks[0].operations if len(op.operands) > 2)
+        return copied_panels(op.operation, layout, Array(bf16, tuple("mnk"[:rank]), aligned=aligned))
 
 
 def test_column_blocks_are_128_bytes_wide():
     assert panels(accumulator((128, 256), 3)) == Panels(128, 64, 2)
     assert panels(accumulator((64, 64), 2), 3, "0") == Panels(64, 64, 2)
-    assert panels(accumulator((64, 64), 2), start=-8) == Panels(64, 64, 2)
+    assert panels(accumulator((64, 64), 2), 3, "0", others="3") == Panels(64, 64, 2)
 
 
 def test_what_the_copy_engine_does_not_store():
@@ -61,6 +75,14 @@ def test_what_the_copy_engine_does_not_store():
     assert panels(accumulator((128, 32), 2)) is None  # too few columns
     assert panels(sums, shape=(128, 200)) is None  # what lies behind them belongs to somebody else
     assert panels(sums, shape=(100, 256)) is None
+
+
+def test_the_copy_engine_stores_nothing_that_may_begin_before_its_array():
+    sums = accumulator((128, 256), 3)
+    assert panels(sums, start=-8) is None
+    assert panels(sums, others="-1") is None
+    assert panels(sums, others="%i") is None
+    assert panels(sums, others="1") is not None
 
 
 def stores(*widths: int, **options: int) -> Program:
