@@ -103,8 +103,9 @@ def _not_negative(facts: Knowledge, value: Any, depth: int = 8) -> bool:
     owner = value.owner
     if isinstance(owner, ir.Block):
         loop = owner.owner
-        begins = loop is not None and loop.operation.name == "scf.for" and value == owner.arguments[0]
-        return begins and _not_negative(facts, loop.operation.operands[0], depth - 1)
+        if loop is None or loop.operation.name != "scf.for" or value != owner.arguments[0]:
+            return False
+        return _not_negative(facts, loop.operation.operands[0], depth - 1)
     op = owner.operation
     return op.name in _KEEP_SIGN and all(_not_negative(facts, v, depth - 1) for v in op.operands)
 
