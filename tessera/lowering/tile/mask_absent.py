@@ -37,8 +37,9 @@ class MaskAbsent(Pass):
 
     def run(self, module: Any) -> None:
         """Rewrite the kernel."""
-        run_upstream(_MERGE, module)
         function = kernel(module)
+        _share_constants(function)
+        run_upstream(_MERGE, module)
         existence = Existence(function)
         existence.block(body(function))
         rewriter = _Rewriter(existence)
@@ -48,6 +49,15 @@ class MaskAbsent(Pass):
         for op in operations(function, "arith.select"):
             if CHOICE in op.attributes:
                 del op.attributes[CHOICE]
+
+
+def _share_constants(function: Any) -> None:
+    """Take their places from constants that several lines write: merged, they belong to none, as in MLIR itself."""
+    first: dict[Any, Any] = {}
+    for op in operations(function, "arith.constant"):
+        same = first.setdefault(op.attributes["value"], op)
+        if same.location != op.location:
+            same.location = op.location = ir.Location.unknown()
 
 
 @dataclass(frozen=True, slots=True)

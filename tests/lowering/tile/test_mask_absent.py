@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from frontend.kernels import array, build, scalar
 from support.mlir import shown
+from tessera.cells import compile_source
 from tessera.core.dtypes import f32, i64
 from tessera.core.mistakes import UnsupportedLoop
 from tessera.lowering.tile.mask_absent import MaskAbsent
@@ -123,3 +125,14 @@ def test_a_while_hands_on_what_exists():
     assert "tile.fill(t, 0.0)" in caught.value.hint
     filled = WHILE.replace("x[r:r+2, c:c+16]", "tile.load(x[r:r+2, c:c+16], other=0.0)", 1)
     assert count(masked(filled.format("t + 1.0")), "arith.cmpi") == 1  # the loop's own
+
+
+def test_a_line_is_not_marked_for_a_constant_that_another_line_writes_too():
+    text = (
+        "@kernel\ndef k(x: f32[m, 64], y: mut f32[m, 64]):\n    for r in tile.range(m, step=8):\n        y[r] = x[r]\n"
+    )
+    x = np.ones((20, 64), np.float32)
+    compiled = compile_source(text).k.compile(x, x.copy(), target="cpu")
+    lines = compiled.listing("tile", "tile-mask-absent").lines
+    assert [span.line for span in next(line.spans for line in lines if "tessera.load" in line.text)] == [4]
+    assert [span.line for span in next(line.spans for line in lines if "scf.for" in line.text)] == [3]
