@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.ptx_machine import parse
-from support.shifted_products import Shape, Shifts, arguments, expected, shifted
+from support.shifted_products import BEFORE, Case, Shape, Shifts, arguments, expected, shifted
 from support.simulate import compile_ptx, launch
 from tessera.core.dtypes import DType, bf16, f16, f32
 from tessera.core.program.program import Program
@@ -43,7 +43,7 @@ def test_pieces_are_read_whole_and_shifted_into_place():
 shifts_drawn = st.builds(
     Shifts,
     left=st.sampled_from([0, 1, 8, -1, 3, "s"]), right=st.sampled_from([0, 1, 4, 8, -5, "s"]),
-    result=st.sampled_from([0, 1, 4, "s"]), turned=st.tuples(st.booleans(), st.booleans()),
+    result=st.sampled_from([0, 1, 4, -1, -8, "s"]), turned=st.tuples(st.booleans(), st.booleans()),
     rows=st.tuples(*[st.integers(-2, 3)] * 3), first=st.sampled_from([0, 0, 1, 8]),
 )  # fmt: skip
 
@@ -60,6 +60,14 @@ def test_any_shifts_of_any_arrays(data: st.DataObject, shifts: Shifts, dtype: DT
     aligned = (not odd[0], not odd[1], not odd[2])
     program = shifted(shifts, dtype, tile=SMALL, aligned=aligned)
     check(shifts, arrays, (40, 40, 40), s, program)
+
+
+@pytest.mark.parametrize("case", BEFORE, ids=str)
+def test_results_that_begin_before_their_array(case: Case):
+    shapes = [(48, 56), (56, 48), (48, 56)]
+    arrays = [numbers(case.dtype, *shape) for shape in shapes[:2]] + [np.full(shapes[2], 7, np.float32)]
+    program = shifted(case.shifts, case.dtype, tile=SMALL)
+    check(case.shifts, arrays, (40, 40, 40), case.s, program)
 
 
 @pytest.mark.parametrize("turned", [(False, False), (True, True)], ids=str)
