@@ -51,6 +51,41 @@ def test_a_value_used_twice_in_every_step_is_computed_once():
     assert (y == np.float32(2.0) ** 100).all()
 
 
+@pytest.mark.parametrize("target", TARGETS[1:])
+def test_a_thousand_statements_on_a_whole_array(target):
+    """Rows are cut, and values placed, without recursion."""
+    text = "@kernel\ndef k(y: mut f32[m, n]):\n    a = y[:]\n" + "    a = a + 1.0\n" * 1000 + "    y[:] = a\n"
+    y = np.ones((40, 8), np.float32)
+    made = tessera.compile_source(text).k
+    made.compile(y, target=target)
+    if target == "cpu":
+        made(y)
+        assert (y == 1001).all()
+
+
+CHOICES = {
+    "of itself": "    a = tile.where(a > 0.5, a * 0.9, 0.25)\n",
+    "by another": "    a = tile.where(d > 0.0, a * 0.9, 0.25)\n",
+    "of choices": "    a = tile.where(d > 0.0, tile.where(d > 0.5, a, 0.25), tile.where(d < -0.5, a, 0.5))\n",
+    "turned": "    a = tile.where(d > 0.0, a, 0.25).T\n",
+}
+
+
+@pytest.mark.parametrize("step", CHOICES.values(), ids=CHOICES)
+def test_a_hundred_choices_of_tiles_that_may_not_exist(step):
+    """What exists after each choice depends on what existed before, several times over."""
+    head = "@kernel\ndef k(x: f32[m, n], c: f32[p, q], y: mut f32[r, s]):\n    a, d = x[0:8, 3:11], c[0:8, 1:9]\n"
+    made = tessera.compile_source(head + step * 100 + "    y[0:8, 0:8] = a\n    y[8, 0] = tile.sum(a)\n").k
+    rng = np.random.default_rng(0)
+    x, c = rng.standard_normal((7, 9), np.float32), rng.standard_normal((6, 8), np.float32)
+    results = [np.full((9, 8), 7, np.float32) for _ in range(2)]
+    for target, y in zip(("interpret", "cpu"), results, strict=True):
+        with overridden(target=target):
+            made(x, c, y)
+    assert np.array_equal(*results)
+    assert (results[0] == 7).any()  # what is absent was not stored
+
+
 def test_what_python_cannot_parse_is_a_mistake():
     text = "@kernel\ndef k(y: mut f32[n]):\n    y[0] = 1.0" + " + 1.0" * 100_000 + "\n"
     with pytest.raises(SyntaxMistake, match="nested too deeply"):

@@ -26,6 +26,7 @@ from tessera.lowering.tile.luggage import Luggage
 from tessera.lowering.tile.masks import Masks
 from tessera.lowering.tile.presence import (
     WHOLE,
+    Flags,
     Guard,
     Item,
     Limit,
@@ -37,6 +38,7 @@ from tessera.lowering.tile.presence import (
     made,
     merged,
     multiplied,
+    nested,
     reduced,
     reshaped,
     transposed,
@@ -71,6 +73,7 @@ class Existence:
         self.unobserved = Unobserved(function, self.shapes)
         self.of: dict[Any, Presence] = {}
         self._known: dict[Any, Knowledge] = {}
+        self._values: dict[Flags, Any] = {}
 
     def presence(self, value: Any) -> Presence:
         """What exists of a tile."""
@@ -148,9 +151,26 @@ class Existence:
         if not _is_tile(condition):
             self._set(op.results[0], merged(a, b, Guard(condition, None)))
             return
-        test = self.presence(condition)
-        found = chosen(condition, a, b, self._implied(condition, a, b))
-        self._set(op.results[0], made(found.shape, found.items | test.items, found.zeros))
+        test = self.presence(condition).items  # exists, so what follows from it does
+        rest = _without(a, test), _without(b, test)
+        found = chosen(condition, *rest, self._implied(condition, *rest))
+        zeros = found.zeros | (test & a.zeros & b.zeros)
+        self._set(op.results[0], self._settled(op, made(found.shape, found.items | test, zeros)))
+
+    def _settled(self, op: Any, found: Presence) -> Presence:
+        """`found`, whose computed conditions of computed conditions are values: what holds all of them would double."""
+        return Presence(
+            found.shape, frozenset(self._value_of(op, item) for item in found.items),
+            frozenset(self._value_of(op, item) for item in found.zeros),
+        )  # fmt: skip
+
+    def _value_of(self, op: Any, item: Item) -> Item:
+        place, part = item
+        if not isinstance(part, Flags) or not nested(part):
+            return item
+        if part not in self._values:
+            self._values[part] = Masks(Emitter.before(op)).computed(part)
+        return place, Flags("given", part.shape, (self._values[part],))
 
     def _implied(self, condition: Any, a: Presence, b: Presence) -> tuple[Presence, Presence]:
         """Both choices without the items that the condition implies wherever it makes the choice."""
@@ -210,7 +230,7 @@ class Existence:
 
     def shaped(self, op: Any) -> None:
         """Elements that only move."""
-        self._set(op.results[0], _SHAPES[str(op.name)](self.presence(op.operands[0]), op))
+        self._set(op.results[0], self._settled(op, _SHAPES[str(op.name)](self.presence(op.operands[0]), op)))
 
     def reduce(self, op: Any) -> None:
         """What is left but the axis."""

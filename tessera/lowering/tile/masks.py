@@ -38,6 +38,10 @@ class Masks:
         found = self.tile(shape, items)
         return self.emit.constant(1, _flags_of(shape)) if found is None else found
 
+    def computed(self, part: Flags) -> Any:
+        """The tile of i1 that a computed condition is."""
+        return self._unless_guarded(part, self._computed(part))
+
     def limit(self, parts: Iterable[Limit], upper: bool) -> Any:
         """The least end above, or the greatest one below, that indices counted from 0 keep, an i64."""
         found = self.emit.constant(UNLIMITED if upper else -UNLIMITED, "i64")
@@ -55,7 +59,7 @@ class Masks:
     def _flags(self, part: Limit | Flags, shape: tuple[int, ...], place: int) -> Any:
         """The flags of a condition that differs between indices."""
         if isinstance(part, Flags):
-            return self._unless_guarded(part, self._computed(part))
+            return self.computed(part)
         kind = ir.RankedTensorType.get([shape[place]], self.emit.type("i64"))
         start = self.emit.constant(0, "i64") if part.start is None else part.start
         indices = self.emit.value("tessera.arange", [start], kind)

@@ -96,6 +96,12 @@ class Presence:
         return item in self.zeros
 
 
+def nested(part: Flags) -> bool:
+    """Whether a condition is computed of conditions that are computed themselves, other than given ones."""
+    inner = [one for one in part.inputs if isinstance(one, Presence)]
+    return any(isinstance(p, Flags) and p.kind != "given" for found in inner for _, p in found.items)
+
+
 def everything(shape: Sequence[int]) -> Presence:
     """All elements of a tile exist."""
     return Presence(tuple(shape))

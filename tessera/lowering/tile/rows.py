@@ -30,11 +30,28 @@ class Cuts:
         self.axes: dict[Any, int] = {}
         self.loads: dict[Any, int] = {}
         self.uses: set[tuple[Any, int]] = set()
+        self._asked: list[tuple[Any, int]] = []
 
     def need(self, op: Any, number: int, axis: int) -> bool:
-        """Cut operand `number` of `op` along `axis`, and all that takes; False when that is not possible."""
+        """Cut operand `number` of `op` along `axis`, and all that takes; False when that is not possible.
+
+        Follows values depth first, without recursion: a chain of operations may be thousands long.
+        """
+        self._ask(op, number, axis)
+        waiting: list[tuple[Any, int]] = []
+        while self._asked or waiting:
+            waiting += reversed(self._asked)
+            self._asked.clear()
+            if not self._cut(*waiting.pop()):
+                self._asked.clear()
+                return False
+        return True
+
+    def _ask(self, op: Any, number: int, axis: int) -> bool:
+        """Note that operand `number` of `op` has to be cut along `axis`: `need` finds out whether it can be."""
         self.uses.add((op, number))
-        return self._cut(op.operands[number], axis)
+        self._asked.append((op.operands[number], axis))
+        return True
 
     def whole_uses(self, value: Any) -> list[tuple[Any, int]]:
         """The uses (operation, operand number) of a cut value that need all of its rows."""
@@ -54,7 +71,7 @@ class Cuts:
         if op.name.partition(".")[0] not in ("arith", "math"):
             return False
         kinds = [v.type for v in op.operands]
-        return all(self.need(op, n, axis) for n, kind in enumerate(kinds) if isinstance(kind, ir.ShapedType))
+        return all(self._ask(op, n, axis) for n, kind in enumerate(kinds) if isinstance(kind, ir.ShapedType))
 
     def _carried(self, value: Any, axis: int) -> bool:
         """A value that a loop carries is cut where it enters, inside, and where it leaves."""
@@ -67,7 +84,7 @@ class Cuts:
         block = body(loop)
         self.axes |= {block.arguments[1 + number]: axis, loop.results[number]: axis}
         last = list(block.operations)[-1].operation
-        return self.need(loop, 3 + number, axis) and self.need(last, number, axis)
+        return self._ask(loop, 3 + number, axis) and self._ask(last, number, axis)
 
     def load(self, op: Any, axis: int) -> bool:
         """A load is cut along the axis of the memory that its tile's axis is; of a shared buffer it reads all rows."""
@@ -76,7 +93,7 @@ class Cuts:
             self.loads[op] = axis
             return True
         all_rows = constant(op.operands[1 + axis]) == 0 and extents_of(op)[axis] == op.operands[0].type.shape[axis]
-        return all_rows and self.need(op, 0, axis)
+        return all_rows and self._ask(op, 0, axis)
 
     def source(self, op: Any, _axis: int) -> bool:
         """Constants, splats and buffers can have any number of rows."""
@@ -84,33 +101,33 @@ class Cuts:
 
     def broadcast(self, op: Any, axis: int) -> bool:
         """A repeated row is needed whole; others are cut."""
-        return tile(op.operands[0].type)[0][axis] == 1 or self.need(op, 0, axis)
+        return tile(op.operands[0].type)[0][axis] == 1 or self._ask(op, 0, axis)
 
     def reshape(self, op: Any, axis: int) -> bool:
         """Rows stay rows where an axis before and one after have as many elements around them."""
         before, after = tile(op.operands[0].type)[0], tile(op.results[0].type)[0]
         for candidate, extent in enumerate(before):
             if extent == after[axis] and math.prod(before[:candidate]) == math.prod(after[:axis]):
-                return self.need(op, 0, candidate)
+                return self._ask(op, 0, candidate)
         return False
 
     def transpose(self, op: Any, axis: int) -> bool:
         """The row axis is another axis of the operand."""
-        return self.need(op, 0, list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))[axis])
+        return self._ask(op, 0, list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))[axis])
 
     def reduce(self, op: Any, axis: int) -> bool:
         """Reductions along another axis leave rows apart."""
         if "axis" not in op.attributes:
             return False
-        return self.need(op, 0, axis if axis < ir.IntegerAttr(op.attributes["axis"]).value else axis + 1)
+        return self._ask(op, 0, axis if axis < ir.IntegerAttr(op.attributes["axis"]).value else axis + 1)
 
     def softmax(self, op: Any, axis: int) -> bool:
         """As a reduction along its axis."""
-        return ir.IntegerAttr(op.attributes["axis"]).value != axis and self.need(op, 0, axis)
+        return ir.IntegerAttr(op.attributes["axis"]).value != axis and self._ask(op, 0, axis)
 
     def dot(self, op: Any, axis: int) -> bool:
         """Rows of a product need rows of the left factor, columns those of the right one."""
-        return self.need(op, axis, axis) and (len(op.operands) < 3 or self.need(op, 2, axis))
+        return self._ask(op, axis, axis) and (len(op.operands) < 3 or self._ask(op, 2, axis))
 
 
 def memory_axis(op: Any, axis: int) -> int:
