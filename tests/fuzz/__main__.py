@@ -23,7 +23,8 @@ from fuzz.check import check
 from fuzz.kernels import Case, case_of
 from fuzz.reduce import reduced
 
-BATCH = 100
+BATCH = 25
+"""Seeds of a child: on a GPU, with large arrays, a few seconds each."""
 MINIMISING = 60.0
 """Seconds for making a failure small."""
 _STOPPED = 3
