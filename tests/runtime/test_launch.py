@@ -1,7 +1,5 @@
 """Launching artifacts: results, the two ways to run, mistakes before anything is written, interrupts."""
 
-import os
-import signal
 import threading
 
 import numpy as np
@@ -10,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.artifacts import array, endless_artifact, number, object_code, scale_artifact
+from support.interrupts import ctrl_c_inside
 from tessera.core import dtypes
 from tessera.core.artifact import LaunchRule, Slot
 from tessera.core.mistakes import ExtentMismatch, ScalarRange
@@ -103,9 +102,7 @@ def test_one_slot():
 
 def test_an_interrupt_ends_a_launch_and_leaves_everything_usable():
     x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
-    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+    with ctrl_c_inside(Launcher.__call__):
         Launcher(endless_artifact())(x, y, 1.0)
     assert y[0] == 1.0
     Launcher(scale_artifact())(x + 1, y, 5.0)

@@ -1,11 +1,6 @@
 """Waiting for a GPU that answers late, or never."""
 
-import os
-import signal
-import threading
-
-import pytest
-
+from support.interrupts import ctrl_c_inside
 from tessera.runtime.polling import poll
 
 
@@ -16,12 +11,5 @@ def test_a_wait_that_is_not_over_asks_again():
 
 
 def test_ctrl_c_ends_a_wait_for_a_gpu_that_never_answers():
-    done = threading.Event()
-
-    def interrupt() -> None:
-        done.wait(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
+    with ctrl_c_inside(poll):
         poll(lambda: False)

@@ -14,6 +14,7 @@ import pytest
 
 from support import fake_cuda, programs
 from support.fake_cuda import FakeDriver
+from support.interrupts import ctrl_c_inside
 from support.simulate import compile_ptx
 from tessera.core.mistakes import BadCapture, BadStream, CudaFailure
 from tessera.core.targets import Target
@@ -162,8 +163,7 @@ def test_events_of_a_stream_whose_wait_was_interrupted_are_reached():
     second.wait(event)
     second.submit(lambda: seen.append("second"), "copy")
     assert started.wait(60)
-    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+    with ctrl_c_inside(Stream.synchronize):
         first.synchronize()
     event.wait()
     second.synchronize()

@@ -1,7 +1,6 @@
 """Jobs on threads: every group once, failures and interrupts, and the pool afterwards."""
 
 import ctypes
-import os
 import signal
 import threading
 import time
@@ -10,6 +9,7 @@ from random import Random
 
 import pytest
 
+from support.interrupts import ctrl_c_inside
 from tessera.core.settings import overridden
 from tessera.runtime.threads import ALIGNMENT, Job, Pool, chunk_size, pool, run, scratch
 
@@ -85,17 +85,10 @@ def test_failures_reach_the_caller():
     test_every_group_runs_once(10, 3)
 
 
-def interrupt_soon() -> threading.Timer:
-    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    return timer
-
-
 def test_an_interrupt_cancels():
     before = pool()
     running = job(until_cancelled, 5)
-    interrupt_soon()
-    with pytest.raises(KeyboardInterrupt):
+    with ctrl_c_inside(Pool.run):
         pool().run(running)
     assert running.working == 0
     assert pool() is before
@@ -184,8 +177,7 @@ def test_a_kernel_that_does_not_stop_is_left_behind():
         return 0
 
     before = pool()
-    interrupt_soon()
-    with pytest.raises(KeyboardInterrupt):
+    with ctrl_c_inside(Pool.run):
         pool().run(job(stubborn))
     assert pool() is not before
     test_every_group_runs_once(10, 3)
