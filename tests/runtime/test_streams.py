@@ -459,9 +459,11 @@ def test_order_of_events_on_a_gpu(spin):
     a = to_device(np.zeros(1 << 20, np.float32))
     view = cp.asarray(a)  # here, since cupy waits for an array that it takes over
     spin((1,), (32,), (0,))
+    view[:] = 0
+    view[:] += 1  # cupy has compiled its kernels before the clock of `spin` begins
     cp.cuda.Device().synchronize()
     with theirs(cp, first):
-        spin((1,), (32,), (100_000_000,))  # 50 ms
+        spin((1,), (32,), (2_000_000_000,))  # a second: the host is busy with other tests, too
         view[:] = 5
     event = first.record()
     assert not event.query()
