@@ -24,6 +24,7 @@ OTHER_FILES: Final = {
     "LICENSE": "Apache-2.0.",
     "Makefile": "The commands: `make help`.",
     "pyproject.toml": "Dependencies with their reasons; the rules of linter, type checker, tests and imports.",
+    "MANIFEST.in": "What the source distribution leaves out.",
     "requirements.lock": "Every package of the environment, pinned.",
     ".ci/run": "What CI runs: Chromium where it can be had, then `make test`.",
     "docs/architecture.md": "This page.",
