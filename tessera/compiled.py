@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Self
 
 from tessera.core.artifact import Artifact, Binding
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
+from tessera.core.events import PassRan
 from tessera.core.listing import LEVELS, Listing
 from tessera.core.mistakes import UnknownLevel
 from tessera.core.program.arguments import Argument
@@ -106,7 +107,7 @@ class Compiled:
         return self.artifact.target
 
     @cached_property
-    def _levels(self) -> tuple[tuple[Listing, ...], tuple[PassRecord, ...]]:
+    def _levels(self) -> tuple[tuple[Listing, ...], tuple[PassRan, ...]]:
         if self.phases:
             passes = tuple(record for phase in self.phases for record in phase.passes)
             return joined_listings([(phase.program, phase._levels[0]) for phase in self.phases]), passes
@@ -124,7 +125,7 @@ class Compiled:
         return with_machine_code(self.artifact, self._levels[0])
 
     @property
-    def passes(self) -> tuple[PassRecord, ...]:
+    def passes(self) -> tuple[PassRan, ...]:
         """Every pass in order, with its time."""
         return self._levels[1]
 

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final, cast
 
 from tessera.compiled import Compiled
+from tessera.core import events
 from tessera.core.mistakes import BadSetting
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
@@ -82,9 +83,11 @@ class Session:
         with self._lock:
             found = self._remembered.get(place)
         if found is not None and (found.entry.observed or not observe):
+            _publish(found, "memory", start)
             return self._remember(place, _in_its_cell(found, program))
         entry, origin = self._fetch(key, program, target, observe)
         compiled = Compiled(program, entry, origin, time.perf_counter() - start, self._observe)
+        _publish(compiled, origin, start)
         return self._remember(place, compiled)
 
     @property
@@ -146,6 +149,13 @@ def _in_its_cell(known: Compiled, program: Program) -> Compiled:
         return known
     artifact = dataclasses.replace(known.artifact, source=program.source)
     return dataclasses.replace(known, program=program, entry=dataclasses.replace(known.entry, artifact=artifact))
+
+
+def _publish(compiled: Compiled, origin: str, start: float) -> None:
+    """Tell that `compiled` was asked for and came from `origin`."""
+    if events.wanted(events.Compiled):
+        seconds, artifact = time.perf_counter() - start, compiled.artifact
+        events.publish(events.Compiled(artifact.name, str(artifact.target), artifact.key, origin, seconds))
 
 
 def _preload() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from support.artifacts import SPAN, scale_artifact
 from tessera.compiled import Compiled
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
+from tessera.core.events import PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import UnknownLevel
 from tessera.lowering.cache import entry_of
@@ -17,7 +18,7 @@ LISTINGS = (
     Listing("tile", "", (Line("after", (SPAN,), (3,)), Line("end"))),
     Listing("asm", "", (Line("ret"),)),
 )
-FULL = Compilation(scale_artifact(), LISTINGS, (PassRecord("to-tile", "tile", 0.5),))
+FULL = Compilation(scale_artifact(), LISTINGS, (PassRan("scale", "cpu", "tile", "to-tile", 0.5, True),))
 
 
 def observe(_: Compiled):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tessera.cells import compile_source
+from tessera.core import events
 from tessera.core.mistakes import BadSetting
 from tessera.core.settings import overridden
 from tessera.core.source import Span
@@ -38,6 +39,20 @@ def test_compiler_then_memory_then_disk(own: Session):
     assert second.origin == "disk"
     assert second.artifact == first.artifact
     assert own.recent == (first,)
+
+
+def test_every_compilation_says_where_it_came_from(own: Session):
+    told: list[events.Event] = []
+    program = trivial_program()
+    with events.subscribe(told.append, events.Compiled):
+        key = own.compile(program, host_target()).artifact.key
+        own.compile(program, host_target())
+        Session(own.service).compile(program, host_target())
+    own.compile(program, host_target())
+    assert [(e.kernel, e.target, e.key, e.origin) for e in told if isinstance(e, events.Compiled)] == [
+        ("warm", str(host_target()), key, origin) for origin in ("compiler", "memory", "disk")
+    ]
+    assert all(e.seconds > 0 for e in told)
 
 
 def test_the_same_kernel_elsewhere_has_its_own_spans(own: Session):

@@ -6,17 +6,8 @@ Plain data that imports no MLIR: it travels from the worker process to the noteb
 from dataclasses import dataclass
 
 from tessera.core.artifact import Artifact
+from tessera.core.events import PassRan
 from tessera.core.listing import Listing
-
-
-@dataclass(frozen=True, slots=True)
-class PassRecord:
-    """One pass that ran: its kebab-case `name`, its level, how long it took, and whether it changed anything."""
-
-    name: str
-    level: str
-    seconds: float
-    changed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +20,4 @@ class Compilation:
 
     artifact: Artifact
     listings: tuple[Listing, ...] = ()
-    passes: tuple[PassRecord, ...] = ()
+    passes: tuple[PassRan, ...] = ()

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from tessera.core.artifact import Artifact
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
+from tessera.core.events import PassRan
 from tessera.core.listing import Listing
 from tessera.core.private_files import Untrusted, make_folder, read_private, replace_file, require_private
 from tessera.lowering.packing import (
@@ -49,7 +50,7 @@ class Entry:
         """Whether the levels were recorded."""
         return bool(self.packed)
 
-    def levels(self) -> tuple[tuple[Listing, ...], tuple[PassRecord, ...]]:
+    def levels(self) -> tuple[tuple[Listing, ...], tuple[PassRan, ...]]:
         """Unpack the listings and pass records."""
         return unpack_levels(self.packed, Place(self.artifact.source, self.artifact.span))
 

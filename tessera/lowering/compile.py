@@ -1,13 +1,15 @@
 """From a Program to an Artifact: Tile IR, the target's passes, the target's code."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from tessera.core.artifact import Artifact, Binding
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError
+from tessera.core.events import PassRan, publish, wanted
 from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.program.program import Program
@@ -67,36 +69,47 @@ def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compi
     snapshots: list[Listing] = [listing_of_tile(module, "to-tile", program)] if observe else []
 
     passes = PIPELINES[target.name]
-    stages = iter(_stages(passes))
+    stages = iter(_stages([step.name for step in passes]))
 
     def snapshot(_: Pass, module: Any) -> None:
         snapshots.append(listing_of_tile(module, next(stages), program))
 
     seconds = run_passes(passes, module, snapshot if observe else None)
     check_tile_ir(module, "tile passes")
+    _publish(ran := _passes_run(program, target, (("to-tile", built), *seconds), snapshots))
     if observe:
         snapshots.append(Listing("tile", "", snapshots[-1].lines))
     start = time.perf_counter()
     code = _generate(module, program, target, observe)
     generated = time.perf_counter() - start
+    below = (*code.passes, PassRan(program.name, str(target), "target", f"generate-{target.name}", generated, True))
+    _publish(below)
     artifact = _artifact(program, target, code, key)
     if not observe:
         return Compilation(artifact)
-    records = (
-        PassRecord("to-tile", "tile", built),
-        *(
-            PassRecord(after.stage, "tile", spent, before.text != after.text)
-            for (_, spent), before, after in zip(seconds, snapshots, snapshots[1:], strict=False)
-        ),
-        *code.passes,
-        PassRecord(f"generate-{target.name}", "target", generated),
+    return Compilation(artifact, (_source_listing(program), *snapshots, *code.listings), (*ran, *below))
+
+
+def _passes_run(
+    program: Program, target: Target, seconds: Sequence[tuple[str, float]], snapshots: Sequence[Listing]
+) -> tuple[PassRan, ...]:
+    """Return the passes on Tile IR; where there are snapshots of what they left, with whether they changed anything."""
+    changed = [True, *(before.text != after.text for before, after in pairwise(snapshots))]
+    names = _stages([name for name, _ in seconds])
+    return tuple(
+        PassRan(program.name, str(target), "tile", name, spent, changed[number] if snapshots else None)
+        for number, (name, (_, spent)) in enumerate(zip(names, seconds, strict=True))
     )
-    return Compilation(artifact, (_source_listing(program), *snapshots, *code.listings), records)
 
 
-def _stages(passes: Sequence[Pass]) -> list[str]:
+def _publish(passes: Iterable[PassRan]) -> None:
+    if wanted(PassRan):
+        for each in passes:
+            publish(each)
+
+
+def _stages(names: Sequence[str]) -> list[str]:
     """The name of each pass, with a number where it runs again: `tile-simplify`, `tile-simplify-2`."""
-    names = [step.name for step in passes]
     counts = [names[: number + 1].count(name) for number, name in enumerate(names)]
     return [name if count == 1 else f"{name}-{count}" for name, count in zip(names, counts, strict=True)]
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Remark, Resources, Slot, TensorMap
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
 from tessera.core.dtypes import BY_NAME, DType
+from tessera.core.events import PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.program.types import Array, Scalar
 from tessera.core.resources import Buffers
@@ -23,7 +24,7 @@ from tessera.core.targets import Target
 _CLASSES: Final[dict[str, type]] = {
     kind.__name__: kind
     for kind in (
-        Artifact, Binding, Buffers, LaunchRule, Remark, Resources, Slot, TensorMap, Array, Scalar, Target, PassRecord,
+        Artifact, Binding, Buffers, LaunchRule, Remark, Resources, Slot, TensorMap, Array, Scalar, Target, PassRan,
     )
 }  # fmt: skip
 
@@ -72,7 +73,7 @@ def pack_levels(compilation: Compilation) -> bytes:
     return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), level=1)
 
 
-def unpack_levels(data: bytes, place: Place) -> tuple[tuple[Listing, ...], tuple[PassRecord, ...]]:
+def unpack_levels(data: bytes, place: Place) -> tuple[tuple[Listing, ...], tuple[PassRan, ...]]:
     """Return the listings and pass records that `pack_levels` wrote, with spans in `place`."""
     if not data:
         return (), ()

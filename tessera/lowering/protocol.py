@@ -6,17 +6,22 @@ Both ends are the same installation of Tessera, and the pipe has no name: nobody
 from dataclasses import dataclass
 from typing import Final
 
+from tessera.core.events import Attempted, Event, PassRan
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """Compile `program`; the reply's value is a `Compilation`."""
+    """Compile `program`; the reply's value is a `Compilation`.
+
+    events: the kinds of events that the worker sends on their way, each as soon as it happens, before its reply
+    """
 
     program: Program
     target: Target
     observe: bool
+    events: tuple[type[Event], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,9 @@ class Abort:
 
 Request = Compile | Warm | Sleep | Abort
 
+
+FROM_COMPILER: Final[tuple[type[Event], ...]] = (PassRan, Attempted)
+"""Events that happen in the worker."""
 
 # What the worker sends as soon as it has a request, before it sets to work on it.
 TAKEN: Final = b"taken"

@@ -24,13 +24,14 @@ from typing import Final
 
 from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError
+from tessera.core.events import Event, publish, wanted
 from tessera.core.interrupts import LOOK
 from tessera.core.mistakes import CompilerCrash, CompileTimeout
 from tessera.core.program.program import Program
 from tessera.core.settings import current
 from tessera.core.targets import Target
 from tessera.lowering.key import toolchain
-from tessera.lowering.protocol import Compile, Reply, Request, Warm
+from tessera.lowering.protocol import FROM_COMPILER, Compile, Reply, Request, Warm
 from tessera.lowering.reports import CrashReport, write_report
 
 _STDERR_BYTES: Final = 8192
@@ -81,7 +82,10 @@ class Worker:
             )
 
     def request(self, request: Request, seconds: float) -> Reply:
-        """Send `request` and return the reply; TimeoutError after `seconds`, WorkerDied when the worker ends."""
+        """Send `request`, publish the events on its way, and return the reply.
+
+        Raises TimeoutError after `seconds`, WorkerDied when the worker ends.
+        """
         started = self.stderr.seek(0, os.SEEK_END)
         deadline = time.monotonic() + seconds
         idle = self.answered
@@ -89,13 +93,17 @@ class Worker:
             self.connection.send_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
             self._receive(deadline)  # the worker has taken the request
             idle = False
-            reply = self._receive(deadline)
+            while not isinstance(reply := self._message(deadline), Reply):
+                publish(reply)
         except TimeoutError:  # an OSError, too
             raise
         except (EOFError, OSError):
             raise self._death(started, idle) from None
         self.answered = True
-        return pickle.loads(reply)  # noqa: S301 - from our own worker
+        return reply
+
+    def _message(self, deadline: float) -> Reply | Event:
+        return pickle.loads(self._receive(deadline))  # noqa: S301 - from our own worker
 
     def _receive(self, deadline: float) -> bytes:
         """Wait for a message; in short steps, since a signal that comes just before a wait does not wake it."""
@@ -167,7 +175,7 @@ class CompileService:
         Raises the TesseraError of a mistake in the kernel, CompilerCrash when the compiler dies or fails (a report to
         replay it lies in the cache directory), CompileTimeout.  KeyboardInterrupt ends the worker.
         """
-        request = Compile(program, target, observe)
+        request = Compile(program, target, observe, tuple(kind for kind in FROM_COMPILER if wanted(kind)))
         try:
             value = self.call(request)
         except TesseraError as error:

@@ -12,14 +12,17 @@ import pickle
 import re
 import resource
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
 from tessera.core.errors import TesseraError
+from tessera.core.events import Event, Subscriber, subscribe
 from tessera.core.private_files import Untrusted, read_private
 from tessera.lowering.protocol import TAKEN, Abort, Compile, Reply, Request, Sleep, Warm
 
@@ -54,7 +57,7 @@ def serve(connection: Connection, limit: float) -> int:
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return 0
         faulthandler.dump_traceback_later(limit, exit=True)
-        reply = pickle.dumps(_answer(request), protocol=pickle.HIGHEST_PROTOCOL)
+        reply = pickle.dumps(_answer(request, _sender(connection)), protocol=pickle.HIGHEST_PROTOCOL)
         faulthandler.cancel_dump_traceback_later()
         try:
             connection.send_bytes(reply)
@@ -62,9 +65,20 @@ def serve(connection: Connection, limit: float) -> int:
             return 0
 
 
-def _answer(request: Request) -> Reply:
+def _sender(connection: Connection) -> Subscriber:
+    """Return what sends events; a notebook that is gone is found out when its reply is sent."""
+    lock = threading.Lock()  # parts of a compilation run in threads of their own
+
+    def send(event: Event) -> None:
+        with lock, suppress(BrokenPipeError, ConnectionResetError):
+            connection.send_bytes(pickle.dumps(event, protocol=pickle.HIGHEST_PROTOCOL))
+
+    return send
+
+
+def _answer(request: Request, send: Subscriber) -> Reply:
     try:
-        return _reply("done", _perform(request))
+        return _reply("done", _perform(request, send))
     except TesseraError as mistake:
         if isinstance(request, Compile):
             mistake.with_source(request.program.source)
@@ -89,12 +103,13 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _perform(request: Request) -> object:
+def _perform(request: Request, send: Subscriber) -> object:
     match request:
         case Compile():
             from tessera.lowering.compile import compile_program  # noqa: PLC0415 - loads MLIR
 
-            return compile_program(request.program, request.target, request.observe)
+            with subscribe(send, *request.events) if request.events else nullcontext():
+                return compile_program(request.program, request.target, request.observe)
         case Warm():
             from tessera.lowering.compile import compile_program  # noqa: PLC0415 - loads MLIR
             from tessera.lowering.warm import trivial_program  # noqa: PLC0415
@@ -120,7 +135,7 @@ def _replay(path: Path) -> int:
         sys.stderr.write(f"refused, since a report can run code: {error}\n")
         return 1
     request: Request = pickle.loads(data)  # noqa: S301 - the user's own report
-    reply = _answer(request)
+    reply = _answer(request, lambda event: sys.stdout.write(f"{event}\n"))
     sys.stdout.write(f"{reply.outcome}\n" if reply.outcome == "done" else f"{reply.outcome}: {reply.value}\n")
     return 0 if reply.outcome == "done" else 1
 

@@ -1,9 +1,8 @@
 """Compilations are values."""
 
 from support.artifacts import scale_artifact
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
 
 
 def test_values():
     assert Compilation(scale_artifact()) == Compilation(scale_artifact(), (), ())
-    assert PassRecord("p", "tile", 0.1).changed

@@ -8,7 +8,8 @@ import pytest
 from support.artifacts import SOURCE, SPAN, scale_artifact
 from tessera.core import dtypes
 from tessera.core.artifact import LaunchRule, Remark, Resources
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
+from tessera.core.events import PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.resources import Buffers
 from tessera.core.source import Source, Span
@@ -54,7 +55,9 @@ def test_levels_round_trip_and_move():
         "tile", "tile-simplify",
         (Line("a", (SPAN, elsewhere), (1, 2)), Line("", (), ()), Line("b\u00e9", (Span("cell.py", 3, 5, 4, 6),), (7,))),
     )  # fmt: skip
-    compilation = Compilation(scale_artifact(), (listing, listing), (PassRecord("p", "tile", 0.25, changed=False),))
+    compilation = Compilation(
+        scale_artifact(), (listing, listing), (PassRan("scale", "cpu", "tile", "p", 0.25, False, {"products": True}),)
+    )
     packed = pack_levels(compilation)
     assert unpack_levels(packed, HERE) == (compilation.listings, compilation.passes)
     moved, _ = unpack_levels(packed, THERE)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tessera.core.artifact import Artifact
+from tessera.core.events import Compiled, Event, PassRan, subscribe
 from tessera.core.mistakes import CompilerCrash, CompileTimeout
 from tessera.core.settings import current, overridden
 from tessera.core.targets import Target
@@ -65,6 +66,24 @@ def test_compiles_in_another_process(service: CompileService):
     observed = service.compile(trivial_program(), host_target(), observe=True)
     assert {listing.level for listing in observed.listings} >= {"tile", "llvm", "asm"}
     assert service.process_ids == (pid,)
+
+
+def test_the_passes_that_run_in_the_worker_are_told_here(service: CompileService):
+    told: list[Event] = []
+    with subscribe(told.append, PassRan, Compiled):
+        service.compile(trivial_program(), host_target())
+    service.compile(trivial_program(), host_target())
+    assert [event.name for event in told if isinstance(event, PassRan)][:: len(told) - 1] == ["to-tile", "generate-cpu"]
+
+
+def test_ctrl_c_while_an_event_is_handled_ends_the_worker(service: CompileService):
+    def interrupt(event: Event) -> None:
+        raise KeyboardInterrupt
+
+    with subscribe(interrupt, PassRan), pytest.raises(KeyboardInterrupt):
+        service.compile(trivial_program(), host_target())
+    assert service.process_ids == ()
+    assert service.compile(trivial_program(), host_target()).artifact.name == "warm"
 
 
 def test_an_abort_is_an_error_and_the_next_request_works(service: CompileService):

@@ -7,9 +7,11 @@ from threading import Thread
 import pytest
 
 from tessera.core.errors import TesseraError
+from tessera.core.events import PassRan, wanted
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.targets import Target
 from tessera.lowering.protocol import TAKEN, Compile, Reply, Sleep
+from tessera.lowering.service import host_target
 from tessera.lowering.warm import trivial_program
 from tessera.lowering.worker import main, serve
 
@@ -39,6 +41,28 @@ def test_a_mistake_travels_with_its_source():
     assert reply.outcome == "mistake"
     assert isinstance(reply.value, CompilerCrash)
     assert reply.value.source is not None
+
+
+def test_events_travel_before_the_reply():
+    ours, theirs = Pipe()
+    thread = Thread(target=serve, args=(theirs, 60.0))
+    thread.start()
+    request = Compile(trivial_program(), host_target(), observe=False, events=(PassRan,))
+    ours.send_bytes(pickle.dumps(request))
+    assert ours.recv_bytes() == TAKEN
+    received = []
+    while not received or not isinstance(received[-1], Reply):
+        received.append(pickle.loads(ours.recv_bytes()))
+    ours.close()
+    thread.join()
+    assert received[-1].outcome == "done"
+    ran = received[:-1]
+    assert {(event.kernel, event.target) for event in ran} == {("warm", str(host_target()))}
+    assert [event.name for event in ran][:2] == ["to-tile", "tile-mask-absent"]
+    assert (ran[-1].level, ran[-1].name) == ("target", "generate-cpu")
+    assert all(event.seconds > 0 for event in ran)
+    assert [event.changed for event in ran] == [None] * (len(ran) - 1) + [True]
+    assert not wanted(PassRan)
 
 
 def test_a_failure_travels_as_text():

@@ -1,8 +1,9 @@
 """A hand-made compilation of saxpy: two passes at the tile level, then target, LLVM and assembly."""
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot
-from tessera.core.compilation import Compilation, PassRecord
+from tessera.core.compilation import Compilation
 from tessera.core.dtypes import f32
+from tessera.core.events import PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import Source, Span
@@ -110,5 +111,8 @@ def saxpy_compilation() -> Compilation:
             listing("target", "", TARGET),
             listing("asm", "", ASM),
         ),
-        (PassRecord("tile-simplify", "tile", 0.001), PassRecord("tile-mask-edges", "tile", 0.002)),
+        (
+            PassRan("scale", "cpu", "tile", "tile-simplify", 0.001, True),
+            PassRan("scale", "cpu", "tile", "tile-mask-edges", 0.002, True),
+        ),
     )

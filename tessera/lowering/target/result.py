@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tessera.core.artifact import LaunchRule, Remark, Resources, Slot
-from tessera.core.compilation import PassRecord
+from tessera.core.events import PassRan
 from tessera.core.listing import Listing
 
 
@@ -13,7 +13,7 @@ class TargetCode:
 
     code: ELF object (CPU) or cubin (CUDA); entry: its symbol; listings: what the target's own passes made of Tile IR,
     then the levels below it, in order (`target`, `llvm`, `asm` or `ptx` and `sass`); empty when nobody looks; passes:
-    a record of each of those passes; remarks: what the user is warned of.
+    each of those passes; remarks: what the user is warned of.
     """
 
     code: bytes
@@ -23,5 +23,5 @@ class TargetCode:
     resources: Resources
     bounded: bool
     listings: tuple[Listing, ...]
-    passes: tuple[PassRecord, ...] = ()
+    passes: tuple[PassRan, ...] = ()
     remarks: tuple[Remark, ...] = ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.artifact import Remark, Resources
-from tessera.core.compilation import PassRecord
+from tessera.core.events import PassRan
 from tessera.core.listing import Listing
 from tessera.core.mistakes import BadKernelOption, CompilerCrash
 from tessera.core.mlir import ir
@@ -91,14 +91,14 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     _settle_bytes(function, program, chip)
     facts = hoist_tiles(function)
     listings: list[Listing] = []
-    passes: list[PassRecord] = []
+    passes: list[PassRan] = []
     if observe:
         listings.append(listing_of_tile(module, "cuda-begin", program))
 
     def decided(name: str, seconds: float) -> None:
         before, after = listings[-1], listing_of_tile(module, name, program)
         listings.append(after)
-        passes.append(PassRecord(name, "tile", seconds, before.text != after.text))
+        passes.append(PassRan(program.name, str(target), "tile", name, seconds, before.text != after.text))
 
     observer = decided if observe else None
     try:
