@@ -17,7 +17,7 @@ from tessera.lowering.target.cuda.tiles.copy_decisions import CopyAhead, Realign
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark, Refusal
 from tessera.lowering.target.cuda.tiles.eligible import eligible, first_unfit, has_lanes
 from tessera.lowering.target.cuda.tiles.infer import infer, reduction_bits
-from tessera.lowering.target.cuda.tiles.order import band_of, cluster_of, has_bands, unevenness
+from tessera.lowering.target.cuda.tiles.order_choice import band_of, cluster_of, has_bands, unevenness
 from tessera.lowering.target.cuda.tiles.plan import Plan, padded
 from tessera.lowering.target.cuda.tiles.product_choice import (
     MOST_WARP_BITS,

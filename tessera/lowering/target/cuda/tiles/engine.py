@@ -21,7 +21,7 @@ from tessera.lowering.target.cuda.tiles.access import Window, access_bytes
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.later_rows import LaterRows
 from tessera.lowering.target.cuda.tiles.later_stores import Later, LaterStore
-from tessera.lowering.target.cuda.tiles.order import axis_of
+from tessera.lowering.target.cuda.tiles.order_choice import axis_of
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.overlapped_loop import OverlappedLoop
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan

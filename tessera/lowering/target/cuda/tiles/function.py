@@ -7,6 +7,7 @@ from tessera.core.resources import Buffers
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
+from tessera.lowering.target.cuda.tiles.dealing import Dealing
 from tessera.lowering.target.cuda.tiles.engine import Engine
 from tessera.lowering.target.cuda.tiles.order import group_count, is_banded, numbered, ordered, place
 from tessera.lowering.target.cuda.tiles.overlap import begin_turns
@@ -43,6 +44,9 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[
     build, room = frame.build, Room(frame)
     team = Team(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
     stages = Stages(frame, plan, room, depth, team)
+    dealing = Dealing(frame, room, team, stages.count) if plan.uneven and plan.rings else None
+    if dealing is not None:
+        stages.add(dealing.ring)
     generic = "wgmma" not in plan.products.values()
     copied = Copies(build, plan.copies, room, depth.inner, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
@@ -50,7 +54,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[
             assembly.wait_for_kernels_before(build)
             assembly.let_next_kernel_begin(build)
         engine = Engine(frame, plan, stages, room, copied, team)
-        _run(frame, plan, engine, function, frame.group)
+        _run(frame, plan, engine, function, frame.group, dealing)
         build.create("llvm.return")
         return copied.buffers
     fetching = build.create("scf.if", [build.compare("eq", frame.tid, team.lanes)], (), regions=2)
@@ -64,7 +68,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[
     # What came so far needs nothing that kernels in front of this one write; all that follows may.
     assembly.wait_for_kernels_before(build)
     assembly.let_next_kernel_begin(build)
-    _roles(frame, plan, stages, room, copied, team, function)
+    _roles(frame, plan, stages, room, copied, team, function, dealing)
     with build.at(early):
         stages.prefetch_maps()
         build.create("scf.yield")
@@ -75,7 +79,8 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[
 
 
 def _roles(
-    frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team, function: Any
+    frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team, function: Any,
+    dealing: Dealing | None,
 ) -> None:  # fmt: skip
     """The copying warp's code, and the team's."""
     build = frame.build
@@ -89,19 +94,21 @@ def _roles(
         if many:
             assembly.set_registers(build, few, more=False)
         with build.when(build.compare("eq", frame.tid, team.lanes)):
-            _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, None), function)
+            _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, None), function, dealing)
         build.create("scf.yield")
     with build.at(op.regions[1].blocks.append()):
         if many:
             assembly.set_registers(build, most, more=True)
         if plan.overlaps and plan.turns:
             begin_turns(build, team)
-        _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function)
+        _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function, dealing)
         assembly.bulk_wait_read(build, 0)  # by all: which lanes started stores is theirs to know
         build.create("scf.yield")
 
 
-def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: Any) -> None:
+def _groups(
+    frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: Any, dealing: Dealing | None
+) -> None:  # fmt: skip
     """One group after the other, as many as there are blocks apart."""
     build = frame.build
     rings = stages.start()
@@ -111,7 +118,7 @@ def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: 
         if later is not None:
             following = build.add(number, frame.blocks())
             later.begin_group(values[2 * len(rings) :], build.compare("sge", following, count))
-        _run(frame, plan, engine, function, number)
+        _run(frame, plan, engine, function, number, dealing)
         ends = [value for ring in rings for value in engine.rounds[ring].values()]
         return ends if later is None else ends + later.end_group()
 
@@ -123,7 +130,9 @@ def _groups(frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: 
     build.loop(frame.block, count, frame.blocks(), start, one, ROLLED)
 
 
-def _run(frame: Frame, plan: Plan, engine: Engine, function: Any, number: Any) -> None:
+def _run(
+    frame: Frame, plan: Plan, engine: Engine, function: Any, number: Any, dealing: Dealing | None
+) -> None:  # fmt: skip
     """The group that is done as number `number`."""
     if not plan.products:
         engine.run(function, number)
@@ -131,12 +140,11 @@ def _run(frame: Frame, plan: Plan, engine: Engine, function: Any, number: Any) -
         where = place(frame, plan, number)
         engine.run(function, numbered(frame, where), where)
     else:
-        engine.run(function, _uneven(frame, plan, engine, number))
+        engine.run(function, _uneven(frame, plan, engine, number, dealing))
 
 
-def _uneven(frame: Frame, plan: Plan, engine: Engine, number: Any) -> Any:
+def _uneven(frame: Frame, plan: Plan, engine: Engine, number: Any, dealing: Dealing | None) -> Any:
     """The same for groups without bands; where they are uneven, the copying warp works it out, and tells the team."""
-    dealing = engine.stages.dealing
     if dealing is None:
         return ordered(frame, plan, number)
     now = engine.rounds[dealing.number]

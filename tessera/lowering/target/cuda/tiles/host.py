@@ -48,6 +48,14 @@ class TileHost(RoomHost, Protocol):
         ...
 
 
+class DeferredStore(Protocol):
+    """A result that is stored while the next group's products run."""
+
+    def meanwhile(self) -> None:
+        """Store a part of it, behind a product that runs."""
+        ...
+
+
 class WindowHost(RoomHost, Protocol):
     """A host that knows the arrays."""
 

@@ -10,12 +10,12 @@ from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.byte_products import promotion
 from tessera.lowering.target.cuda.tiles.copied_loads import copied_ahead, vector_copied_ahead
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
-from tessera.lowering.target.cuda.tiles.order import unevenness
+from tessera.lowering.target.cuda.tiles.order_choice import unevenness
 from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan, find_overlaps
 from tessera.lowering.target.cuda.tiles.pipeline import add_vectors, find_running, in_a_ring, is_vector, source_load
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, may_run_on, product_kind
-from tessera.lowering.target.cuda.tiles.rescaling import find_rescalings
+from tessera.lowering.target.cuda.tiles.rescaling_patterns import find_rescalings
 from tessera.lowering.target.cuda.tiles.team import WARP
 from tessera.lowering.target.cuda.uniformity import walk
 

@@ -12,8 +12,7 @@ from tessera.core.layouts import accumulator
 from tessera.lowering.target.cuda.tiles import assembly, overlap
 from tessera.lowering.target.cuda.tiles.copy_ring import Copies
 from tessera.lowering.target.cuda.tiles.fragments import Words
-from tessera.lowering.target.cuda.tiles.host import TileHost
-from tessera.lowering.target.cuda.tiles.later_stores import Later
+from tessera.lowering.target.cuda.tiles.host import DeferredStore, TileHost
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.parking import park
 from tessera.lowering.target.cuda.tiles.pipeline import accumulates
@@ -40,7 +39,12 @@ class Host(overlap.Host, TileHost, Protocol):
     plan: Plan
     overlap: Overlap | None
     running: Running | None
-    later: Later | None
+
+    @property
+    def later(self) -> DeferredStore | None:
+        """The store that waits for the next group, if there is one."""
+        ...
+
     copied: Copies
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, coordinates
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.memory import address
 from tessera.lowering.target.cuda.tiles import assembly
 from tessera.lowering.target.cuda.tiles.access import (
@@ -21,6 +21,7 @@ from tessera.lowering.target.cuda.tiles.access import (
     store_words,
 )
 from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES
+from tessera.lowering.target.cuda.tiles.store_shapes import fits_rows
 from tessera.lowering.target.cuda.tiles.stores import Host
 from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
 from tessera.lowering.target.cuda.tiles.values import WORD, RegisterTile, pack, shared_pointer
@@ -52,19 +53,6 @@ def store_rows(host: Host, op: Any, tile: RegisterTile, window: Window) -> bool:
     with build.when(team.owns(tile.layout)):
         Rows(host, op, tile.layout, window).store(tile)
     return True
-
-
-def fits_rows(layout: Layout, element: str) -> bool:
-    """Whether a warp holds whole rows, eight at a time, of which each lane has pairs of neighbours."""
-    if len(layout.shape) != 2 or width(element) != 8 * _ELEMENT:
-        return False
-    columns = layout.shape[1]
-    pairs = columns >= ROWS and layout.registers[:1] == (1,)
-    return (
-        pairs
-        and tuple(layout.lanes) == (2, 4, columns, 2 * columns, 4 * columns)
-        and all(basis % columns == 0 for basis in layout.warps)
-    )
 
 
 @dataclass

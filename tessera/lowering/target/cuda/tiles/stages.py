@@ -12,7 +12,6 @@ from tessera.lowering.target.cuda.build import LOCAL
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.tiles import assembly, host
-from tessera.lowering.target.cuda.tiles.dealing import Dealing
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan, RunningPlan, is_vector
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA
@@ -64,7 +63,6 @@ class Stages:
         self._now: dict[int, Round] = {}
         self._offsets: dict[Any, int] = {}
         self._empty: dict[int, Any] = {}
-        self.dealing: Dealing | None = None
         self.copies_stores = plan.specialised
         self.apart = plan.apart
         # A round's first product is issued before the buffers of the round before are free.
@@ -86,9 +84,15 @@ class Stages:
             arrivals = team.warps * plan.cluster
             self._rings.append(Ring(build, room.address(place), address, count, size, copied, arrivals))
             address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
-        if plan.uneven:
-            self.dealing = Dealing(frame, room, team, len(self._rings))
-            self._rings.append(self.dealing.ring)
+
+    @property
+    def count(self) -> int:
+        """How many rings there are."""
+        return len(self._rings)
+
+    def add(self, ring: Ring) -> None:
+        """Keep one more ring, which its maker fills and empties."""
+        self._rings.append(ring)
 
     def _lay_out(self, ring: RingPlan) -> int:
         """Bytes of a stage; every load begins at a multiple of what the swizzle repeats after."""

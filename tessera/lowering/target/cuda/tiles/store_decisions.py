@@ -9,8 +9,7 @@ from tessera.lowering.target.cuda.tiles.access import begins_aligned, multiple_o
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan, find_later
 from tessera.lowering.target.cuda.tiles.plan import Plan
-from tessera.lowering.target.cuda.tiles.row_stores import fits_rows
-from tessera.lowering.target.cuda.tiles.stores import copied_panels, own_rows
+from tessera.lowering.target.cuda.tiles.store_shapes import copied_panels, fits_rows, own_rows
 from tessera.lowering.target.cuda.uniformity import is_tile, walk
 from tessera.lowering.tile.attributes import dropped_axes
 

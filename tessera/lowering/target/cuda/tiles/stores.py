@@ -1,30 +1,27 @@
 """Stores by the copy engine: a tile is gathered in shared memory, column block by column block."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from tessera.core.artifact import TensorMap
-from tessera.core.layouts import Layout, axis_bits, coordinates
-from tessera.core.program.types import Array
-from tessera.lowering.target.cuda.build import Build, width
+from tessera.core.layouts import Layout, coordinates
+from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles import assembly
-from tessera.lowering.target.cuda.tiles.access import before_array, begins_aligned
+from tessera.lowering.target.cuda.tiles.access import before_array
 from tessera.lowering.target.cuda.tiles.host import RoomHost
 from tessera.lowering.target.cuda.tiles.panels import write_panels
 from tessera.lowering.target.cuda.tiles.shared_tile import Panels, box_of
 from tessera.lowering.target.cuda.tiles.stages import BLOCK_BYTES, Stages
+from tessera.lowering.target.cuda.tiles.store_shapes import copied_panels
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile
 from tessera.lowering.target.cuda.tiles.wgmma import GROUP_LANES, group_number
 from tessera.lowering.tile.attributes import dropped_axes
 
-_LINE: Final = 128
 _GROUP_BITS: Final = 2
 _FIRST_BARRIER: Final = 4
 """Of the warp groups' hardware barriers: those before it are the block's, the team's, and for turns (`overlap`)."""
-_MOST_ROWS: Final = 128
 _COORDINATES: Final = 1 << 31
 """What the copy engine counts in: signed words."""
 
@@ -45,50 +42,9 @@ def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
     return True
 
 
-def copied_panels(op: Any, layout: Layout, array: Array) -> Panels | None:
-    """How one column block of a stored tile is gathered for the copy engine; None where that may not store it.
-
-    It takes tiles of at most 128 rows whose lanes hold parts of every column block: the results of products.  It would
-    store the padding of a tile too.
-    """
-    kind = op.operands[1].type
-    if len(layout.shape) != 2 or layout.shape[0] > _MOST_ROWS or tuple(kind.shape) != layout.shape:
-        return None
-    if not may_copy(op, array):
-        return None
-    size = width(str(kind.element_type)) // 8
-    panels = Panels(layout.shape[0], min(layout.shape[1], _LINE // size), size)
-    outer = [bit for bit in axis_bits(layout.shape, 1) if bit >= panels.columns]
-    return panels if panels.swizzle == _LINE and all(bit in layout.registers for bit in outer) else None
-
-
-def may_copy(op: Any, array: Array) -> bool:
-    """Whether the copy engine may store a tile, as far as the place goes: it faults elsewhere.
-
-    It takes aligned places in aligned arrays that certainly begin inside.  Along axes that the tile lacks nothing has
-    to be known: a lane looks whether `is_there`.
-    """
-    dropped = dropped_axes(op)
-    if not array.aligned or len(array.shape) - 1 in dropped or not begins_aligned(array, list(op.operands)[-1]):
-        return False
-    return before_array(op) <= dropped
-
-
 def is_there(build: Build, op: Any, starts: Sequence[Any]) -> list[Any]:
     """Return conditions (i1) under which the copy engine may store what begins at `starts`; see `may_copy`."""
     return [build.inside(starts[axis], _COORDINATES) for axis in sorted(before_array(op))]
-
-
-def own_rows(layout: Layout, warps: int) -> bool:
-    """Whether each warp group holds rows of its own: the first part of them, the second, and so on."""
-    groups = warps >> _GROUP_BITS
-    if groups < 2 or len(layout.shape) != 2:
-        return False
-    part = math.prod(layout.shape) // groups
-    inner, outer = layout.warps[:_GROUP_BITS], layout.warps[_GROUP_BITS:]
-    return outer == tuple(part << bit for bit in range(len(outer))) and all(
-        basis < part for basis in (*layout.registers, *layout.lanes, *inner)
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from tessera.lowering.target.cuda.build import Build, width
 from tessera.lowering.target.cuda.tiles import assembly, products
 from tessera.lowering.target.cuda.tiles.shared_access import lane_offset
 from tessera.lowering.target.cuda.tiles.shared_tile import Panels, box_of
-from tessera.lowering.target.cuda.tiles.stores import is_there, may_copy
+from tessera.lowering.target.cuda.tiles.store_shapes import may_copy
+from tessera.lowering.target.cuda.tiles.stores import is_there
 from tessera.lowering.target.cuda.tiles.team import WARP, Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack, shared_pointer
 from tessera.lowering.tile.attributes import dropped_axes

@@ -13,7 +13,7 @@ from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.target.cuda.tiles.shared_tile import Panels
-from tessera.lowering.target.cuda.tiles.stores import copied_panels, own_rows
+from tessera.lowering.target.cuda.tiles.store_shapes import copied_panels, own_rows
 
 
 @pytest.mark.parametrize(
