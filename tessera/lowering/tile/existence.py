@@ -21,6 +21,7 @@ from tessera.lowering.tile.comparisons import (
     repeated_index,
     splat_number,
 )  # fmt: skip
+from tessera.lowering.tile.exponentials import EXPONENTIALS, maximum_of_difference, reduced_axis, vanishes
 from tessera.lowering.tile.linear import Linear, linear
 from tessera.lowering.tile.luggage import Luggage
 from tessera.lowering.tile.masks import Masks
@@ -46,22 +47,13 @@ from tessera.lowering.tile.presence import (
 from tessera.lowering.tile.scope import available
 from tessera.lowering.tile.unobserved import Unobserved
 from tessera.lowering.tile.walk import body, defining
+from tessera.lowering.tile.zeros import stays_zero
 
 CHOICE: Final = "tessera.choice"
 """Marks an `arith.select` of tiles that is the user's choice: what exists of it is what exists of what is chosen."""
 
 Meaning = tuple[frozenset[Item], frozenset[Item]]
 _ATTEMPTS: Final = 4
-_KEEP_ZERO: Final = frozenset(
-    ("arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "arith.extsi",
-     "arith.extui", "arith.trunci", "math.absf", "math.absi", "math.sqrt", "math.tanh", "math.sin", "math.erf")
-)  # fmt: skip
-"""Operations that make 0 of 0."""
-_ZERO_OF_BOTH: Final = frozenset(
-    ("arith.addf", "arith.addi", "arith.subf", "arith.subi", "arith.maximumf", "arith.minimumf", "arith.maxsi",
-     "arith.minsi", "arith.maxui", "arith.minui", "arith.mulf", "arith.muli", "arith.andi", "arith.ori", "math.fma")
-)  # fmt: skip
-"""Operations that make 0 of operands that are all 0."""
 
 
 class Existence:
@@ -125,13 +117,17 @@ class Existence:
 
     def _stays_zero(self, op: Any, tiles: Sequence[Any], item: Item) -> bool:
         """Whether a result is 0 where an item is not met that its operands have."""
-        zero = [item in self.presence(v).zeros or splat_number(v) == 0 for v in tiles]
-        if all(zero):
-            return op.name in _KEEP_ZERO or op.name in _ZERO_OF_BOTH
-        if op.name in ("arith.muli", "arith.andi"):
-            return any(zero)
-        factor = splat_number(tiles[zero.index(False)])
-        return op.name == "arith.mulf" and any(zero) and factor is not None and 0 < factor < float("inf")
+        if op.name in EXPONENTIALS:
+            return self._vanishes(op, item)
+        return stays_zero(op, tiles, [item in self.presence(v).zeros for v in tiles])
+
+    def _vanishes(self, op: Any, item: Item) -> bool:
+        """Whether an exponential is 0 where an item is not met: see `exponentials`."""
+        maximum = maximum_of_difference(op)
+        if maximum is None:
+            return False
+        facts = self._known.setdefault(op.block, knowledge(op, self.group))
+        return vanishes(self.presence(maximum.operands[0]), item, reduced_axis(maximum), facts)
 
     # -- one operation each; see the table at the end ------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from tessera.lowering.passes import Pass, run_upstream
 from tessera.lowering.tile.access import window_limits
 from tessera.lowering.tile.attributes import named_axis
 from tessera.lowering.tile.existence import CHOICE, Existence
+from tessera.lowering.tile.exponentials import maximum_of_difference
 from tessera.lowering.tile.masks import Masks
 from tessera.lowering.tile.presence import MASK, WHOLE, Item, Presence, keeps
 from tessera.lowering.tile.walk import body, kernel, operations
@@ -72,7 +73,25 @@ class _Rewriter:
         kind = str(ir.StringAttr(op.attributes["kind"]).value)
         if kind == "sum":
             items = [item for item in items if not found.known_zero(item)]
-        self._mask(op, 0, items, _identity(kind, op.operands[0].type.element_type, "tessera.unsigned" in op.attributes))
+        source = op.operands[0]
+        differences = self._differences(op) if kind == "max" else []
+        self._mask(op, 0, items, _identity(kind, source.type.element_type, "tessera.unsigned" in op.attributes))
+        for difference in differences:  # their exponentials are 0 where the masked tile is -inf
+            difference.operands[0] = op.operands[0]
+
+    def _differences(self, reduce: Any) -> list[Any]:
+        """The differences whose exponentials `Existence` takes to be 0 where the maximum's tile is masked."""
+        users = [use.owner.operation for use in reduce.operands[0].uses]
+        return [
+            user
+            for user in users
+            if user.name == "arith.subf"
+            and any(self._has_maximum(other.owner.operation, reduce) for other in user.results[0].uses)
+        ]
+
+    def _has_maximum(self, op: Any, reduce: Any) -> bool:
+        found = maximum_of_difference(op)
+        return found is not None and found == reduce and bool(self._of(op.results[0]).zeros)
 
     def softmax(self, op: Any) -> None:
         """As the maximum that it begins with: the exponential of the least number is 0."""
