@@ -9,7 +9,7 @@ from typing import Self
 from tessera.core.artifact import Artifact, Binding
 from tessera.core.compilation import Compilation
 from tessera.core.events import PassRan
-from tessera.core.listing import LEVELS, Listing
+from tessera.core.listing import Listing
 from tessera.core.mistakes import UnknownLevel
 from tessera.core.program.arguments import Argument
 from tessera.core.program.expressions import evaluate
@@ -140,7 +140,7 @@ class Compiled:
         found = {listing.level for listing in self._levels[0]}
         if has_machine_code(self.artifact):
             found.add("sass")
-        return tuple(level for level in LEVELS if level in found)
+        return tuple(level for level in self.target.kind.levels if level in found)
 
     def listing(self, level: str, stage: str = "") -> Listing:
         """Return one level as it stood after `stage` (a pass's name; "": the end).

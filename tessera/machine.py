@@ -17,6 +17,7 @@ import numpy as np
 
 from tessera.core.mistakes import CudaFailure
 from tessera.core.settings import current
+from tessera.core.targets import rates_of
 from tessera.runtime import driver as door
 from tessera.runtime.device_arrays import device_of
 from tessera.runtime.driver import Driver
@@ -64,17 +65,6 @@ class Machine:
 _better: Final[dict[Machine, Machine]] = {}
 """Machines whose rates were found to be higher than at first."""
 
-# Operations a multiprocessor does in a cycle, by compute capability: "CUDA C++ Programming Guide", table of arithmetic
-# throughput (f32, f64, special; a fused multiply-add is two), and the peak rates of NVIDIA's architecture white papers
-# over multiprocessors and clock (dense matrix products).
-_CYCLE: Final[Mapping[tuple[int, int], Mapping[str, int]]] = {
-    (8, 0): {"f32": 128, "f64": 64, "special": 16, "dot 16": 2048, "dot 8": 4096, "dot f64": 128},
-    (8, 6): {"f32": 256, "f64": 4, "special": 16, "dot 16": 1024, "dot 8": 2048},
-    (8, 9): {"f32": 256, "f64": 4, "special": 16, "dot 16": 1024, "dot 8": 2048},
-    (9, 0): {"f32": 256, "f64": 128, "special": 16, "dot 16": 4096, "dot 8": 8192, "dot f64": 256},
-    (10, 0): {"f32": 256, "f64": 128, "special": 16, "dot 16": 8192, "dot 8": 16384, "dot f64": 256},
-}
-_NEWEST: Final = (10, 0)
 _SIXTEEN: Final = ("dot f16", "dot bf16")
 _EIGHT: Final = ("dot fp8_e4m3", "dot fp8_e5m2", "dot i8")
 _GPU_CACHE: Final = 2.5
@@ -142,8 +132,7 @@ def _gpu(device: int) -> Machine:
     ask = functools.partial(_attribute, api, device)
     capability = (ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR"))
     units, clock = ask("MULTIPROCESSOR_COUNT"), 1e3 * ask("CLOCK_RATE")
-    cycle = _CYCLE.get(capability) or _CYCLE[_NEWEST if capability > _NEWEST else (8, 9)]
-    rates = gpu_rates(cycle, units * clock)
+    rates = gpu_rates(rates_of(capability), units * clock)
     stated = 2 * 1e3 * ask("MEMORY_CLOCK_RATE") * ask("GLOBAL_MEMORY_BUS_WIDTH") / 8
     measured = _device_copy(api)
     source = f"operations: {units} multiprocessors at {clock / 1e9:.2f} GHz; memory: " + (

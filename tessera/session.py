@@ -11,15 +11,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, cast
+from typing import Final
 
 from tessera.compiled import Compiled
 from tessera.core import events
-from tessera.core.mistakes import BadSetting
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
-from tessera.core.settings import TARGETS, current
-from tessera.core.targets import Target
+from tessera.core.settings import current
+from tessera.core.targets import Target, find_kind
 from tessera.frontend.surface import KernelSource
 from tessera.lowering.cache import Cache, Entry, Place, entry_of
 from tessera.lowering.key import artifact_key
@@ -28,7 +27,6 @@ from tessera.phases import phases
 from tessera.runtime.cpu import prepare
 
 _REMEMBERED: Final = 256
-_DEFAULT_ARCHITECTURES: Final = {"cuda": "sm_90a", "cuda_tile": "sm_90"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +168,8 @@ def resolve_target(name: str) -> Target:
 
     Raises BadSetting.
     """
-    kind, _, arch = name.partition(":") if isinstance(cast("object", name), str) else ("", "", "")
-    if kind not in TARGETS or (arch and kind not in _DEFAULT_ARCHITECTURES):
-        hint = "choose cpu, interpret, cuda, cuda_tile, or cuda:sm_90a and the like"
-        raise BadSetting(f"there is no target {name!r}", hint=hint)
-    if kind == "cpu":
-        return host_target()
-    return Target(kind, arch or _DEFAULT_ARCHITECTURES.get(kind, ""))
+    kind, arch = find_kind(name)
+    return host_target() if kind.native else Target(kind.name, arch or kind.default)
 
 
 @cache

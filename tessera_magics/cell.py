@@ -10,6 +10,7 @@ from IPython.core.error import UsageError
 
 from tessera.cells import language_names
 from tessera.compiled import Compiled
+from tessera.core.targets import find_kind, target_showing
 from tessera.frontend.read import Cell, is_kernel
 from tessera.kernel_class import Kernel
 from tessera.kernel_decorator import decorate
@@ -19,7 +20,6 @@ from tessera_magics import execute, options
 from tessera_magics.ipython import show
 
 _COLLECT: Final = "__tessera_cell__"
-_GPU_LEVELS: Final = ("ptx", "sass")
 
 
 @dataclass(slots=True)
@@ -84,8 +84,10 @@ def compilation_of(kernel: Kernel, target: str | None, wanted: tuple[str, ...]) 
     Raises UnknownLevel where neither tells the types, UsageError for a level that the target does not have.
     """
     target = target or kernel.options.target
-    if any(level in _GPU_LEVELS for level in wanted) and not (target or "").startswith("cuda"):
-        target = "cuda"
+    kind = find_kind(target)[0] if target is not None else kernel.target_for().kind
+    for level in wanted:
+        if target_showing(level, kind) is not kind:
+            target = target_showing(level, kind).name
     compiled = kernel.compile(target=target)
     for level in wanted:
         if level not in compiled.levels:

@@ -10,11 +10,9 @@ from typing import Final
 import tessera
 from tessera.core.private_files import folder_fault
 from tessera.core.settings import current
-from tessera.lowering.service import host_target
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
-from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES as TILE_ARCHITECTURES
+from tessera.core.targets import TARGETS, TargetKind
 from tessera.lowering.target.toolchain import PACKAGES, find_tool, version
-from tessera.session import session
+from tessera.session import resolve_target, session
 from tessera.viz.table import Table
 
 _PACKAGES: Final = (
@@ -46,19 +44,24 @@ def targets() -> Table:
 
 
 def _targets() -> list[tuple[str, str, str]]:
-    chosen = current().target
-    default = dict.fromkeys((chosen,), " (default)")
     gpus = _gpu_count()
-    tools = all(find_tool(name) for name in ("ptxas", "nvdisasm"))
-    look = "compiles, to look at" if tools else "compiles to PTX; SASS needs ptxas and nvdisasm"
-    tiles = "compiles, to look at" if find_tool("tileiras") else "needs tileiras"
-    return [
-        ("cpu", "running kernels, vectorised, on all cores", f"ready: {host_target().arch}{default.get('cpu', '')}"),
-        ("interpret", "the oracle: NumPy, and the sanitizer", f"ready{default.get('interpret', '')}"),
-        ("cuda", "NVIDIA GPUs: " + ", ".join(ARCHITECTURES), f"{look}; GPUs found: {gpus}{default.get('cuda', '')}"),
-        ("cuda_tile", "NVIDIA GPUs by CUDA Tile: " + ", ".join(TILE_ARCHITECTURES),
-         f"{tiles}; GPUs found: {gpus}{default.get('cuda_tile', '')}"),
-    ]  # fmt: skip
+    found: list[tuple[str, str, str]] = []
+    for kind in TARGETS.values():
+        purpose = ": ".join(filter(None, [kind.summary, ", ".join(kind.architectures)]))
+        state = f"{_compiles(kind)}; GPUs found: {gpus}" if kind.on_gpu else "ready"
+        if kind.native:
+            state += f": {resolve_target(kind.name).arch}"
+        found.append((kind.name, purpose, state + (" (default)" if kind.name == current().target else "")))
+    return found
+
+
+def _compiles(kind: TargetKind) -> str:
+    """How far kernels for GPUs are compiled with the tools that are installed."""
+    if all(find_tool(name) for name in kind.tools):
+        return "compiles, to look at"
+    if "ptx" in kind.levels:
+        return f"compiles to PTX; SASS needs {' and '.join(kind.tools)}"
+    return "needs " + " and ".join(name for name in kind.tools if find_tool(name) is None)
 
 
 def _package(name: str, use: str) -> tuple[str, str, str]:

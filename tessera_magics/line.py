@@ -8,6 +8,7 @@ from IPython.core.error import UsageError
 
 import tessera
 from tessera.core.resources import ResourceReport
+from tessera.core.targets import DEFAULT_ON_GPU, find_kind
 from tessera.kernel_class import Kernel
 from tessera.session import session
 from tessera_magics import options
@@ -59,7 +60,7 @@ def _resources(namespace: Mapping[str, Any], *words: str) -> ResourceReport:
     names, target = options.resource_words(words)
     kernel = _kernel(namespace, " ".join(names), "resources NAME [--target TARGET]")
     own = kernel.options.target or ""
-    target = target or (own if own.startswith(options.GPU) else options.GPU)
+    target = target or (own if own and find_kind(own)[0].on_gpu else DEFAULT_ON_GPU)
     return compilation_of(kernel, target, ()).resources()
 
 

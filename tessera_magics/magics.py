@@ -4,7 +4,7 @@ from typing import Any
 
 from IPython.core.magic import Magics
 
-from tessera.core.listing import LEVELS
+from tessera.core.targets import every_level
 from tessera_magics import options
 from tessera_magics.cell import run_magic
 from tessera_magics.ipython import magic, magic_arguments
@@ -19,7 +19,9 @@ class TesseraMagics(Magics):
 
     @magic_arguments.magic_arguments("%tessera")
     @argument("--target", type=options.target_name, help="cpu, interpret, cuda, or cuda:sm_90a and the like")
-    @argument("--show", type=options.levels, metavar="LEVEL[,LEVEL]", help=f"open the viewer at {', '.join(LEVELS)}")
+    @argument(
+        "--show", type=options.levels, metavar="LEVEL[,LEVEL]", help=f"open the viewer at {', '.join(every_level())}"
+    )
     @argument("--name", type=options.python_name, help="the kernel that --show and --out mean (default: the last one)")
     @argument("--time", action="store_true", help="print how long the cell took, and compiling its kernels")
     @argument("--sanitize", action="store_true", help="interpret the kernels, and look for races and bad accesses")

@@ -11,7 +11,7 @@ from typing import Final
 from tessera.cells import language_names
 from tessera.core.dtypes import DType
 from tessera.core.schedule import SCHEDULE
-from tessera.core.settings import TARGETS
+from tessera.core.targets import TARGETS
 from tessera.frontend.namespace import Intrinsic, Namespace
 from tessera.kernel_class import Kernel
 from tessera.kernel_decorator import KernelDecorator

@@ -7,18 +7,12 @@ from typing import Final
 
 from IPython.core.error import UsageError
 
-from tessera.core.listing import LEVELS
-from tessera.core.settings import TARGETS
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
-from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES as TILE_ARCHITECTURES
+from tessera.core.targets import TARGETS, every_level, find_kind
 
 OPTIONS: Final = ("--target", "--show", "--name", "--time", "--sanitize", "--out")
 COMMANDS: Final = ("doctor", "ir", "resources", "targets", "cache", "--version")
 CACHE_ACTIONS: Final = ("info", "clear")
-GPU: Final = "cuda"
-"""How the targets that are GPUs begin, and the one that is meant where nobody says."""
 _TARGET: Final = "--target"
-_ARCHITECTURES: Final = {"cuda": tuple(ARCHITECTURES), "cuda_tile": TILE_ARCHITECTURES}
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -35,7 +29,7 @@ def target_name(text: str) -> str:
     name, _, arch = text.partition(":")
     if name not in TARGETS:
         raise UsageError(f"there is no target {text!r}{suggestion(name, TARGETS)} (targets: {', '.join(TARGETS)})")
-    there = _ARCHITECTURES.get(name, ())
+    there = tuple(TARGETS[name].architectures)
     if arch and arch not in there:
         known = f" (architectures: {', '.join(there)})" if there else ""
         raise UsageError(f"{name} has no architecture {arch!r}{suggestion(arch, there)}{known}")
@@ -44,12 +38,13 @@ def target_name(text: str) -> str:
 
 def levels(text: str) -> tuple[str, ...]:
     """Check a list of levels, separated by commas.  Raises UsageError."""
+    known = every_level()
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
-        if name not in LEVELS:
-            raise UsageError(f"there is no level {name!r}{suggestion(name, LEVELS)} (levels: {', '.join(LEVELS)})")
+        if name not in known:
+            raise UsageError(f"there is no level {name!r}{suggestion(name, known)} (levels: {', '.join(known)})")
     if not names:
-        raise UsageError(f"--show needs a level: {', '.join(LEVELS)}")
+        raise UsageError(f"--show needs a level: {', '.join(known)}")
     return names
 
 
@@ -94,7 +89,7 @@ def resource_words(words: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def _gpu_name(text: str) -> str:
-    if not target_name(text).startswith(GPU):
+    if not find_kind(target_name(text))[0].on_gpu:
         raise UsageError(f"{text} is no GPU, whose resources could be told (targets: {', '.join(_gpu_targets())})")
     return text
 
@@ -108,7 +103,7 @@ def complete_cell(line: str) -> list[str]:
         return _starting((*TARGETS, *_with_architectures()), current)
     if before == "--show":
         done, comma, part = current.rpartition(",")
-        return [done + comma + level for level in _starting(LEVELS, part)]
+        return [done + comma + level for level in _starting(every_level(), part)]
     return [option for option in _starting(OPTIONS, current) if option not in words]
 
 
@@ -121,7 +116,7 @@ def complete_line(line: str, kernels: Iterable[str]) -> list[str]:
     if words[0] == "cache":
         return _starting(CACHE_ACTIONS, current) if len(words) == 1 else []
     if words[0] == "ir":
-        return _starting(sorted(kernels), current) if len(words) == 1 else _starting(LEVELS, current)
+        return _starting(sorted(kernels), current) if len(words) == 1 else _starting(every_level(), current)
     if words[0] == "resources":
         return _complete_resources(words[1:], current, kernels)
     return []
@@ -135,11 +130,11 @@ def _complete_resources(before: Sequence[str], current: str, kernels: Iterable[s
 
 
 def _with_architectures() -> tuple[str, ...]:
-    return tuple(f"{name}:{a}" for name, there in _ARCHITECTURES.items() for a in there)
+    return tuple(f"{name}:{a}" for name, kind in TARGETS.items() for a in kind.architectures)
 
 
 def _gpu_targets() -> tuple[str, ...]:
-    return tuple(name for name in (*TARGETS, *_with_architectures()) if name.startswith(GPU))
+    return tuple(name for name in (*TARGETS, *_with_architectures()) if find_kind(name)[0].on_gpu)
 
 
 def _starting(names: Iterable[str], start: str) -> list[str]:

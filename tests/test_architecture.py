@@ -29,7 +29,6 @@ COVERED_BY: Final = {
     "tessera/core/program/program.py": _BUILD,
     "tessera/core/program/spec.py": _BUILD,
     "tessera/core/program/types.py": "tests/core/tile/test_types.py",
-    "tessera/core/targets.py": "tests/test_session.py",
     "tessera/core/tile/forms.py": "tests/core/tile/test_text.py",
     "tessera/core/tile/verify.py": "tests/core/tile/test_spec.py",
     "tessera/frontend/accumulations.py": "tests/frontend/test_trips.py",

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from tessera.core.source import Span
 
-LEVELS = ("source", "tile", "target", "llvm", "asm", "ptx", "sass")
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -22,7 +20,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The text of one level, `level` in LEVELS, as it stood after `stage` (a pass name, or "" for the final one)."""
+    """The text of one of a target's levels, as it stood after `stage` (a pass name, or "" for the final one)."""
 
     level: str
     stage: str

@@ -18,12 +18,12 @@ from typing import Any, Final, cast
 
 from tessera.core.callers import at_call
 from tessera.core.mistakes import BadSetting
+from tessera.core.targets import DEFAULT, TARGETS
 
 _PREFIX: Final = "TESSERA_"
 _MOST_WORKERS: Final = 4  # each takes 200 MB
 _MOST_THREADS: Final = 4096
 _MOST_BYTES: Final = 1 << 62
-TARGETS: Final = ("cpu", "interpret", "cuda", "cuda_tile")
 
 
 def _cache_dir() -> Path:
@@ -57,7 +57,7 @@ class Settings:
     cache_bytes: int = 1 << 30
     cache: bool = True
     threads: int = field(default_factory=_cores)
-    target: str = "cpu"
+    target: str = DEFAULT
     compile_timeout: float = 120.0
     workers: int = field(default_factory=lambda: min(_MOST_WORKERS, _cores()))
     worker_bytes: int = 1 << 30
@@ -143,7 +143,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "cache_bytes": _Rule(int, _integer(0, _MOST_BYTES), "a number of bytes, at least 0", 1 << 30),
     "cache": _Rule(_boolean, _switch, "True or False", True),
     "threads": _Rule(int, _integer(1, _MOST_THREADS), f"an integer, at least 1 and at most {_MOST_THREADS}", 4),
-    "target": _Rule(str, _target, f"one of {', '.join(TARGETS)}", "cpu"),
+    "target": _Rule(str, _target, f"one of {', '.join(TARGETS)}", DEFAULT),
     "compile_timeout": _Rule(float, _seconds, "a number of seconds, more than 0 seconds", 60.0),
     "workers": _Rule(int, _integer(1, _MOST_THREADS), f"an integer, at least 1 and at most {_MOST_THREADS}", 2),
     "worker_bytes": _Rule(int, _integer(0, _MOST_BYTES), "a number of bytes, at least 0", 1 << 30),

@@ -9,6 +9,7 @@ from tessera.core.mistakes import BadKernelOption
 from tessera.core.program.program import Attribute
 from tessera.core.schedule import SCHEDULE, illegal
 from tessera.core.settings import current
+from tessera.core.targets import DEFAULT_ON_GPU, Architecture, find_kind, generation
 from tessera.kernel_class import Kernel
 from tessera.kernels.operands import Operand
 from tessera.runtime.device_arrays import device_of
@@ -16,6 +17,8 @@ from tessera.runtime.device_arrays import device_of
 T = TypeVar("T")
 Schedule = Mapping[str, Attribute]
 Space = Mapping[str, Iterable[Attribute]]
+_MUCH_SHARED: Final = 128 << 10
+"""Bytes of shared memory of a block that are enough for every schedule."""
 
 
 class How(TypedDict, total=False):
@@ -67,30 +70,41 @@ def _listed(names: Iterable[str]) -> str:
 class Machine:
     """What schedules depend on.
 
-    name: "cpu", or a GPU's architecture without its suffix ("sm_90"); target: what the kernel's option of that name
-    is set to, None where the setting in force says it
+    gpu: the GPU's generation, None for the host; target: what the kernel's option of that name is set to, None where
+    the setting in force says it
     """
 
-    name: str
+    gpu: Architecture | None = None
     target: str | None = None
 
     @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
-        return self.name != "cpu"
+        return self.gpu is not None
+
+    @property
+    def wgmma(self) -> bool:
+        """Whether warpgroups multiply there: 64 rows at a time, four warps each."""
+        return self.gpu is not None and self.gpu.wgmma
+
+    @property
+    def little_shared(self) -> bool:
+        """Whether a block has too little shared memory for the largest schedules."""
+        return self.gpu is not None and self.gpu.shared_bytes < _MUCH_SHARED
 
 
 def machine_of(array: Operand) -> Machine:
     """Where kernels on `array` run: what the setting `target` says, and the GPU for arrays in its memory."""
-    kind, _, architecture = current().target.partition(":")
-    if kind in ("cpu", "interpret") and not array.on_device:
-        return Machine("cpu")
-    target = "cuda" if kind in ("cpu", "interpret") else None
-    if not architecture:
+    kind, name = find_kind(current().target)
+    if not kind.on_gpu and not array.on_device:
+        return Machine()
+    if name:
+        name = kind.architecture(name).name
+    else:
         from tessera.runtime.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
 
-        architecture = device_architecture(device_of((array.value,)))
-    return Machine(architecture.rstrip("af"), target)
+        name = device_architecture(device_of((array.value,)))
+    return Machine(generation(name), None if kind.on_gpu else DEFAULT_ON_GPU)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,6 @@ from tessera.core.dtypes import DType
 from tessera.core.settings import current
 from tessera.kernels.launches import How, Machine
 
-# Multiprocessors of the largest part of each architecture (NVIDIA's data sheets): A100, RTX 4090, H100 and H200, B200.
-_PROCESSORS: Final = {"sm_80": 108, "sm_86": 84, "sm_89": 128, "sm_90": 132, "sm_100": 148, "sm_120": 170}
-_WGMMA: Final = ("sm_90",)  # warpgroups multiply there: 64 rows at a time, four warps each
-_LITTLE_SHARED: Final = ("sm_86", "sm_89", "sm_120")  # a block has 99 KiB of shared memory at most
-
 # What a multiprocessor gets done with blocks of so many rows and columns, relative to the first: estimates, from the
 # time tensor cores take for a step beside the time shared memory takes to feed them; the second measured on an H200.
 _TALL: Final = (256, 128)
@@ -37,7 +32,7 @@ It does not depend on the machine: it decides in which order a row's numbers are
 
 def processors(machine: Machine) -> int:
     """How many groups run side by side: multiprocessors, or threads."""
-    return _PROCESSORS.get(machine.name, 108) if machine.is_gpu else current().threads
+    return machine.gpu.processors if machine.gpu is not None else current().threads
 
 
 def power_of_two(n: int) -> int:
@@ -51,7 +46,7 @@ def clamp(n: int, least: int, most: int) -> int:
 
 
 GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
-    "cpu": {"BM": (128, 256, 512), "BN": (128, 256, 512), "BK": (128, 256, 512)},
+    "host": {"BM": (128, 256, 512), "BN": (128, 256, 512), "BK": (128, 256, 512)},
     "gpu": {"BM": (64, 128, 256), "BN": (64, 128, 256), "BK": (32, 64, 128), "warps": (4, 8), "stages": (3, 4)},
 }
 
@@ -72,7 +67,7 @@ def gemm_schedule(
         return _cpu_gemm(m, n, k)
     if dtype.bits > 16 and not rounded:
         return _exact_gemm(machine, m, n)
-    wide = machine.name in _WGMMA
+    wide = machine.wgmma
 
     def value(block: tuple[int, int]) -> float:
         groups = -(-m // block[0]) * -(-n // block[1])
@@ -91,7 +86,7 @@ def realign_pays(machine: Machine, m: int, n: int, k: int) -> bool:
     Where warp groups multiply, and for large products: lanes copy such factors at a fourth of the copy engine's rate;
     the copies cost another launch, and memory for it.
     """
-    return machine.name in _WGMMA and 2 * m * n * k >= _REALIGN_LEAST
+    return machine.wgmma and 2 * m * n * k >= _REALIGN_LEAST
 
 
 def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
@@ -114,7 +109,7 @@ def rounded_schedule(
     Warpgroups multiply where K is contiguous in one factor: with the left one alone, they compute the transpose, and
     the wide side of a block is that of its rows.  Elsewhere single warps do, with blocks as on older GPUs.
     """
-    if machine.name not in _WGMMA:
+    if not machine.wgmma:
         return dict(chosen)
     if not aligned or not any(along_k):
         shared = {"warps": 8} if heavy else {}
@@ -146,7 +141,7 @@ def _cpu_gemm(m: int, n: int, k: int) -> dict[str, int]:
 
 
 ATTENTION_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
-    "cpu": {"BM": (64, 128, 256), "BN": (64, 128, 256)},
+    "host": {"BM": (64, 128, 256), "BN": (64, 128, 256)},
     "gpu": {"BM": (64, 128, 256), "BN": (64, 128), "warps": (4, 8), "stages": (2, 3)},
 }
 
@@ -168,9 +163,9 @@ def forward_schedule(
     ahead.
     """
     whole = attention_schedule(machine, queries, keys, dtype)
-    if machine.name in _WGMMA and dtype.bits <= 16 and width <= 64 and not causal:
+    if machine.wgmma and dtype.bits <= 16 and width <= 64 and not causal:
         return {**whole, "BN": clamp(keys, 16, 256)}
-    if machine.name in _LITTLE_SHARED and width > _WIDEST:
+    if machine.little_shared and width > _WIDEST:
         return {"BM": clamp(queries, 16, 64), "BN": clamp(keys, 16, 32)}
     if machine.is_gpu and (dtype.bits > 16 or width > _WIDEST):
         return {**whole, "BN": clamp(keys, 16, 32 if dtype.bits > 16 else 64)}
@@ -178,7 +173,7 @@ def forward_schedule(
 
 
 BACKWARD_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
-    "cpu": {"BM": (64, 128), "BN": (64, 128)},
+    "host": {"BM": (64, 128), "BN": (64, 128)},
     "gpu": {"BM": (16, 32, 64, 128), "BN": (64, 128), "warps": (4, 8)},
 }
 
@@ -193,9 +188,9 @@ def backward_schedule(machine: Machine, queries: int, keys: int, width: int, dty
     whole = attention_schedule(machine, queries, keys, dtype)
     if not machine.is_gpu:
         return whole
-    if machine.name in _WGMMA and dtype.bits > 16:
+    if machine.wgmma and dtype.bits > 16:
         return {"BM": min(32, whole["BM"]), "BN": min(32, whole["BN"])}
-    if machine.name in _WGMMA and width <= _WIDEST:
+    if machine.wgmma and width <= _WIDEST:
         return {**whole, "BM": min(64, whole["BM"])}
     return {"BM": min(32 if width <= 64 else 16, whole["BM"]), "BN": min(64 if width <= 64 else 32, whole["BN"])}
 
@@ -213,7 +208,7 @@ def heads_together(machine: Machine, dtype: DType, heads: int, scores: int, widt
     An even share of at most 2 GiB.  It must not depend on the memory that happens to be free: the bits of the results
     may.  Only where warp groups multiply: elsewhere products cost less than writing and reading the scores.
     """
-    if machine.name not in _WGMMA or dtype.bits != _KEPT_BITS or width > _WIDEST:
+    if not machine.wgmma or dtype.bits != _KEPT_BITS or width > _WIDEST:
         return 0
     most = _KEPT_BYTES // (scores * dtype.bytes)
     return max((n for n in range(1, heads + 1) if heads % n == 0 and n <= most), default=0)
@@ -237,13 +232,13 @@ def backward_queries_schedule(machine: Machine, queries: int, keys: int, width: 
     whole = attention_schedule(machine, queries, keys, dtype)
     if not machine.is_gpu:
         return whole
-    chosen = whole if machine.name in _WGMMA else {"BM": min(64, whole["BM"]), "BN": min(64, whole["BN"])}
-    crowded = width > _WIDEST and machine.name in (*_WGMMA, *_LITTLE_SHARED)
+    chosen = whole if machine.wgmma else {"BM": min(64, whole["BM"]), "BN": min(64, whole["BN"])}
+    crowded = width > _WIDEST and (machine.wgmma or machine.little_shared)
     return {**chosen, "BN": min(32, chosen["BN"])} if crowded else chosen
 
 
 ROWS_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
-    "cpu": {"ROWS": (1, 2, 4, 8, 16, 32)},
+    "host": {"ROWS": (1, 2, 4, 8, 16, 32)},
     "gpu": {"ROWS": (1, 2, 4, 8, 16, 32), "vector": (2, 4)},
 }
 
@@ -253,7 +248,7 @@ def rows_schedule(columns: int) -> dict[str, int]:
     return {"ROWS": clamp(4096 // max(1, columns), 1, 32)}
 
 
-LONG_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {"cpu": {}, "gpu": {}}
+LONG_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {"host": {}, "gpu": {}}
 """Rows that are read in several passes: the block decides in which order numbers are added, so it is not tuned."""
 
 LONG_BLOCK: Final = 8192
@@ -263,7 +258,7 @@ _MOST_BLOCKS: Final = 4
 _GROUPS: Final = 4
 
 REDUCE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
-    "cpu": {"COLUMNS": (16, 64, 256)},
+    "host": {"COLUMNS": (16, 64, 256)},
     "gpu": {"COLUMNS": (32, 64, 128)},
 }
 
@@ -291,7 +286,7 @@ def columns_schedule(inner: int) -> dict[str, int]:
 
 
 TRANSPOSE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
-    "cpu": {"BLOCK": (32, 64, 128, 256)},
+    "host": {"BLOCK": (32, 64, 128, 256)},
     "gpu": {"BLOCK": (32, 64, 128)},
 }
 
@@ -308,4 +303,4 @@ def parameters(*tables: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
 
 def space(table: Mapping[str, Mapping[str, Any]], machine: Machine) -> Mapping[str, Any]:
     """The row of a table of spaces for `machine`."""
-    return table["gpu" if machine.is_gpu else "cpu"]
+    return table["gpu" if machine.is_gpu else "host"]

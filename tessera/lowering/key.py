@@ -14,11 +14,9 @@ from typing import Final
 from tessera.core.program.program import Attribute, Block, Op, Program, Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile, Type
 from tessera.core.source import Span
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.lowering.target.toolchain import version
 
-_TOOLS: Final = {"cuda": ("ptxas", "nvdisasm"), "cuda_tile": ("tileiras", "nvdisasm")}
-_PACKAGES: Final = {"cuda_tile": ("cuda-tile",)}
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
@@ -38,13 +36,13 @@ def toolchain(target: str) -> Mapping[str, str]:
     from importlib import metadata  # noqa: PLC0415 - costs 30 ms, needed once a process
 
     versions = {"tessera": _fingerprint()}
-    for name in ("torch-mlir", "llvmlite", *_PACKAGES.get(target, ())):
+    for name in ("torch-mlir", "llvmlite", *TARGETS[target].packages):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = "absent"
     # Asked of the programs themselves: a toolkit on PATH is no package, and without ptxas the code is PTX.
-    for name in _TOOLS.get(target, ()):
+    for name in TARGETS[target].tools:
         versions[name] = version(name) or "absent"
     return versions
 

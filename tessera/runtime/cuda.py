@@ -17,6 +17,7 @@ from tessera.core.artifact import Artifact
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import BadCapture, CudaFailure, ScalarRange, WrongDevice
 from tessera.core.program.types import Array
+from tessera.core.targets import DEFAULT_ON_GPU, TARGETS
 from tessera.runtime.arrays import AnyArray, DeviceView
 from tessera.runtime.bind import Binder
 from tessera.runtime.current_streams import Company
@@ -50,17 +51,9 @@ _LARGEST_GRID: Final = (1 << 31) - 1
 _KEPT: Final = 8
 """Kinds of calls a thread keeps ready: extents, grids."""
 _THREADS: Final = 64
-# Compute capability to the newest of our architectures whose machine code runs there.
-_ARCHITECTURES: Final = {
-    (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_89", (9, 0): "sm_90a", (10, 0): "sm_100a",
-}  # fmt: skip
-_TILE_ARCHITECTURES: Final = {
-    (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_80", (9, 0): "sm_90", (10, 0): "sm_100",
-    (12, 0): "sm_120",
-}  # fmt: skip
 
 
-def device_architecture(device: int | None = None, target: str = "cuda") -> str:
+def device_architecture(device: int | None = None, target: str = DEFAULT_ON_GPU) -> str:
     """The architecture to compile for so that the code runs on a device (None: the current one): "sm_90a".
 
     Raises:
@@ -69,12 +62,11 @@ def device_architecture(device: int | None = None, target: str = "cuda") -> str:
     api = driver()
     api.enter()
     capability = api.capability(api.device() if device is None else device)
-    known = _ARCHITECTURES if target == "cuda" else _TILE_ARCHITECTURES
-    found = known.get(capability)
+    found = TARGETS[target].architecture_for(capability)
     if found is None:
         message = f"no code of {target} runs on a GPU of compute capability {capability[0]}.{capability[1]}"
-        raise CudaFailure(message, hint=f"use one of {sorted(set(known.values()))}")
-    return found
+        raise CudaFailure(message, hint=f"use one of {', '.join(TARGETS[target].architectures)}")
+    return found.name
 
 
 def synchronize(stream: int = 0) -> None:

@@ -12,8 +12,9 @@ from difflib import Match, SequenceMatcher
 from typing import Final
 
 from tessera.core.artifact import Artifact
-from tessera.core.listing import LEVELS, Line, Listing
+from tessera.core.listing import Line, Listing
 from tessera.core.source import NOWHERE, Source, Span
+from tessera.core.targets import every_level
 
 _RENUMBERED: Final = re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?|#\w+|\bloc\([^()]*\)|!\d+")
 _Key = tuple[str, tuple[int, ...]]
@@ -155,7 +156,7 @@ def ir_view(artifact: Artifact, listings: Sequence[Listing]) -> IrView:
 
 def _in_order(listings: Sequence[Listing]) -> list[Listing]:
     """Levels as the compiler goes through them; a final listing that repeats the last stage is left out."""
-    ordered = [listing for level in LEVELS[1:] for listing in listings if listing.level == level]
+    ordered = [listing for level in every_level()[1:] for listing in listings if listing.level == level]
     kept: list[Listing] = []
     for listing in ordered:
         last = kept[-1] if kept else None

@@ -10,7 +10,8 @@ from ml_dtypes import bfloat16
 
 from agreement.test_targets import EVERY_TARGET
 from tessera import compile_source, graph
-from tessera.core.settings import TARGETS, overridden
+from tessera.core.settings import overridden
+from tessera.core.targets import TARGETS
 from tessera.kernels.matrix import gemm
 from tessera.lowering.target.toolchain import find_tool
 from tessera.runtime.memory import to_device

@@ -15,7 +15,8 @@ import pytest
 from support import document_calls, library
 from support.library import Call, judge
 from tessera.core.mistakes import NotOnCudaTile, TuningFailed
-from tessera.core.settings import TARGETS, overridden
+from tessera.core.settings import overridden
+from tessera.core.targets import TARGETS
 from tessera.lowering.target.toolchain import find_tool
 
 CALLS = (*library.CALLS, *document_calls.CALLS)

@@ -7,6 +7,7 @@ from support.library import normal
 from tessera import graph, stream
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.settings import overridden
+from tessera.core.targets import GENERATIONS
 from tessera.kernels import (
     flash_attention,
     flash_attention_backward,
@@ -23,7 +24,7 @@ from tessera.kernels.operands import operand
 from tessera.kernels.tiles.transposition import transpose_matrices
 from tessera.runtime import cuda
 
-CPU = Machine("cpu")
+CPU = Machine()
 
 
 class OnDevice:
@@ -39,20 +40,20 @@ def test_the_setting_says_where_arrays_of_the_host_are_used():
     with overridden(target="interpret"):
         assert machine_of(x) == CPU
     with overridden(target="cuda:sm_90a"):
-        assert machine_of(x) == Machine("sm_90")
+        assert machine_of(x) == Machine(GENERATIONS["sm_90"])
     with overridden(target="cuda:sm_80"):
-        assert machine_of(x) == Machine("sm_80")
+        assert machine_of(x) == Machine(GENERATIONS["sm_80"])
 
 
 def test_arrays_of_a_gpu_are_used_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(launches, "device_of", lambda values: 1)
     monkeypatch.setattr(cuda, "device_architecture", lambda device: {1: "sm_100a"}[device])
     x = operand(OnDevice(), "x")
-    assert machine_of(x) == Machine("sm_100", "cuda")
+    assert machine_of(x) == Machine(GENERATIONS["sm_100"], "cuda")
     with overridden(target="cuda"):
-        assert machine_of(x) == Machine("sm_100")
+        assert machine_of(x) == Machine(GENERATIONS["sm_100"])
     with overridden(target="cuda:sm_80"):
-        assert machine_of(x) == Machine("sm_80")
+        assert machine_of(x) == Machine(GENERATIONS["sm_80"])
 
 
 def test_constants_come_from_the_operands_the_caller_and_the_schedule_in_this_order():
@@ -110,7 +111,7 @@ def test_one_kernel_for_equal_constants_and_two_for_zeros_of_either_sign():
 
 
 def test_the_target_of_the_arrays_goes_into_the_kernel():
-    assert variant(transpose_matrices, Machine("sm_90", "cuda"), {}, {}, {}).options.target == "cuda"
+    assert variant(transpose_matrices, Machine(GENERATIONS["sm_90"], "cuda"), {}, {}, {}).options.target == "cuda"
     assert variant(transpose_matrices, CPU, {}, {}, {}).options.target is None
 
 

@@ -12,6 +12,7 @@ from support.library import normal
 from tessera.core.mistakes import BadAxis, OperandMismatch
 from tessera.core.reductions import tree_sum
 from tessera.core.settings import overridden
+from tessera.core.targets import GENERATIONS
 from tessera.kernels import reduce_max, reduce_min, reduce_sum
 from tessera.kernels.launches import Machine
 from tessera.kernels.reductions import prepare_reduce
@@ -92,7 +93,7 @@ def test_blocks_of_gpus(shape: tuple[int, ...], block: int):
     for dtype in (np.float32, bf16, np.int32):
         x = (normal(*shape) * 50).astype(dtype)
         with (
-            mock.patch("tessera.kernels.reductions.machine_of", return_value=Machine("sm_90")),
+            mock.patch("tessera.kernels.reductions.machine_of", return_value=Machine(GENERATIONS["sm_90"])),
             mock.patch("tessera.kernels.schedules.block_of_row", return_value=block),
         ):
             prepared = prepare_reduce("sum", x, -1)

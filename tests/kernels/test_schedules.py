@@ -7,19 +7,26 @@ from hypothesis import strategies as st
 from tessera.core.dtypes import bf16, f32, fp8_e4m3
 from tessera.core.schedule import SCHEDULE
 from tessera.core.settings import overridden
+from tessera.core.targets import GENERATIONS
 from tessera.kernels import schedules
 from tessera.kernels.launches import Machine
 
 EXTENTS = st.integers(1, 1 << 20)
-MACHINES = st.sampled_from([Machine(name) for name in ("cpu", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")])
-HOPPER = Machine("sm_90")
+MACHINES = st.sampled_from(
+    [Machine(), *(Machine(GENERATIONS[name]) for name in ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120"))]
+)
+HOPPER = Machine(GENERATIONS["sm_90"])
 
 
 def test_large_products_take_the_largest_blocks_of_a_machine():
     with overridden(threads=2):
-        assert schedules.gemm_schedule(Machine("cpu"), 4096, 4096, 4096, f32) == {"BM": 512, "BN": 512, "BK": 256}
+        assert schedules.gemm_schedule(Machine(), 4096, 4096, 4096, f32) == {"BM": 512, "BN": 512, "BK": 256}
     assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 256, "BK": 64}
-    assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 128, "BK": 32}
+    assert schedules.gemm_schedule(Machine(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16) == {
+        "BM": 128,
+        "BN": 128,
+        "BK": 32,
+    }
 
 
 def test_the_wide_side_of_a_block_of_tf32_is_that_of_the_factor_along_k():
@@ -33,7 +40,7 @@ def test_the_wide_side_of_a_block_of_tf32_is_that_of_the_factor_along_k():
     for few in (
         found(HOPPER, (False, False)),
         found(HOPPER, (True, True), False),
-        found(Machine("sm_80"), (True, True)),
+        found(Machine(GENERATIONS["sm_80"]), (True, True)),
     ):
         assert few == {"BM": 128, "BN": 128, "BK": 16}
 
@@ -46,7 +53,7 @@ def test_blocks_that_leave_no_multiprocessor_without_work():
 
 def test_a_heavy_activation_halves_the_accumulators():
     assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16, heavy=True)["BN"] == 128
-    assert schedules.gemm_schedule(Machine("sm_80"), 4096, 4096, 4096, bf16, heavy=True)["BN"] == 64
+    assert schedules.gemm_schedule(Machine(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16, heavy=True)["BN"] == 64
 
 
 def test_small_products_keep_every_processor_busy():
@@ -55,7 +62,7 @@ def test_small_products_keep_every_processor_busy():
         schedules.gemm_schedule(HOPPER, 2048, 2048, 4096, bf16)["BN"] == 256
     )  # 128 blocks, four fewer than processors
     with overridden(threads=2):
-        found = schedules.gemm_schedule(Machine("cpu"), 512, 512, 4096, f32)
+        found = schedules.gemm_schedule(Machine(), 512, 512, 4096, f32)
     assert (512 // found["BM"]) * (512 // found["BN"]) >= 4
 
 
@@ -77,7 +84,7 @@ def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, s
     assert together == 0 or heads % together == 0
     assert together * scores * dtype.bytes <= 2 << 30
     more = [n for n in range(together + 1, heads + 1) if heads % n == 0 and n * scores * dtype.bytes <= 2 << 30]
-    assert not more or machine.name != "sm_90" or dtype != bf16
+    assert not more or not machine.wgmma or dtype != bf16
 
 
 @given(EXTENTS, EXTENTS, st.sampled_from([None, 16, 32, 64, 128]))
@@ -106,7 +113,7 @@ def test_blocks_of_rows_keep_the_machine_busy(machine: Machine, rows: int, lengt
 
 def test_every_default_is_searched():
     """A tuned kernel gets values for exactly the parameters that the default has, and for schedule options."""
-    for machine in (Machine("cpu"), HOPPER):
+    for machine in (Machine(), HOPPER):
         for table, default in (
             (schedules.GEMM_SPACE, schedules.gemm_schedule(machine, 4096, 4096, 4096, bf16)),
             (schedules.ATTENTION_SPACE, schedules.attention_schedule(machine, 4096, 4096, bf16)),
@@ -145,7 +152,7 @@ def test_gelu_shares_the_sums_of_single_warps_among_more():
 
 
 @pytest.mark.parametrize(("machine", "side", "pays"), [
-    (HOPPER, 4095, True), (HOPPER, 512, False), (Machine("sm_80"), 4095, False), (Machine("sm_100"), 4095, False),
+    (HOPPER, 4095, True), (HOPPER, 512, False), (Machine(GENERATIONS["sm_80"]), 4095, False), (Machine(GENERATIONS["sm_100"]), 4095, False),
 ])  # fmt: skip
 def test_aligned_copies_pay_for_large_products_of_warp_groups(machine: Machine, side: int, pays: bool):
     assert schedules.realign_pays(machine, side, side, side) == pays
@@ -153,7 +160,7 @@ def test_aligned_copies_pay_for_large_products_of_warp_groups(machine: Machine, 
 
 @pytest.mark.parametrize(("side", "block"), [(4096, 128), (1536, 128), (1408, 64), (100, 64)])
 def test_exact_products_take_large_blocks_where_there_are_enough(side: int, block: int):
-    chosen = schedules.gemm_schedule(Machine("sm_90"), side, side, 512, f32)
+    chosen = schedules.gemm_schedule(Machine(GENERATIONS["sm_90"]), side, side, 512, f32)
     assert (chosen["BM"], chosen["BN"]) == (block, block)
 
 
@@ -163,13 +170,17 @@ def test_narrow_heads_see_more_keys_at_a_time_where_warpgroups_multiply():
 
     assert keys(HOPPER, 64) == 256
     assert (keys(HOPPER, 128), keys(HOPPER, 64, causal=True), keys(HOPPER, 64, f32)) == (128, 128, 32)
-    assert keys(Machine("sm_80"), 64) == 128
+    assert keys(Machine(GENERATIONS["sm_80"]), 64) == 128
     assert schedules.forward_schedule(HOPPER, 64, 100, 64, bf16, causal=False) == {"BM": 64, "BN": 128}
-    assert (keys(HOPPER, 256), keys(Machine("sm_80"), 256), keys(Machine("sm_100"), 256, f32)) == (64, 64, 32)
+    assert (
+        keys(HOPPER, 256),
+        keys(Machine(GENERATIONS["sm_80"]), 256),
+        keys(Machine(GENERATIONS["sm_100"]), 256, f32),
+    ) == (64, 64, 32)
 
 
 def test_wide_heads_leave_room_where_there_is_little_shared_memory():
-    ada = Machine("sm_89")
+    ada = Machine(GENERATIONS["sm_89"])
     assert schedules.forward_schedule(ada, 4096, 4096, 256, bf16, causal=True) == {"BM": 64, "BN": 32}
     assert schedules.forward_schedule(ada, 20, 20, 256, bf16, causal=True) == {"BM": 32, "BN": 32}
     assert schedules.forward_schedule(ada, 4096, 4096, 128, bf16, causal=True) == {"BM": 128, "BN": 128}
@@ -179,11 +190,11 @@ def test_wide_heads_leave_room_where_there_is_little_shared_memory():
 
     assert (queries(ada, 256), queries(ada, 128)) == ({"BM": 64, "BN": 32}, {"BM": 64, "BN": 64})
     assert (queries(HOPPER, 256), queries(HOPPER, 128)) == ({"BM": 128, "BN": 32}, {"BM": 128, "BN": 128})
-    assert queries(Machine("sm_80"), 256) == {"BM": 64, "BN": 64}
+    assert queries(Machine(GENERATIONS["sm_80"]), 256) == {"BM": 64, "BN": 64}
 
 
 def test_the_gradients_of_wide_heads_are_computed_by_single_warps():
-    for machine in (HOPPER, Machine("sm_80")):
+    for machine in (HOPPER, Machine(GENERATIONS["sm_80"])):
         assert schedules.backward_schedule(machine, 4096, 4096, 256, bf16) == {"BM": 16, "BN": 32}
     assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, bf16) == {"BM": 64, "BN": 128}
     assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, f32) == {"BM": 32, "BN": 32}

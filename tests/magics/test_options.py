@@ -3,7 +3,7 @@
 import pytest
 from IPython.core.error import UsageError
 
-from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES
+from tessera.core.targets import TARGETS
 from tessera_magics import options
 
 
@@ -127,7 +127,7 @@ def test_wrong_words_of_the_resources_are_refused(words: list[str], said: str) -
                 "cuda:sm_89",
                 "cuda:sm_90a",
                 "cuda:sm_100a",
-                *(f"cuda_tile:{arch}" for arch in ARCHITECTURES),
+                *(f"cuda_tile:{arch}" for arch in TARGETS["cuda_tile"].architectures),
             ],
         ),
         ("%tessera resources saxpy --target cuda ", []),

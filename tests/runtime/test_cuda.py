@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from support import fake_cuda, programs, raw_kernels
+from support.architectures import limit_shared_memory
 from support.fake_cuda import FakeDriver
 from support.simulate import compile_ptx
 from tessera.core.mistakes import (
@@ -23,8 +24,6 @@ from tessera.core.mistakes import (
 )
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cuda import architectures
-from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.runtime import cuda
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.devices import count
@@ -108,7 +107,7 @@ def test_nothing_to_do(fake: FakeDriver):
 
 
 def test_private_memory_for_as_many_blocks_as_run_at_a_time(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(architectures.ARCHITECTURES, "sm_90a", Architecture("sm_90a", "+ptx80", 1))
+    limit_shared_memory(monkeypatch, 1)
     a, b, c = numbers(30, 6), numbers(6, 9), np.full((30, 9), np.nan, np.float32)
     cuda.CudaLauncher(compile_ptx(programs.matmul(8, 8, 4)))(a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)

@@ -20,21 +20,20 @@ _ORIGIN: Final = re.compile(r'//## File "([^"]*)", line (\d+)')
 _CODE: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
 _NOWHERE: Final = Line("")
 
-# By target: what the lines that nvdisasm names are lines of, and the level that leads from there to the user's text.
-_LINES: Final = {"cuda": ("ptx", "ptx"), "cuda_tile": ("source", "target")}
-
 Origin = Callable[[str, int], Line]
 """The line of another level that stands for line n of a file."""
 
 
 def has_machine_code(artifact: Artifact) -> bool:
     """Whether there is a cubin, and nvdisasm to read it."""
-    return artifact.target.name in _LINES and artifact.code.startswith(_ELF) and find_tool("nvdisasm") is not None
+    return (
+        bool(artifact.target.kind.cubin_lines) and artifact.code.startswith(_ELF) and find_tool("nvdisasm") is not None
+    )
 
 
 def require_tools(target: Target) -> None:
     """Raise ToolMissing where `target` has machine code, and a program that makes or reads it is not installed."""
-    if target.name in _LINES:
+    if target.kind.cubin_lines:
         for name in ("ptxas", "nvdisasm"):
             tool(name)
 
@@ -46,15 +45,15 @@ def machine_code(artifact: Artifact) -> str:
         ToolMissing: no nvdisasm.
         CompilerCrash: nvdisasm refuses the cubin.
     """
-    lines, _ = _LINES[artifact.target.name]
-    return disassemble(artifact.code, lines)
+    return disassemble(artifact.code, artifact.target.kind.cubin_lines)
 
 
 def with_machine_code(artifact: Artifact, listings: Sequence[Listing]) -> tuple[Listing, ...]:
     """The levels of a compilation with `sass` as the last one, where there is machine code and nobody added it yet."""
     if not has_machine_code(artifact) or any(listing.level == "sass" for listing in listings):
         return tuple(listings)
-    _, above = _LINES[artifact.target.name]
+    # The level that leads from the lines that nvdisasm names to the user's text.
+    above = "ptx" if artifact.target.kind.cubin_lines == "ptx" else "target"
     found = next((listing for listing in listings if listing.level == above and not listing.stage), None)
     if found is None:
         return tuple(listings)

@@ -17,7 +17,7 @@ from tessera.core.profile import wants_profile
 from tessera.core.program.expressions import Expression, translate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
-from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.core.targets import Architecture
 from tessera.lowering.target.cuda.arena import Arena
 from tessera.lowering.target.cuda.build import GLOBAL, INDEX, SHARED, Build
 

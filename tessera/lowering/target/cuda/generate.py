@@ -18,13 +18,12 @@ from tessera.core.mistakes import BadKernelOption, CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.resources import Buffers
-from tessera.core.targets import Target
+from tessera.core.targets import Architecture, Target
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import place
 from tessera.core.tile.text import listing_of_tile
 from tessera.lowering.diagnostics import crash
 from tessera.lowering.passes import CANONICALIZE, run_upstream, verify
-from tessera.lowering.target.cuda.architectures import Architecture, architecture
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.coarsening import coarsen
 from tessera.lowering.target.cuda.frame import DEFAULT_LANES, WARP, Frame
@@ -59,7 +58,6 @@ from tessera.lowering.target.toolchain import Assembled, Assembler, Usage, assem
 from tessera.lowering.tile.pack_floats import widen_factors
 from tessera.lowering.tile.round_factors import round_factors
 
-DEFAULT_ARCHITECTURE: Final = "sm_90a"
 _MOST_STAGES: Final = 7
 # More than one: a single block a multiprocessor is what warps that share out registers among themselves need.
 _RESIDENT: Final = re.compile(r"^\.minnctapersm (?!1$)\d+$", re.MULTILINE)
@@ -84,7 +82,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         UnknownArchitecture: `target.arch` is none of ours.
         CompilerCrash: LLVM or ptxas refuses the code, which is our fault.
     """
-    chip = architecture(target.arch or DEFAULT_ARCHITECTURE)
+    chip = target.kind.architecture(target.arch)
     function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
     bounded = all(op.name not in LOOPS for op in walk(function.regions[0].blocks[0]))
     dots = for_tensor_cores(walk(function.regions[0].blocks[0]))
@@ -267,7 +265,7 @@ def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Pl
         kernel.attributes["nvvm.cluster_dim"] = ir.Attribute.parse(f"array<i32: {plan.cluster}, 1, 1>")
     rule = replace(
         launch_rule(function, program, lanes), lanes_per_group=lanes, cluster=plan.cluster,
-        persistent=plan.specialised, early=chip.early_launches,
+        persistent=plan.specialised, early=chip.dependent_launch,
     )  # fmt: skip
     frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()

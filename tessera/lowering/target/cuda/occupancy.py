@@ -9,7 +9,7 @@ system's).  The occupancy calculator of the driver (`cuOccupancyMaxActiveBlocksP
 from typing import Final
 
 from tessera.core.resources import Limit, Occupancy
-from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.core.targets import Architecture
 
 WARP: Final = 32
 _PARTITIONS: Final = 4

@@ -11,7 +11,7 @@ from typing import Any, Final
 from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
 from tessera.core.mistakes import CompilerCrash
-from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.core.targets import Architecture
 from tessera.lowering.target.llvm_ir import parse
 
 _llvm: Final[Any] = binding

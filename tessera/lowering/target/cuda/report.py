@@ -15,7 +15,7 @@ from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.expressions import to_text
 from tessera.core.resources import Instructions, ResourceReport
 from tessera.core.source import NOWHERE, Span
-from tessera.lowering.target.cuda.architectures import multiprocessor
+from tessera.core.targets import generation
 from tessera.lowering.target.cuda.occupancy import occupancy
 from tessera.lowering.target.sass import has_machine_code, machine_code
 from tessera.lowering.target.toolchain import PACKAGES
@@ -100,7 +100,7 @@ def resource_report(artifact: Artifact, called: int | None = None) -> ResourceRe
     resources, launch, target = artifact.resources, artifact.launch, str(artifact.target)
     remarks = tuple(_said(artifact, remark) for remark in artifact.remarks)
     groups = groups_text(launch, called)
-    if artifact.target.name not in ("cuda", "cuda_tile"):
+    if not artifact.target.kind.on_gpu:
         return ResourceReport(
             artifact.name, target, scratch_bytes=resources.scratch_bytes, shared_bytes=resources.shared_bytes,
             code_bytes=len(artifact.code), notes=remarks, groups=groups,
@@ -113,7 +113,7 @@ def resource_report(artifact: Artifact, called: int | None = None) -> ResourceRe
         found = instructions(machine_code(artifact))
     else:
         notes.append(f"instructions are not counted without nvdisasm: pip install {PACKAGES['nvdisasm']}")
-    chip = multiprocessor(artifact.target.arch)
+    chip = generation(artifact.target.arch)
     full, threads = None, resources.lanes or launch.threads
     if chip is not None and resources.registers is not None and threads:
         full = occupancy(chip, threads, resources.registers, resources.shared_bytes)
@@ -141,7 +141,7 @@ def warnings_of(artifact: Artifact, arguments: Sequence[Argument] = ()) -> tuple
 
 
 def _spilled(artifact: Artifact) -> tuple[str, ...]:
-    if artifact.target.name != "cuda":  # registers of CUDA Tile are its compiler's affair
+    if not artifact.target.kind.register_limits:
         return ()
     return tuple(filter(None, [spill_note(artifact)]))
 

@@ -12,9 +12,8 @@ from tessera.core.artifact import Resources
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
-from tessera.core.targets import Target
+from tessera.core.targets import Architecture, Target
 from tessera.core.tile.location import place
-from tessera.lowering.target.cuda_tile.architectures import WITHOUT_BYTES, architecture
 from tessera.lowering.target.cuda_tile.build import Build
 from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
 from tessera.lowering.target.cuda_tile.encode import Hints, encode
@@ -47,11 +46,11 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
         ToolMissing: no tileiras, or no cuda-tile, which writes its input.
         CompilerCrash: tileiras refuses the program, which is our fault.
     """
-    chip = architecture(target.arch)
+    chip = target.kind.architecture(target.arch)
     function = kernel(module)
     _widen_bytes(function, chip)
     frame, entry = program_of(function, program)
-    code, usage = _machine_code(entry, program, chip)
+    code, usage = _machine_code(entry, program, chip.name)
     listings = (target_listing(entry, program),) if observe else ()
     # All that lies on the stack was spilled: a CUDA Tile kernel has no arrays of a lane's own.
     resources = Resources(
@@ -62,11 +61,11 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, listings)
 
 
-def _widen_bytes(function: Any, chip: str) -> None:
+def _widen_bytes(function: Any, chip: Architecture) -> None:
     """Give products of floats of 8 bits factors of 16 where the machine, or an exact product, has none of 8."""
     for op in operations(function, "tessera.dot"):
         exact = bool(ir.BoolAttr(op.attributes["exact"]).value)
-        if FACTORS in op.attributes and (exact or chip in WITHOUT_BYTES):
+        if FACTORS in op.attributes and (exact or not chip.fp8_mma):
             widen_factors(op)
 
 

@@ -14,9 +14,8 @@ from support.simulate import compile_ptx, ptx_of
 from tessera.core.dtypes import DType, boolean, f16, f32, f64, i8, i64
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.program.program import Block, Domain, Op, Program
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.cache import HINTS
 
 ON_HARDWARE = True
@@ -71,7 +70,7 @@ def test_every_dtype(dtype: DType, elements: int):
     agree(hinted(program, "streaming", "evict_first"), [source, target])
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", TARGETS["cuda"].architectures)
 def test_ptxas_takes_every_hint(arch: str):
     """One kernel with all of them; what they become in SASS is ptxas's matter."""
     b = Writer("every")

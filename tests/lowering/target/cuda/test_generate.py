@@ -6,11 +6,11 @@ from support import programs
 from support.simulate import compile_cuda, compile_ptx, ptx_of
 from tessera.core.dtypes import f32
 from tessera.core.mistakes import UnknownArchitecture
+from tessera.core.targets import TARGETS
 from tessera.lowering.target.cuda import generate
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", TARGETS["cuda"].architectures)
 def test_every_architecture_gets_machine_code(arch: str):
     compilation = compile_cuda(programs.group_sum(), arch)
     artifact = compilation.artifact

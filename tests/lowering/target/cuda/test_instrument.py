@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from support import product_programs, programs, ptx_machine, simulate
+from support.architectures import limit_shared_memory
 from tessera.core.dtypes import bf16
 from tessera.core.profile import CYCLES, END, FIRST_PHASE, PHASES, PLACE, RAN, START, WORKER, with_profile
 from tessera.core.program.program import Block, Program, Value
-from tessera.lowering.target.cuda import architectures, lower
-from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.lowering.target.cuda import lower
 from tessera.lowering.target.cuda.instrument import phase
 
 
@@ -54,7 +54,7 @@ def test_every_second_group() -> None:
 
 
 def test_a_block_that_does_several_groups_writes_a_record_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(architectures.ARCHITECTURES, "sm_90a", Architecture("sm_90a", "+ptx80", 1))
+    limit_shared_memory(monkeypatch, 1)
     a, b, c = numbers(30, 6), numbers(6, 9), np.full((30, 9), np.nan, np.float32)
     records = profiled(programs.matmul(8, 8, 4), a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)

@@ -1,9 +1,8 @@
 import pytest
 
 from support import programs
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.occupancy import occupancy
 from tessera.lowering.target.cuda.report import resource_report
 from tessera.runtime.cuda import device_architecture
@@ -33,10 +32,10 @@ _STATIC_SHARED, _DYNAMIC_SHARED = 1, 8
     ],
 )
 def test_blocks_on_a_multiprocessor(arch, threads, registers, shared, blocks, causes):
-    found = occupancy(ARCHITECTURES[arch], threads, registers, shared)
+    found = occupancy(TARGETS["cuda"].architectures[arch], threads, registers, shared)
     assert (found.blocks, found.limited_by) == (blocks, causes)
     assert found.warps == blocks * -(-threads // 32)
-    assert found.warps <= found.most_warps == ARCHITECTURES[arch].warps
+    assert found.warps <= found.most_warps == TARGETS["cuda"].architectures[arch].warps
 
 
 @pytest.mark.gpu

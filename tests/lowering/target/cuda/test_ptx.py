@@ -1,7 +1,7 @@
 import pytest
 
 from tessera.core.mistakes import CompilerCrash
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
+from tessera.core.targets import TARGETS
 from tessera.lowering.target.cuda.ptx import convergent, may_unroll, to_ptx
 
 KERNEL = """
@@ -13,12 +13,12 @@ define ptx_kernel void @k(ptr addrspace(1) %x, float %a) {{
 }}
 {1}
 """
-CHIP = ARCHITECTURES["sm_90a"]
+CHIP = TARGETS["cuda"].architectures["sm_90a"]
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", TARGETS["cuda"].architectures)
 def test_every_architecture_has_its_ptx(name: str):
-    chip = ARCHITECTURES[name]
+    chip = TARGETS["cuda"].architectures[name]
     text = to_ptx(KERNEL.format("%r = fadd float %v, %a", ""), chip).text
     assert f".target {name}" in text
     assert f".version {chip.ptx[-2]}.{chip.ptx[-1]}" in text

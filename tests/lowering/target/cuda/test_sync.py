@@ -9,9 +9,8 @@ from support.simulate import compile_ptx, ptx_of
 from tessera.core.dtypes import f32
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.program.program import Domain, Program
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
 from tessera.lowering.target.cuda.report import resource_report
 
 
@@ -27,7 +26,7 @@ def meeting(lanes: int, size: int, shared: int = 0) -> Program:
     return b.program(group=(lanes,), domain=Domain("lanes", (lanes,)))
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", TARGETS["cuda"].architectures)
 @pytest.mark.parametrize(("lanes", "size", "kind"), [(128, 8, "WARPSYNC"), (512, 64, "BAR"), (1024, 64, "SYNCS|ATOMS")])
 def test_every_architecture_has_a_way_to_meet(arch: str, lanes: int, size: int, kind: str):
     artifact = compile_program(meeting(lanes, size), Target("cuda", arch), observe=False).artifact

@@ -5,17 +5,16 @@ import pytest
 
 from lowering.target.cuda.compare import agree, normal, poison
 from support import programs
+from support.architectures import limit_shared_memory
 from support.interpret_programs import Writer
 from tessera.core.dtypes import bf16, f16, f32, i32, i64, u8
 from tessera.core.program.program import Domain
-from tessera.lowering.target.cuda import architectures
-from tessera.lowering.target.cuda.architectures import Architecture
 
 
 @pytest.fixture
 def little_shared(monkeypatch: pytest.MonkeyPatch):
     def limit(size: int) -> None:
-        monkeypatch.setitem(architectures.ARCHITECTURES, "sm_90a", Architecture("sm_90a", "+ptx80", size))
+        limit_shared_memory(monkeypatch, size)
 
     return limit
 

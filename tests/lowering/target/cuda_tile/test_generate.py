@@ -13,9 +13,8 @@ from tessera.core.compilation import Compilation
 from tessera.core.dtypes import f16, f32, fp8_e4m3
 from tessera.core.mistakes import CudaFailure, UnknownArchitecture
 from tessera.core.program.program import Program
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cuda_tile.architectures import ARCHITECTURES
 from tessera.lowering.target.sass import with_machine_code
 from tessera.lowering.target.toolchain import find_tool
 from tessera.runtime.cuda import CudaLauncher, driver
@@ -29,7 +28,7 @@ def compiled(program: Program, arch: str = "sm_90", *, observe: bool = False) ->
     return replace(compilation, listings=with_machine_code(compilation.artifact, compilation.listings))
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", TARGETS["cuda_tile"].architectures)
 def test_a_kernel_for_every_architecture(arch: str):
     artifact = compiled(programs.matmul(64, 64, 32, f16), arch).artifact
     assert artifact.code.startswith(b"\x7fELF")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tessera.core.program.program import Program
-from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.core.targets import Architecture
 from tessera.lowering.target.cuda.tiles.pipeline import source_load
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import MMA, byte_kind

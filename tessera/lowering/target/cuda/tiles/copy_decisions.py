@@ -46,7 +46,7 @@ class Realign(Decision):
     def decide(self, kernel: Kernel) -> bool:
         """For all factors of a product, or none of them."""
         plan = kernel.plan
-        if kernel.option("realign", 1) and kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
+        if kernel.option("realign", 1) and kernel.dots and kernel.chip.tma and _fills_processor(plan):
             plan.realigned = find_realigned(
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
                 lambda load: copied_ahead(kernel, load),
@@ -83,7 +83,7 @@ class CopyAhead(Decision):
         """
         plan = kernel.plan
         plan.anywhere = {load for load in _wanted(kernel) if begins_anywhere(kernel, load)}
-        if kernel.dots and kernel.chip.bulk_copies and _fills_processor(plan):
+        if kernel.dots and kernel.chip.tma and _fills_processor(plan):
             beside = {load for dot in kernel.dots if plan.anywhere & set(_loads(dot)) for load in _loads(dot)}
             plan.rings = find_rings(
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
@@ -123,7 +123,7 @@ class CopyAhead(Decision):
 
 def _wanted(kernel: Kernel) -> Iterator[Any]:
     """The loads that the copy engine would do if it had windows on all of them."""
-    if not kernel.chip.bulk_copies:
+    if not kernel.chip.tma:
         return
     fills, warps = _fills_processor(kernel.plan), kernel.option("warps", 0)
     for dot in kernel.dots:

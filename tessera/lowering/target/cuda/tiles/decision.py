@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tessera.core.program.program import Program
-from tessera.lowering.target.cuda.architectures import Architecture
+from tessera.core.targets import Architecture
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.access import access_bytes
 from tessera.lowering.target.cuda.tiles.memory_order import order_memory

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
+from tessera.core.targets import Architecture
 from tessera.core.tile.dialect import COMPUTE
-from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.tiles.copy_decisions import CopyAhead, Realign
 from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark, Refusal
 from tessera.lowering.target.cuda.tiles.eligible import eligible, first_unfit, has_lanes

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from tessera.core.artifact import Remark
 from tessera.core.source import NOWHERE
+from tessera.core.targets import Architecture
 from tessera.core.tile.location import spans
-from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.tiles.decision import Refusal
 from tessera.lowering.target.cuda.uniformity import is_tile
 

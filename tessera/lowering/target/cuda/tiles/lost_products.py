@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from tessera.core.artifact import Remark
 from tessera.core.source import NOWHERE
+from tessera.core.targets import Architecture
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import spans
-from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.tiles.decision import Refusal
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import FMA, fills_instruction, is_padded, least_extents

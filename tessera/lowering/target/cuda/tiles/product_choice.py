@@ -12,9 +12,9 @@ from tessera.core.layouts import Change, Layout, accumulator, axis_bits, bits_of
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.mlir import ir
 from tessera.core.source import NOWHERE
+from tessera.core.targets import Architecture
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import spans
-from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.pipeline import is_transposed, readers, source_load
 from tessera.lowering.tile.pack_floats import FACTORS
@@ -82,7 +82,7 @@ def _suits_groups(op: Any, chip: Architecture, warps: int) -> bool:
     groups, rest = divmod(warps or _GROUP_WARPS, _GROUP_WARPS)
     if rest or groups > _MOST_GROUPS or rows % (_GROUP_ROWS * groups):
         return False
-    return chip.name == "sm_90a" and columns >= _WGMMA_LEAST and k * size >= STEP_BYTES
+    return chip.wgmma and columns >= _WGMMA_LEAST and k * size >= STEP_BYTES
 
 
 def _rounded_on_the_way(op: Any, copied: Callable[[Any], bool]) -> bool:
@@ -137,7 +137,7 @@ def byte_kind(op: Any, chip: Architecture, warps: int = 0) -> str | None:
         return None
     if _suits_groups(op, chip, warps):
         return WGMMA
-    return MMA if chip.multiplies_bytes and fills_instruction(op) else None
+    return MMA if chip.fp8_mma and fills_instruction(op) else None
 
 
 def fills_instruction(op: Any) -> bool:

@@ -91,7 +91,7 @@ def _rounded(host: Host, fragments: Fragments) -> Fragments:
 
     def rounded(word: Any) -> Any:
         value = build.value("arith.bitcast", [word], "f32")
-        if host.frame.chip.rounds_tf32:
+        if host.frame.chip.cvt_tf32:
             return build.value("nvvm.convert.float.to.tf32", [value], "i32", {"rnd": "#nvvm.fp_rnd_mode<rn>"})
         return build.value("arith.bitcast", [rounded_to_tf32(build, value)], "i32")
 

@@ -8,8 +8,8 @@ from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.core.source import NOWHERE
+from tessera.core.targets import Architecture
 from tessera.core.tile.location import spans
-from tessera.lowering.target.cuda.architectures import Architecture
 from tessera.lowering.target.cuda.tiles.plan import Plan
 
 _UNIT: Final = 16

@@ -14,10 +14,10 @@ from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i3
 from tessera.core.layouts import Layout
 from tessera.core.program.program import Program, Value
 from tessera.core.program.types import Array
+from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.passes import run_passes
 from tessera.lowering.pipelines import PIPELINES
-from tessera.lowering.target.cuda.architectures import architecture
 from tessera.lowering.target.cuda.tiles.decisions import make_plan
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.uniformity import walk
@@ -101,7 +101,7 @@ def plan_of(program: Program, arch: str = "sm_90a") -> tuple[Plan | None, dict[s
         module = to_tile(program)
         run_passes(PIPELINES["cuda"], module)
         function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
-        plan = make_plan(function, program, architecture(arch))
+        plan = make_plan(function, program, TARGETS["cuda"].architecture(arch))
         found: dict[str, list[Layout]] = {}
         if plan is not None:
             for op in walk(function.regions[0].blocks[0]):

@@ -12,7 +12,7 @@ from support.simulate import compile_cuda, compile_ptx, ptx_of, simulate
 from tessera.core.dtypes import DType, f32, fp8_e4m3, fp8_e5m2
 from tessera.core.program.program import Program
 from tessera.core.program.types import Tile
-from tessera.lowering.target.cuda.architectures import ARCHITECTURES
+from tessera.core.targets import TARGETS
 
 WHOLE = (128, 128, 128)
 
@@ -95,7 +95,7 @@ def test_single_warps_multiply_bytes(arch: str, block: tuple[int, int, int], nam
     assert set(found) == {f"mma.sync.aligned.m16n8k32.row.col.f32.{name}.{name}.f32"}
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", TARGETS["cuda"].architectures)
 def test_other_places_and_architectures_take_f16(arch: str):
     found = instructions(product(fp8_e5m2, (64, 64, 64), along=False), arch)
     assert found
