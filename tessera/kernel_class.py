@@ -14,10 +14,7 @@ from tessera.arguments import Described, describe_arguments, plain
 from tessera.compiled import Compiled, IrText
 from tessera.core.callers import at_call
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import (
-    ArgumentCount,
-    BadGrid,
-)
+from tessera.core.mistakes import ArgumentCount, BadGrid
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
 from tessera.core.settings import current
@@ -40,6 +37,7 @@ from tessera.runtime.phased import HostPhases
 from tessera.runtime.placement import require_together
 from tessera.runtime.recording import Recorder, recording, suspended
 from tessera.runtime.streams import Stream, as_stream
+from tessera.runtime.told import told_launch
 from tessera.session import Session, Specification, resolve_target, session
 
 Function = Callable[..., Any]
@@ -144,7 +142,8 @@ class Kernel:
         noted = recording()
         if noted is None and stream is None:
             drain()
-            plan.launcher(*values, grid=grid)
+            with told_launch(plan.launcher):
+                plan.launcher(*values, grid=grid)
             return
         from tessera.runtime.launching import launch_on, record_launch  # noqa: PLC0415 - most programs have one stream
 

@@ -74,12 +74,13 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A kernel was launched: it ran (CPU), or was handed to the GPU, which runs it later.
+    """A kernel was launched: it ran (CPU), or was handed to a stream or the GPU, which run it later.
 
-    key: the content address of the artifact, empty for interpreted kernels
+    target: what its code is for; where a captured graph is launched, the device: "cpu", "cuda:0" and the like
+    key: the content address of the artifact; empty for interpreted kernels and for those of a graph
     groups: how many groups the launch has; None where that is not known
-    stream: the stream's name; empty for the default stream
-    seconds: how long the call took on the host; None where the launch happens later, in a stream or a graph
+    stream: as it is printed; empty for the default stream
+    seconds: how long the call took on the host; None in a stream or a graph
     """
 
     kernel: str
@@ -129,9 +130,11 @@ class TileRan:
 
 @dataclass(frozen=True, slots=True)
 class BytesMoved:
-    """A copy was made, or handed to the GPU, which makes it later.
+    """A copy was made, or handed to the GPU, which makes it later: also of NumPy arrays for a launch on a GPU.
 
-    source, destination: "host", "pinned" (host memory that GPUs read directly) or "cuda:0" and the like
+    Copies that a captured graph makes are not told.
+
+    source, destination: "host", or "cuda:0" and the like
     """
 
     size: int

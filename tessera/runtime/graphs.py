@@ -17,8 +17,9 @@ from tessera.runtime.driver_calls import WRONG_CONTEXT
 from tessera.runtime.driver_data import Launched
 from tessera.runtime.outstanding import outstanding
 from tessera.runtime.prepared import PreparedLaunch
-from tessera.runtime.recording import Await, DeviceCopy, HostWork, Mark, Recording, Step
+from tessera.runtime.recording import Await, DeviceCopy, HostWork, Mark, Recorder, Recording, Step
 from tessera.runtime.streams import Event, Stream
+from tessera.runtime.told import tell_graph
 
 _NAMED: Final = 8  # kernels of a graph that the report of a fault names
 Steps = Sequence[tuple[Stream | None, Step]]
@@ -61,6 +62,8 @@ class Graph:
         if self._made is None:
             raise BadCapture("the graph is not complete", hint="launch it after its `with graph.capture()`")
         self._made.launch(stream)
+        if Recorder.count:
+            tell_graph(self.kernels, self.device, "" if stream is None else repr(stream))
 
     def adopt(self, older: "Graph") -> bool:
         """Take over the executable of `older`, with this graph's parameters; False where their shapes differ."""

@@ -4,11 +4,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from tessera.core.artifact import Binding
+from tessera.core.events import BytesMoved, wanted
 from tessera.core.mistakes import NotAnArray
 from tessera.runtime.arrays import AnyArray, as_array
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.driver import Driver
 from tessera.runtime.pointers import address
+from tessera.runtime.told import tell_copy
 
 
 def host_array(value: object, binding: Binding) -> AnyArray:
@@ -52,6 +54,7 @@ class HostArguments:
         if copy is None:
             copy = self._copies[place] = _Copy(host, self._driver.allocate(max(1, host.nbytes), self._stream))
             self._driver.upload(copy.address, host, self._stream)
+            self._tell(host, up=True)
         copy.written = copy.written or written
         return standing_for(copy.address, host.shape, host.dtype, None)
 
@@ -60,7 +63,13 @@ class HostArguments:
         for copy in self._copies.values():
             if copy.written:
                 self._driver.download(copy.host, copy.address, self._stream)
+                self._tell(copy.host, up=False)
         self._driver.wait(self._stream)
+
+    def _tell(self, host: AnyArray, *, up: bool) -> None:
+        if wanted(BytesMoved):
+            device = self._driver.device()
+            tell_copy(host.nbytes, None if up else device, device if up else None)
 
     def close(self) -> None:
         """Give the memory back, unless a fault has taken it."""

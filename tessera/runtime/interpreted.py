@@ -62,7 +62,7 @@ class InterpretedLaunch:
 
 
 class Interpreter:
-    """A program ready to be interpreted; `report` says what the last launch did.
+    """A program ready to be interpreted; `report` says what the last launch did, `last_groups` how many groups it had.
 
     `sanitize`: look for races, missing and divergent barriers, out-of-bounds and uninitialised reads.
     `scalars`: see `Binder`.
@@ -71,6 +71,7 @@ class Interpreter:
     def __init__(self, program: Program, scalars: Sequence[type] | None = None, *, sanitize: bool = False) -> None:
         self.artifact = interpreted_artifact(program)
         self.report: Report | None = None
+        self.last_groups: tuple[int | None, ...] = (None,)
         self._program = program.with_workspaces()
         self._spaces = program.workspaces
         self._sanitize = sanitize
@@ -98,7 +99,8 @@ class Interpreter:
         for name, *_ in self.artifact.symbols:
             index, scale = self._binder.symbol(name)
             symbols[name] = int(facts[index]) * scale
-        if self._grid.shape(facts, grid).units == 0:
+        self.last_groups = (self._grid.shape(facts, grid).units,)
+        if self.last_groups == (0,):
             return True
         spaces: list[Any] = []
         for space in self._spaces:

@@ -11,6 +11,7 @@ from tessera.runtime.phased import DevicePhases, PreparedPhases
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.recording import HostWork, Recording
 from tessera.runtime.streams import Stream
+from tessera.runtime.told import tell_launch
 
 
 class Work(Protocol):
@@ -44,11 +45,13 @@ def launch_on(
     """
     if isinstance(launcher, CudaLauncher | DevicePhases):
         _on_gpu(stream, launcher, values, grid)
+        tell_launch(launcher.artifact, repr(stream))
         return
     work = launcher.prepare(values, grid)
     if work is not None:
         artifact = launcher.artifact
         stream.submit(_named(work.run, artifact.name, artifact.span.line), "compute", work.cancel)
+        tell_launch(artifact, repr(stream))
 
 
 def record_launch(

@@ -15,6 +15,7 @@ from tessera.core.mistakes import CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.recording import forbid
+from tessera.runtime.told import tell_copy
 
 _LEGACY: Final = 1  # CU_STREAM_LEGACY: a number of its own for the default stream
 
@@ -76,6 +77,7 @@ class DeviceArray:
             with api.inside(self.device):
                 api.download(out, self.address, 0)
                 api.wait(0)
+            tell_copy(out.nbytes, self.device, None)
         return out
 
     def set(self, array: AnyArray) -> None:
@@ -89,6 +91,7 @@ class DeviceArray:
             with api.inside(self.device):
                 api.upload(self.address, source, 0)
                 api.wait(0)
+            tell_copy(source.nbytes, None, self.device)
 
     def __repr__(self) -> str:
         return f"<{self.dtype}{list(self.shape)} on cuda:{self.device}>"

@@ -74,11 +74,20 @@ class Active(threading.local):
 
 
 class Recorder:
-    """`count` recordings are open in all threads: launches look only whether it is 0."""
+    """Launches look only whether `count` is 0.
+
+    It is the number of recordings that are open in all threads; while something is subscribed to launches, one more.
+    """
 
     lock: threading.Lock = threading.Lock()
     count: int = 0
     active: Active = Active()
+
+    @classmethod
+    def watch(cls, watched: bool) -> None:
+        """Have every launch go the long way round, which tells of it, or no longer."""
+        with cls.lock:
+            cls.count += 1 if watched else -1
 
 
 def open_recording() -> Recording:
