@@ -10,6 +10,7 @@ from tessera.core.compilation import Compilation
 from tessera.core.events import PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import UnknownLevel
+from tessera.core.targets import Target
 from tessera.lowering.cache import entry_of
 from tessera.lowering.warm import trivial_program
 
@@ -43,8 +44,8 @@ def test_machine_code_of_a_gpu_is_read_when_somebody_looks(monkeypatch: pytest.M
     looked: list[str] = []
     monkeypatch.setattr("tessera.compiled.has_machine_code", lambda artifact: True)
     monkeypatch.setattr("tessera.compiled.with_machine_code", lambda a, ls: looked.append(a.name) or (*ls, sass))
-    record = compiled()
-    assert record.levels == ("tile", "asm", "sass")
+    record = compiled(artifact=dataclasses.replace(FULL.artifact, target=Target("cuda", "sm_90a")))
+    assert record.levels == ("tile", "sass")
     assert record.ir("tile") == "after\nend"
     assert not looked
     assert record.ir("sass") == "EXIT"

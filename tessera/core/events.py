@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger("tessera.events")
 class PassRan:
     """A pass of the compiler ran.
 
-    level: the level of the IR that it works on, one of `tessera.core.listing.LEVELS`; name: in kebab-case
+    level: the level of the IR that it works on, one of its target's; name: in kebab-case
     changed: whether it changed anything; None where that was not looked at
     options: the pass's own, by name
     """
