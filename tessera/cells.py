@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
+from tessera import autotune
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import NoSource
 from tessera.frontend.namespace import LANGUAGE
@@ -25,8 +26,6 @@ class CellRun:
 
 def language_names() -> dict[str, Any]:
     """Every name that a cell may use without importing it: the language's, `kernel`, and `autotune`."""
-    from tessera import autotune  # noqa: PLC0415 - it imports this package
-
     return {**LANGUAGE, "kernel": kernel, "autotune": autotune, "TesseraError": TesseraError}
 
 

@@ -1,6 +1,7 @@
 """One kernel compiled for one set of argument types: what `kernel.compile` returns and `kernel.last` holds."""
 
 import hashlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from tessera.core.resources import ResourceReport
 from tessera.core.targets import Target
 from tessera.launch_shape import bound_extents
 from tessera.lowering.cache import Entry
-from tessera.lowering.target.cuda.report import groups_text, resource_report
+from tessera.lowering.target.cuda.report import groups_text, resource_report, warnings_of
 from tessera.lowering.target.sass import has_machine_code, require_tools, with_machine_code
 from tessera.phase_views import joined_listings
 
@@ -191,3 +192,9 @@ class Compiled:
         number = f"{self.groups:,}" if self.groups is not None else told
         phases = f" in {len(self.phases)} phases" if self.phases else ""
         return f"{number} group{'' if number == '1' else 's'}{phases}"
+
+
+def warn_of_slow_code(compiled: Compiled, arguments: Sequence[Argument]) -> None:
+    """Tell the user, once, of code that is slower than it need be; see `warnings_of`."""
+    for text in (text for artifact in compiled.artifacts for text in warnings_of(artifact, arguments)):
+        warnings.warn(text, RuntimeWarning, stacklevel=3)

@@ -4,14 +4,13 @@ import dataclasses
 import functools
 import inspect
 import sys
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from tessera.arguments import Described, describe_arguments, plain
-from tessera.compiled import Compiled, IrText
+from tessera.compiled import Compiled, IrText, warn_of_slow_code
 from tessera.core.callers import at_call
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import ArgumentCount, BadGrid
@@ -25,8 +24,16 @@ from tessera.free_names import FreeNames
 from tessera.frontend.annotations import check_signature
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
-from tessera.kernel_options import Options, Space, check_constants, check_space, with_space
-from tessera.lowering.target.cuda.report import warnings_of
+from tessera.kernel_options import (
+    Options,
+    Space,
+    Tuner,
+    check_constants,
+    check_space,
+    constants_key,
+    no_tuner,
+    with_space,
+)
 from tessera.plans import ON_GPU, AnyLauncher, Family, Plan, blocks_of
 from tessera.runtime.device_arrays import device_of
 from tessera.runtime.dispatch import Shared, drain
@@ -60,8 +67,12 @@ class Kernel:
     Arrays are written in place; nothing is returned.  Outputs are parameters marked `mut`.
     """
 
-    def __init__(self, function: Function, options: Options | None = None, home: Session | None = None) -> None:
+    def __init__(
+        self, function: Function, options: Options | None = None, home: Session | None = None,
+        tuner: Tuner = no_tuner,
+    ) -> None:  # fmt: skip
         self.options = options or Options()
+        self._tuner = tuner
         self.source: KernelSource = source_for(function)
         check_signature(self.source)
         self.function = function
@@ -168,7 +179,7 @@ class Kernel:
         Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
         """
         compiled, described = self._compile(arguments, keywords, target)
-        _warn(compiled, described)
+        warn_of_slow_code(compiled, described)
         return compiled
 
     def compile_quietly(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
@@ -208,7 +219,7 @@ class Kernel:
 
         Example: `k.autotune(space=dict(BM=[64, 128], BN=[64, 128]))(a, b, c)`.
         """
-        return Kernel(self.function, with_space(self.options, space, more), self._session)
+        return self.with_options(with_space(self.options, space, more))
 
     def variant(self, **constants: Attribute) -> "Kernel":
         """Return this kernel with fixed values for tuning parameters and schedule options.
@@ -216,19 +227,23 @@ class Kernel:
         The same values give the same kernel, which remembers what it compiled.
         Raises BadKernelOption for a name that stands for neither, and for a value that an option cannot have.
         """
-        key = _constants_key(constants)
+        key = constants_key(constants)
         found = self._variants.get(key)
         if found is None:
             known = check_constants(self.function, self.source.function, constants)
-            found = self._variants.get(_constants_key(known)) or self.with_constants(known)
+            found = self._variants.get(constants_key(known)) or self.with_constants(known)
             if len(self._variants) < _VARIANTS:
-                self._variants[key] = self._variants[_constants_key(known)] = found
+                self._variants[key] = self._variants[constants_key(known)] = found
         return found
 
     def with_constants(self, constants: Mapping[str, Attribute]) -> "Kernel":
         """`variant` without its checks: a search says itself what it leaves out, and why."""
         options = dataclasses.replace(self.options, constants={**self.options.constants, **constants}, space=None)
-        return Kernel(self.function, options, self._session)
+        return self.with_options(options)
+
+    def with_options(self, options: Options) -> "Kernel":
+        """Return a kernel of the same function with other options."""
+        return Kernel(self.function, options, self._session, self._tuner)
 
     def on(self, stream: object) -> "Configured":
         """`k.on(s)(...)`: the kernel, launched in the order of a stream, ours or another library's.
@@ -280,7 +295,7 @@ class Kernel:
         if self.options.sanitize:
             return self
         name = str(target) if target.name in ON_GPU else target.name
-        return Kernel(self.function, dataclasses.replace(self.options, target=name), self._session)
+        return self.with_options(dataclasses.replace(self.options, target=name))
 
     def require_together(self, values: Sequence[object]) -> None:
         """Raise WrongDevice for arrays that lie apart; what works on copies of them asks this first."""
@@ -336,10 +351,8 @@ class Kernel:
         settings = current()
         tuned: Mapping[str, Attribute] = {}
         if self.options.space is not None:
-            from tessera.autotune import tuned_constants  # noqa: PLC0415 - few kernels are tuned
-
             with suspended():
-                tuned = tuned_constants(self, values, grid)
+                tuned = self._tuner(self, values, grid)
         blocks = blocks_of(grid)
         program, names = self._specialise(described, tuned, blocks)
         compiled, launcher = self._launcher(program, described, target, values)
@@ -362,14 +375,14 @@ class Kernel:
             if ":" not in (self.options.target or current().target):
                 target = Target(target.name, device_architecture(device_of(values), target.name))
             compiled = self._session.compile(program, target)
-            _warn(compiled, described.arguments)
+            warn_of_slow_code(compiled, described.arguments)
             if compiled.phases:
                 from tessera.runtime.phased import DevicePhases  # noqa: PLC0415 - needs a GPU
 
                 return compiled, DevicePhases(compiled.artifacts, compiled.workspaces, described.types)
             return compiled, CudaLauncher(compiled.artifact, described.types)
         compiled = self._session.compile(program, target)
-        _warn(compiled, described.arguments)
+        warn_of_slow_code(compiled, described.arguments)
         if compiled.phases:
             return compiled, HostPhases(compiled.artifacts, compiled.workspaces, described.types)
         return compiled, Launcher(compiled.artifact, described.types)
@@ -425,17 +438,6 @@ class Configured:
             return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
         except TesseraError as mistake:
             raise at_call(mistake) from None
-
-
-def _constants_key(constants: Mapping[str, object]) -> tuple[object, ...]:
-    """What tells constants apart, by their text: 0, -0.0 and False are three, and one key of a dictionary."""
-    return tuple((name, type(value), repr(value)) for name, value in sorted(constants.items()))
-
-
-def _warn(compiled: Compiled, arguments: Sequence[Argument]) -> None:
-    """Tell the user, once, of code that is slower than it need be; see `warnings_of`."""
-    for text in (text for artifact in compiled.artifacts for text in warnings_of(artifact, arguments)):
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _interactive() -> bool:

@@ -1,7 +1,7 @@
 """`@kernel`: the decorator that makes a kernel of a function."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, overload
 
 from tessera.compiled import IrText
@@ -9,6 +9,7 @@ from tessera.core.mistakes import UnknownLevel
 from tessera.core.program.program import Attribute
 from tessera.kernel_class import Function, Kernel, Latest
 from tessera.kernel_options import Options, Space, read_options, with_space
+from tessera.runtime.grid import Grid
 
 
 class KernelDecorator:
@@ -48,8 +49,15 @@ def decorate(function: Function | Kernel, options: Options) -> Kernel:
             for field in dataclasses.fields(Options)
             if getattr(options, field.name)
         }
-        return Kernel(function.function, dataclasses.replace(old, **merged))
-    return Kernel(function, options)
+        return function.with_options(dataclasses.replace(old, **merged))
+    return Kernel(function, options, tuner=_tuned)
+
+
+def _tuned(kernel: Kernel, values: Sequence[object], grid: Grid | None) -> Mapping[str, Attribute]:
+    """Search the kernel's space for its fastest parameters, or return what a search has recorded."""
+    from tessera.autotune import tuned_constants  # noqa: PLC0415 - few kernels are tuned
+
+    return tuned_constants(kernel, values, grid)
 
 
 kernel: Final = KernelDecorator()

@@ -4,7 +4,7 @@ import ast
 import builtins
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast
@@ -16,11 +16,13 @@ from tessera.core.program.program import Attribute
 from tessera.core.schedule import SCHEDULE, illegal
 from tessera.free_names import FreeNames
 from tessera.frontend.namespace import LANGUAGE
-from tessera.runtime.grid import read_grid
+from tessera.runtime.grid import Grid, read_grid
 from tessera.session import resolve_target
 
 Space = Mapping[str, Iterable[Attribute]]
 """Values to try for each tuning parameter."""
+Tuner = Callable[[Any, Sequence[object], Grid | None], Mapping[str, Attribute]]
+"""Finds the fastest parameters of a kernel that has a space, for these arguments and this grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,13 @@ class Options:
     fast: bool = False
     constants: Mapping[str, Attribute] = dataclasses.field(default_factory=dict[str, Attribute])
     space: Mapping[str, tuple[Attribute, ...]] | None = None
+
+
+def no_tuner(kernel: Any, values: Sequence[object], grid: Grid | None) -> Mapping[str, Attribute]:
+    """Refuse to search.  Raises BadKernelOption: the kernel was not made by `@kernel`."""
+    del values, grid
+    message = f"{kernel.source.name} has a space of parameters, and nothing that searches it"
+    raise BadKernelOption(message, hint="make it with @kernel.autotune(space=...)")
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -177,6 +186,11 @@ def has_no_effect(name: str, text: ast.FunctionDef, target: str) -> str:
     if name in BLOCK_KEYWORDS:
         return f"{name} has no effect: {text.name} does not use it"
     return ""
+
+
+def constants_key(constants: Mapping[str, object]) -> tuple[object, ...]:
+    """What tells constants apart, by their text: 0, -0.0 and False are three, and one key of a dictionary."""
+    return tuple((name, type(value), repr(value)) for name, value in sorted(constants.items()))
 
 
 def own_names(text: ast.FunctionDef) -> set[str]:

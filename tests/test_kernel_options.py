@@ -7,7 +7,7 @@ import pytest
 
 from tessera import kernel, mut, tensor, tile
 from tessera.core.mistakes import BadKernelOption
-from tessera.kernel_options import Options, own_names, read_options, with_space
+from tessera.kernel_options import Options, no_tuner, own_names, read_options, with_space
 
 FACTOR = 2.0
 
@@ -103,3 +103,9 @@ def test_numpys_numbers_are_taken():
     space = read_options({"space": {"BM": 2 ** np.arange(5, 8)}}).space
     assert space == {"BM": (32, 64, 128)}
     assert [type(value) for value in space["BM"]] == [int, int, int]
+
+
+def test_a_kernel_that_nothing_tunes_says_so():
+    with pytest.raises(BadKernelOption, match="changed has a space of parameters") as caught:
+        no_tuner(changed, (), None)
+    assert "@kernel.autotune" in str(caught.value)

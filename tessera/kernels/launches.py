@@ -152,7 +152,7 @@ def variant(kernel: Kernel, machine: Machine, default: Schedule, space: Space, h
     key = (kernel, machine.target, repr(sorted(constants.items())), repr(sorted(searched.items())))
     if key not in _VARIANTS:
         options = replace(kernel.options, target=machine.target, constants=constants, space=searched or None)
-        _VARIANTS[key] = Kernel(kernel.function, options)
+        _VARIANTS[key] = kernel.with_options(options)
     return _VARIANTS[key]
 
 
