@@ -53,10 +53,8 @@ _HOW: Final = "write kernel[grid, block](...)"
 _AXES: Final = (
     "write kernel[(x, y, z), block](...) for a grid of three axes, kernel[grid, block, stream](...) for a stream"
 )
-_CONFIGURED: Final = 64
-"""Grids a kernel keeps ready."""
-_VARIANTS: Final = 64
-"""Variants a kernel keeps ready."""
+_READY: Final = 64
+"""How many grids, and how many variants, a kernel keeps ready."""
 _EARLIER: Final = 4
 """Plans for GPUs that a call tries."""
 
@@ -118,7 +116,7 @@ class Kernel:
             return self._configure(key)
         if found is None:
             found = self._configure(key)
-            if found.stream is None and len(self._configured) < _CONFIGURED:
+            if found.stream is None and len(self._configured) < _READY:
                 self._configured[key] = found
         return found
 
@@ -232,7 +230,7 @@ class Kernel:
         if found is None:
             known = check_constants(self.function, self.source.function, constants)
             found = self._variants.get(constants_key(known)) or self.with_constants(known)
-            if len(self._variants) < _VARIANTS:
+            if len(self._variants) < _READY:
                 self._variants[key] = self._variants[constants_key(known)] = found
         return found
 
