@@ -10,6 +10,7 @@ down as soon as it is measured, so a search that was interrupted, or died, goes 
 import contextlib
 import dataclasses
 import heapq
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from functools import cached_property
 from typing import Final
 
 from tessera.core.errors import TesseraError
+from tessera.core.events import TrialMeasured, publish, wanted
 from tessera.core.mistakes import (
     BadKernelOption,
     CompilerCrash,
@@ -38,6 +40,7 @@ from tessera.tuning import (
     FAILED,
     ILLEGAL,
     MEASURED,
+    PASSING,
     PRUNED,
     SKIPPED,
     Config,
@@ -69,6 +72,8 @@ Listener = Callable[[Trial], object]
 _COMPILER: Final = (CompilerCrash, CompileTimeout, ToolMissing)
 """What is not the configuration's fault, and may be otherwise the next time."""
 BUDGET: Final = 60.0
+_NUMBERS: Final = itertools.count(1)
+"""Of the searches of this process."""
 _AHEAD: Final = 16
 """Predictions from which the best is compiled next, before all are known."""
 
@@ -165,7 +170,7 @@ class Search:
         self._known = {} if again or not current().cache else load(self._path)
         self._trials: dict[str, Trial] = {}
         self._interrupted = False
-        self._tick: Callable[[str], None] = lambda _phase: None
+        self._number, self._phase = next(_NUMBERS), "compiling and timing"
         self.log = log_path(self._path) if current().cache else None
 
     @cached_property
@@ -194,10 +199,9 @@ class Search:
 
     def run(self, on_trial: Listener | None = None, progress: bool | None = None) -> Tuning:
         """Search to the end, or to Ctrl-C, and return the outcome; see `search`."""
-        shown = Progress(self._status, progress)
-        self._tick = shown.tick
+        shown = Progress(self._number, self._status, progress)
         try:
-            with contextlib.closing(iter(self)) as trials:
+            with shown.watching(), contextlib.closing(iter(self)) as trials:
                 for trial in trials:
                     if on_trial is not None:
                         on_trial(trial)
@@ -258,13 +262,11 @@ class Search:
     # -- trying -----------------------------------------------------------------------------------------------------
 
     def _try(self, missing: Sequence[Config]) -> Iterator[Trial]:
-        bench = Bench(self._target.name, self._values, self._grid, self._enough, self._record, self._tick)
+        bench = Bench(self._target.name, self._values, self._grid, self._enough, self._record, self._tell_more)
         try:
             with Pipeline(self._kernel, self._values, compiles=self._target.name != "interpret") as pipeline:
                 candidates: list[Candidate] = []
-                for trial in self._tried(missing, pipeline, bench, candidates):
-                    self._tick("compiling and timing")
-                    yield trial
+                yield from self._tried(missing, pipeline, bench, candidates)
                 disturbed = pipeline.compiled > 1
                 yield from self._decide(pipeline, bench, candidates, disturbed=disturbed)
         finally:
@@ -409,7 +411,22 @@ class Search:
     def _record(self, trial: Trial) -> Trial:
         self._trials[config_key(trial.config)] = trial
         self._note(TRIAL, trial=trial.to_dict())
+        self._tell(trial)
         return trial
+
+    def _tell_more(self, candidate: Candidate, phase: str) -> None:
+        """Tell subscribers that another launch of a candidate was timed."""
+        self._phase = phase
+        if wanted(TrialMeasured):
+            self._tell(candidate.trial())
+
+    def _tell(self, trial: Trial) -> None:
+        if wanted(TrialMeasured):
+            settled = sum(known.status not in PASSING for known in self._trials.values())
+            publish(TrialMeasured(
+                self._kernel.source.name, self._number, self._device, self._phase, trial.config, trial.status,
+                trial.median, trial.predicted, trial.error, settled, len(self.plan.configs),
+            ))  # fmt: skip
 
     def _note(self, event: str, **facts: object) -> None:
         if self.log is not None:

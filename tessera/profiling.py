@@ -18,6 +18,7 @@ import numpy as np
 from tessera.arguments import Described, plain
 from tessera.compiled import Compiled
 from tessera.copies import Arguments, Ring
+from tessera.core.events import TileRan, publish, wanted
 from tessera.core.mistakes import BadKernelOption, NotAvailableYet
 from tessera.core.profile import RECORD_BYTES, WORDS, with_profile
 from tessera.core.program.arguments import ArrayArgument
@@ -79,6 +80,7 @@ class Profiler:
         finally:
             timer.close()
         kernel.launch(arguments, keywords, self.grid)
+        _tell_tiles(found)
         return found
 
     def __getitem__(self, key: Any) -> "Profiler":
@@ -111,6 +113,14 @@ def profile(kernel: Kernel, grid: object = None) -> Profiler:
     parts = cast("tuple[object, ...]", grid) if isinstance(grid, tuple) else (grid,)
     nested = any(isinstance(part, tuple) for part in parts)
     return Profiler(kernel, read_grid(*parts) if nested else read_grid(parts))
+
+
+def _tell_tiles(found: Profile) -> None:
+    """Publish the tiles of a profile, those of all its phases."""
+    if wanted(TileRan):
+        for one in (found, *found.later):
+            for tile in one.tiles:
+                publish(TileRan(one.kernel, tile.index, tile.unit, tile.start, tile.end, tile.phases))
 
 
 def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind: str, timer: Timer) -> Profile:

@@ -8,9 +8,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Protocol, TextIO
 
+from tessera.core.events import Event, TrialMeasured, subscribe
 from tessera.core.settings import current
 from tessera.tuning import PASSING, Tuning, choose, show
 
@@ -107,26 +109,32 @@ NOTEBOOK: Final = Notebook()
 
 
 class Progress:
-    """Shows states of a search from its first launch on, at most one every tenth of a second.
+    """A subscriber that shows states of one search from its first trial on, at most one every tenth of a second.
 
-    wanted: None: what the setting says
+    search: its number in `TrialMeasured`; wanted: None: what the setting says
     """
 
-    def __init__(self, status: Callable[[str], Status], wanted: bool | None) -> None:
-        self._status = status
+    def __init__(self, search: int, status: Callable[[str], Status], wanted: bool | None) -> None:
+        self._search, self._status = search, status
         self._wanted = current().progress if wanted is None else wanted
         self._reporter: Reporter | None = None
         self._next = 0.0
 
-    def tick(self, phase: str) -> None:
+    def watching(self) -> AbstractContextManager[object]:
+        """Subscribe to the trials inside the `with`, where anything is to be shown."""
+        return subscribe(self.see, TrialMeasured) if self._wanted else nullcontext()
+
+    def see(self, event: Event) -> None:
         """Show the state, unless that was done just now."""
+        if not isinstance(event, TrialMeasured) or event.search != self._search:
+            return
         if not self._wanted or time.monotonic() < self._next:
             return
         if self._reporter is None:
             self._reporter = _reporter()
             self._wanted = self._reporter is not None
         if self._reporter is not None:
-            self._reporter.show(self._status(phase))
+            self._reporter.show(self._status(event.phase))
         self._next = time.monotonic() + _PAUSE
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class Bench:
 
     target: what the candidates run on
     enough: whether no further launch should be begun; record: keeps a trial, and gives it back
-    tick: called after every launch, to show how far the search is
+    tell: called with a candidate after each of its launches, and with what the search is doing
     """
 
     target: str
@@ -84,7 +84,7 @@ class Bench:
     grid: Grid | None
     enough: Callable[[], bool]
     record: Callable[[Trial], Trial]
-    tick: Callable[[str], None] = lambda _phase: None
+    tell: Callable[[Candidate, str], None] = lambda _candidate, _phase: None
     _timer: Timer | None = None
     _ring: Ring | None = None
 
@@ -133,7 +133,7 @@ class Bench:
                 if self.enough():
                     return
                 self._launch(candidate, times[candidate.code])
-                self.tick(f"timing {len(candidates)} in turns")
+                self.tell(candidate, f"timing {len(candidates)} in turns")
 
     def compare(self, candidates: Sequence[Candidate], default: Candidate | None) -> Iterator[Trial]:
         """Time the best few and the default in turns, round by round; give their trials.
@@ -151,7 +151,7 @@ class Bench:
             for number in range(MOST_COMPARED):
                 for candidate in _alternating(best, number):
                     self._launch(candidate, times[candidate.code])
-                    self.tick(f"comparing the best {len(best)}")
+                    self.tell(candidate, f"comparing the best {len(best)}")
                 seconds = time.monotonic() - begun
                 if seconds > _LONG and number + 1 >= _FEWEST:
                     break

@@ -13,6 +13,7 @@ import tessera
 from support import fake_libraries
 from support.fake_cuda import FakeDriver
 from tessera import autotune, graph, kernels, machine
+from tessera.core.events import TileRan, subscribe
 from tessera.core.mistakes import (
     ArgumentCount,
     BadCapture,
@@ -100,6 +101,14 @@ def test_the_call_is_made_once(module):
     assert profile.tiles[2:4] == [profile.tiles[2], profile.tiles[3]]
     assert profile.work.least_bytes == 12000
     assert profile.work.total_flops == 2048
+
+
+def test_every_tile_is_told(module):
+    x, told = np.ones(256, np.float32), []
+    with subscribe(told.append, TileRan):
+        found = tessera.profile(module.added)(x, x.copy())
+    assert len(told) == len(found.tiles) > 0
+    assert told == [TileRan("added", tile.index, tile.unit, tile.start, tile.end, tile.phases) for tile in found.tiles]
 
 
 def test_products_and_their_roofline(module):

@@ -8,6 +8,7 @@ import pytest
 
 import tessera
 from tessera import autotune, tuning_progress
+from tessera.core.events import TrialMeasured, publish, subscribe, wanted
 from tessera.core.settings import overridden
 from tessera.tuning import ILLEGAL, MEASURED, SKIPPED, Trial, Tuning
 from tessera.tuning_progress import NOTEBOOK, Line, Progress, Status
@@ -23,6 +24,12 @@ TRIALS = (
 def status(**changes: object) -> Status:
     known = {"trials": TRIALS, "complete": False, "default": {"BM": 64}, **changes}
     return Status(Tuning("gemm", "cpu", **known), "comparing the best 2", 2.25)
+
+
+def measured(search: int) -> TrialMeasured:
+    return TrialMeasured(
+        "gemm", search, "cpu", "comparing the best 2", {"BM": 64}, MEASURED, 3e-6, 1e-6, "", settled=1, total=4
+    )
 
 
 class Terminal(io.StringIO):
@@ -95,10 +102,26 @@ def test_it_can_be_switched_off(search):
         assert search(again=True, progress=True) != ""
 
 
+def test_every_trial_and_what_more_is_measured_of_it_is_told(search):
+    told: list[TrialMeasured] = []
+    with subscribe(told.append, TrialMeasured):
+        assert search(progress=False) == ""
+        search(progress=False)  # what is recorded is not measured again
+    assert {e.kernel for e in told} == {"doubled"}
+    assert len({e.search for e in told}) == 1
+    assert {e.config["STEP"] for e in told} == {16, 32}
+    assert {e.total for e in told} == {2}
+    assert [e.settled for e in told] == sorted(e.settled for e in told)
+    assert told[-1].settled == 2
+    assert "compiling and timing" in {e.phase for e in told}
+    assert all(e.seconds > 0 for e in told if e.status == MEASURED)
+    assert not wanted(TrialMeasured)
+
+
 def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    shown = Progress(lambda phase: status(), wanted=True)
-    shown.tick("")
+    shown = Progress(1, lambda phase: status(), wanted=True)
+    shown.see(measured(1))
     shown.close()
     assert tuning_progress.sys.stderr.getvalue() == ""
 
@@ -114,8 +137,11 @@ def test_a_notebook_goes_first(monkeypatch: pytest.MonkeyPatch):
             seen.append(state.last_line)
 
     monkeypatch.setattr(NOTEBOOK, "opener", Display)
-    shown = Progress(lambda phase: status(), wanted=None)
-    shown.tick("")
-    shown.tick("")  # too soon to be shown
+    shown = Progress(1, lambda phase: status(), wanted=None)
+    with shown.watching():
+        publish(measured(2))  # of another search
+        assert seen == []
+        publish(measured(1))
+        publish(measured(1))  # too soon to be shown
     shown.close()
     assert seen == [status().line, status().last_line]

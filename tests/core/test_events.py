@@ -30,7 +30,7 @@ ALL: tuple[Event, ...] = (
     Attempted("scale", "cuda:sm_90a", 0, {"stages": 7}, "needs more shared memory"),
     Compiled("scale", "cpu", "0" * 40, "disk", 0.002),
     LAUNCHED,
-    TrialMeasured("scale", "a CPU", {"BM": 64}, "measured", 1e-6, None, "", 1, 4),
+    TrialMeasured("scale", 1, "a CPU", "comparing the best 2", {"BM": 64}, "measured", 1e-6, None, "", 1, 4),
     TileRan("scale", 3, 0, 10.0, 20.0, {"load": 4.0}),
     MOVED,
 )
