@@ -8,7 +8,7 @@ TOUR := build/tour/00_tour.html
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env tour lab test lint fuzz notebooks docs clean
+.PHONY: help env tour lab test lint fuzz notebooks docs site clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -57,6 +57,9 @@ notebooks: $(STAMP)  ## run the notebooks again and keep what they show
 
 docs: $(STAMP)  ## write the generated parts of the documentation
 	$(BIN)/python docs/generate.py
+
+site: $(STAMP)  ## build the documentation site, without a network
+	$(BIN)/python docs/site/build.py
 
 clean:  ## remove what the commands made, the environment included
 	rm -rf $(ENV) build dist .pytest_cache .ruff_cache .hypothesis *.egg-info

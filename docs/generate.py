@@ -78,8 +78,8 @@ def file_map() -> str:
         rows.setdefault(folder, []).append(f"| `{path.name}` | {summary(path)} |")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         rows.setdefault("notebooks", []).append(f"| `{path.name}` | {title(path)} |")
-    for path in [*sorted((ROOT / "benchmarks").glob("*.py")), *sorted(DOCS.glob("*.py"))]:
-        rows.setdefault(path.parent.name, []).append(f"| `{path.name}` | {summary(path)} |")
+    for path in [*sorted((ROOT / "benchmarks").glob("*.py")), *sorted(DOCS.rglob("*.py"))]:
+        rows.setdefault(path.parent.relative_to(ROOT).as_posix(), []).append(f"| `{path.name}` | {summary(path)} |")
     tables = [
         f"**{folder}**\n\n| file | what it is |\n|---|---|\n" + "\n".join(lines) for folder, lines in rows.items()
     ]
@@ -107,7 +107,7 @@ def error_pages() -> str:
             parts.append(f"## {GROUPS[group]}")
         text, _, example = (kind.__doc__ or "").strip().partition("Example: ")
         text = " ".join(text.split())
-        body = f"**{kind.code}** `{kind.__name__}`: {kind.title}  \n{text}"
+        body = f'<a id="{kind.code.lower()}"></a>**{kind.code}** `{kind.__name__}`: {kind.title}  \n{text}'
         parts.append(body + (f"  \nExample: {' '.join(example.split())}" if example else ""))
     return "\n\n".join(parts) + "\n"
 

@@ -67,6 +67,8 @@ from tessera.tuning_space import (
     suggested_space,
 )
 
+__all__ = ["Search", "Trial", "Tuning", "follow", "search"]
+
 Listener = Callable[[Trial], object]
 
 _COMPILER: Final = (CompilerCrash, CompileTimeout, ToolMissing)

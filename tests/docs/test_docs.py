@@ -1,13 +1,12 @@
 """Every example of the documentation runs on both CPU targets, and the generated pages are up to date."""
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import tessera
 from support.examples import run_section, sections
+from support.scripts import load
 from tessera.core.settings import overridden
 from tessera.frontend.namespace import LANGUAGE, Namespace
 
@@ -47,25 +46,15 @@ def test_the_reference_names_the_public_functions(name):
     assert name in LANGUAGE_PAGE.read_text(encoding="utf-8")
 
 
-def generator() -> ModuleType:
-    """`docs/generate.py` as a module."""
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_generated_pages_are_up_to_date():
-    made = generator()
+    made = load("generate.py")
     hint = "run `make docs`"
     assert (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8") == made.architecture(), hint
     assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == made.error_pages(), hint
 
 
 def test_every_mistake_has_a_code_of_its_own_a_title_and_an_example():
-    catalogue = generator().catalogue()
+    catalogue = load("generate.py").catalogue()
     codes = [kind.code for kind in catalogue]
     assert len(set(codes)) == len(codes)
     assert len({kind.title for kind in catalogue}) == len(catalogue)

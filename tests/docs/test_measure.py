@@ -1,26 +1,15 @@
 """The figures of `docs/measure.py`: each counts what it says, and each keeps its limit."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.scripts import load
 
 
 @pytest.fixture(scope="module")
-def measure():
-    """`docs/measure.py` as a module."""
-    spec = importlib.util.spec_from_file_location("docs_measure", ROOT / "docs" / "measure.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["docs_measure"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["docs_measure"]
+def measure() -> ModuleType:
+    return load("measure.py")
 
 
 @pytest.fixture(scope="module")
