@@ -68,7 +68,6 @@ from tessera.tuning_space import (
 )
 
 __all__ = ["Search", "Trial", "Tuning", "follow", "search"]
-
 Listener = Callable[[Trial], object]
 
 _COMPILER: Final = (CompilerCrash, CompileTimeout, ToolMissing)
