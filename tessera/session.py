@@ -22,7 +22,8 @@ from tessera.core.targets import Target, find_kind
 from tessera.frontend.surface import KernelSource
 from tessera.lowering.cache import Cache, Entry, Place, entry_of
 from tessera.lowering.key import artifact_key
-from tessera.lowering.service import CompileService, host_target
+from tessera.lowering.service import CompileService
+from tessera.lowering.target.cpu.host import host_target
 from tessera.phases import phases
 from tessera.runtime.cpu import prepare
 

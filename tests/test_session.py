@@ -15,7 +15,7 @@ from tessera.core.settings import overridden
 from tessera.core.source import Span
 from tessera.core.targets import Target
 from tessera.kernel_class import Kernel
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.warm import trivial_program
 from tessera.runtime.launch import Launcher
 from tessera.session import Session, resolve_target, session

@@ -15,14 +15,15 @@ from tessera.core.mistakes import CompilerCrash
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import NOWHERE, Span
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.core.tile.dialect import shared_context
 from tessera.core.tile.spec import check_tile_ir
 from tessera.core.tile.text import listing_of_tile
+from tessera.lowering.backends import backend_of
 from tessera.lowering.empty import without_empty_tiles
 from tessera.lowering.key import artifact_key, toolchain
 from tessera.lowering.passes import Pass, run_passes
-from tessera.lowering.pipelines import PIPELINES
+from tessera.lowering.pipelines import tile_passes
 from tessera.lowering.serial import arrays_apart, serial_remarks
 from tessera.lowering.target.result import TargetCode
 from tessera.lowering.target.toolchain import SerialisedProducts
@@ -48,7 +49,7 @@ def compile_program(program: Program, target: Target, observe: bool) -> Compilat
 
 def _compile(program: Program, target: Target, observe: bool) -> Compilation:
     """One attempt, or a second one whose products are waited for one by one, where the assembler cannot follow them."""
-    if target.name not in PIPELINES:
+    if target.name not in TARGETS:
         msg = f"no compiler for the target '{target}'"
         raise CompilerCrash(msg, program.span)
     key = artifact_key(program, target)
@@ -68,7 +69,7 @@ def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compi
     built = time.perf_counter() - start
     snapshots: list[Listing] = [listing_of_tile(module, "to-tile", program)] if observe else []
 
-    passes = PIPELINES[target.name]
+    passes = tile_passes(target.kind)
     stages = iter(_stages([step.name for step in passes]))
 
     def snapshot(_: Pass, module: Any) -> None:
@@ -80,7 +81,7 @@ def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compi
     if observe:
         snapshots.append(Listing("tile", "", snapshots[-1].lines))
     start = time.perf_counter()
-    code = _generate(module, program, target, observe)
+    code = backend_of(target.kind).generate(module, program, target, observe)
     generated = time.perf_counter() - start
     below = (*code.passes, PassRan(program.name, str(target), "target", f"generate-{target.name}", generated, True))
     _publish(below)
@@ -112,17 +113,6 @@ def _stages(names: Sequence[str]) -> list[str]:
     """The name of each pass, with a number where it runs again: `tile-simplify`, `tile-simplify-2`."""
     counts = [names[: number + 1].count(name) for number, name in enumerate(names)]
     return [name if count == 1 else f"{name}-{count}" for name, count in zip(names, counts, strict=True)]
-
-
-def _generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
-    """The target's own part; a target that is not used is never imported."""
-    if target.name == "cpu":
-        from tessera.lowering.target.cpu.generate import generate  # noqa: PLC0415
-    elif target.name == "cuda_tile":
-        from tessera.lowering.target.cuda_tile.generate import generate  # noqa: PLC0415
-    else:
-        from tessera.lowering.target.cuda.generate import generate  # noqa: PLC0415
-    return generate(module, program, target, observe)
 
 
 def _artifact(program: Program, target: Target, code: TargetCode, key: str) -> Artifact:

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from tessera.core.targets import TargetKind
+from tessera.lowering.backends import backend_of
 from tessera.lowering.passes import Pass
 from tessera.lowering.tile.distribute_ranges import DistributeRanges
 from tessera.lowering.tile.distribute_rows import DistributeRows
@@ -9,8 +11,6 @@ from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.mask_absent import MaskAbsent
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.pack_floats import PackFloats
-from tessera.lowering.tile.place_values import PlaceValues
-from tessera.lowering.tile.round_factors import RoundFactors
 from tessera.lowering.tile.simplify import Simplify
 
 _COMMON: Final[tuple[Pass, ...]] = (
@@ -28,18 +28,15 @@ _COMMON: Final[tuple[Pass, ...]] = (
     Simplify(),
 )
 
-_ABSENT: Final = MaskAbsent()
-"""First: nothing below has to know that elements may not exist."""
-_BYTES: Final = PackFloats()
-"""Nothing below has to know of floats of 8 bits."""
 
-PIPELINES: Final[dict[str, tuple[Pass, ...]]] = {
-    # Factors are rounded once it is known which rows a group has; GPUs do it on the way to their tensor cores.
-    # PlaceValues last: it decides by who reads a value how often, which every pass above may change.
-    "cpu": (_ABSENT, _BYTES, *_COMMON, RoundFactors(), PlaceValues()),
-    # A GPU keeps tiles in registers or shared memory; its own lowering decides.  Some have products of bytes.
-    "cuda": (_ABSENT, PackFloats(products=True), *_COMMON),
-    # So does CUDA Tile's compiler.
-    "cuda_tile": (_ABSENT, PackFloats(products=True), *_COMMON),
-}
-"""By `Target.name`."""
+def tile_passes(kind: TargetKind) -> tuple[Pass, ...]:
+    """Return the passes on Tile IR for a target, in order: those of all targets, then its own."""
+    backend = backend_of(kind)
+    return (
+        # First: nothing below has to know that elements may not exist.
+        MaskAbsent(),
+        # Nothing below has to know of floats of 8 bits, but for products on a machine that multiplies them.
+        PackFloats(products=backend.fp8_products),
+        *_COMMON,
+        *backend.passes,
+    )

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -33,6 +32,7 @@ from tessera.core.targets import Target
 from tessera.lowering.key import toolchain
 from tessera.lowering.protocol import FROM_COMPILER, Compile, Reply, Request, Warm
 from tessera.lowering.reports import CrashReport, write_report
+from tessera.lowering.target.cpu.host import host_target
 
 _STDERR_BYTES: Final = 8192
 # -P: modules that lie in the user's folder must not shadow what the worker imports.
@@ -50,15 +50,6 @@ class WorkerDied(Exception):
         self.status = status
         self.stderr = stderr
         self.idle = idle
-
-
-@cache
-def host_target() -> Target:
-    """Return the CPU of this machine as a target: LLVM's name of it and all its features."""
-    # 30 ms; a process that only reads kernels does not need it.
-    from llvmlite import binding  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
-
-    return Target("cpu", binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
 
 
 class Worker:

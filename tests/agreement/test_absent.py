@@ -13,7 +13,7 @@ from support.absent_kernels import Case, cases
 from tessera.core.dtypes import f32, i64
 from tessera.core.program.program import Program
 from tessera.lowering.compile import compile_program
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.runtime.interpret.run import run
 from tessera.runtime.launch import Launcher
 

@@ -17,7 +17,7 @@ from tessera.core.program.program import Domain, Program
 from tessera.core.program.spec import BINARY, PREDICATES, UNARY
 from tessera.core.settings import overridden
 from tessera.lowering.compile import compile_program
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.runtime.interpret.run import run
 from tessera.runtime.launch import Launcher
 

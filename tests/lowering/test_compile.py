@@ -1,5 +1,7 @@
 """The driver: what it hands to a target, and what it makes of what comes back."""
 
+from dataclasses import replace
+
 import pytest
 
 from support import programs
@@ -8,8 +10,9 @@ from tessera.core.artifact import Binding, LaunchRule, Resources, Slot
 from tessera.core.dtypes import f32
 from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import CompilerCrash
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.lowering import compile as driver
+from tessera.lowering.backends import backend_of
 from tessera.lowering.key import artifact_key
 from tessera.lowering.target.result import TargetCode
 from tessera.lowering.target.toolchain import SerialisedProducts
@@ -27,7 +30,8 @@ def target(monkeypatch):
         listings = (Listing("asm", "", (Line("ret"),)),) if observe else ()
         return TargetCode(b"code", "entry", (Slot("pointer"),), LaunchRule("single"), Resources(64), True, listings)
 
-    monkeypatch.setattr(driver, "_generate", generate)
+    backend = replace(backend_of(TARGETS["cpu"]), generate=generate)
+    monkeypatch.setattr(driver, "backend_of", lambda kind: backend)
     return calls
 
 

@@ -18,7 +18,8 @@ from tessera.core.mistakes import CompilerCrash, CompileTimeout
 from tessera.core.settings import current, overridden
 from tessera.core.targets import Target
 from tessera.lowering.protocol import Abort, Sleep
-from tessera.lowering.service import CompileService, host_target
+from tessera.lowering.service import CompileService
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.warm import trivial_program
 
 

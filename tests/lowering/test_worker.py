@@ -11,7 +11,7 @@ from tessera.core.events import PassRan, wanted
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.targets import Target
 from tessera.lowering.protocol import TAKEN, Compile, Reply, Sleep
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.warm import trivial_program
 from tessera.lowering.worker import main, serve
 

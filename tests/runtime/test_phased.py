@@ -12,7 +12,7 @@ from tessera.core.mistakes import ExtentMismatch, OverlappingArrays
 from tessera.core.program.program import Program
 from tessera.core.reductions import tree_sum
 from tessera.lowering.compile import compile_program
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.phases import phases
 from tessera.runtime.launching import launch_on, record_launch
 from tessera.runtime.phased import DevicePhases, HostPhases

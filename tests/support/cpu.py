@@ -6,11 +6,12 @@ from typing import Any
 
 from tessera.core.artifact import Artifact, Binding, Resources
 from tessera.core.program.program import Program
-from tessera.core.targets import CPU
+from tessera.core.targets import CPU, TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.passes import run_passes
-from tessera.lowering.pipelines import PIPELINES
-from tessera.lowering.target.cpu.codegen import generate_code, host_target, lower_to_llvm
+from tessera.lowering.pipelines import tile_passes
+from tessera.lowering.target.cpu.codegen import generate_code, lower_to_llvm
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.target.cpu.to_cpu import TargetModule, to_cpu
 from tessera.lowering.tile.to_tile import to_tile
 from tessera.runtime.grid import Grid
@@ -24,7 +25,7 @@ def target_module(program: Program, *, passes: bool = True, features: str | None
     """Target IR of `program`; call it inside `shared_context()`."""
     module = to_tile(program)
     if passes:
-        run_passes(PIPELINES["cpu"], module)
+        run_passes(tile_passes(TARGETS["cpu"]), module)
     return to_cpu(module, program, host_target().features if features is None else features)
 
 

@@ -11,7 +11,7 @@ from tessera.core.dtypes import DType, f32
 from tessera.core.program.program import Program, Value
 from tessera.core.program.types import Tile
 from tessera.lowering.compile import compile_program
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.runtime.interpret.run import run
 from tessera.runtime.launch import Launcher
 

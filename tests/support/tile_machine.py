@@ -14,10 +14,10 @@ import numpy as np
 from tessera.core.artifact import Artifact, Binding, Resources, Slot
 from tessera.core.dtypes import DType, bf16, f16, f32, f64
 from tessera.core.program.program import Program
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.passes import run_passes
-from tessera.lowering.pipelines import PIPELINES
+from tessera.lowering.pipelines import tile_passes
 from tessera.lowering.target.cuda_tile.generate import program_of
 from tessera.lowering.target.cuda_tile.instructions import Block, Entry, Instruction, TileType, Value
 from tessera.lowering.tile.to_tile import to_tile
@@ -344,7 +344,7 @@ def lowered(program: Program) -> tuple[Any, Entry]:
     """The CUDA Tile program of `program`: what its parameters are, and its code."""
     with shared_context():
         module = to_tile(program)
-        run_passes(PIPELINES["cuda_tile"], module, None)
+        run_passes(tile_passes(TARGETS["cuda_tile"]), module, None)
         return program_of(kernel(module), program)
 
 

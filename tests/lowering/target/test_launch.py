@@ -7,7 +7,8 @@ from support.builder import Builder
 from support.mlir import lowered
 from tessera.core.artifact import LaunchRule
 from tessera.core.program.program import Domain
-from tessera.lowering.pipelines import PIPELINES
+from tessera.core.targets import TARGETS
+from tessera.lowering.pipelines import tile_passes
 from tessera.lowering.target.launch import launch_rule
 from tessera.lowering.tile.walk import kernel
 
@@ -34,5 +35,5 @@ def grouped(domain):
     ids=lambda value: value.kind if isinstance(value, LaunchRule) else value.name,
 )
 def test_rules(program, rule):
-    module = lowered(program, *PIPELINES["cpu"])
+    module = lowered(program, *tile_passes(TARGETS["cpu"]))
     assert launch_rule(kernel(module), program, 512) == rule

@@ -11,6 +11,7 @@ from tessera.core.mlir import ir
 from tessera.core.targets import Target
 from tessera.core.tile.location import spans
 from tessera.lowering.passes import CANONICALIZE, run_upstream
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.target.cpu.masked_stores import store_lone_lanes
 from tessera.lowering.target.llvm_ir import parse, to_llvm_text
 
@@ -30,12 +31,6 @@ class MachineCode:
     code: bytes
     llvm: str = ""
     assembly: str = ""
-
-
-@cache
-def host_target() -> Target:
-    """The machine this process runs on, as LLVM names it."""
-    return Target("cpu", binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
 
 
 def lower_to_llvm(module: Any) -> None:

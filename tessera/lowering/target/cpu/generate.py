@@ -3,21 +3,23 @@
 Tile IR -> (to_cpu) -> target IR: arith, math, vector, scf, llvm -> LLVM dialect -> LLVM IR -> machine code.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from tessera.core.listing import Listing
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.core.tile.listings import listing_of_llvm, listing_of_mlir
+from tessera.lowering.backends import Backend
 from tessera.lowering.diagnostics import crash
 from tessera.lowering.passes import verify
 from tessera.lowering.target.cpu.assembly import listing_of_assembly
-from tessera.lowering.target.cpu.codegen import add_line_table, generate_code, host_target, lower_to_llvm
+from tessera.lowering.target.cpu.codegen import add_line_table, generate_code, lower_to_llvm
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.target.cpu.to_cpu import to_cpu
 from tessera.lowering.target.result import TargetCode
-
-__all__ = ["generate", "host_target"]
+from tessera.lowering.tile.place_values import PlaceValues
+from tessera.lowering.tile.round_factors import RoundFactors
 
 
 def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
@@ -39,3 +41,8 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     if observe:
         listings += [listing_of_llvm(code.llvm, "", program), listing_of_assembly(code.assembly, program)]
     return TargetCode(code.code, made.entry, made.slots, made.launch, made.resources, made.bounded, tuple(listings))
+
+
+# Factors are rounded once it is known which rows a group has; GPUs do it on the way to their tensor cores.
+# PlaceValues last: it decides by who reads a value how often, which every pass above may change.
+BACKEND: Final = Backend(generate, (RoundFactors(), PlaceValues()))

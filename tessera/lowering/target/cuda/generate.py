@@ -22,6 +22,7 @@ from tessera.core.targets import Architecture, Target
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import place
 from tessera.core.tile.text import listing_of_tile
+from tessera.lowering.backends import Backend
 from tessera.lowering.diagnostics import crash
 from tessera.lowering.passes import CANONICALIZE, run_upstream, verify
 from tessera.lowering.target.cuda.build import Build
@@ -342,3 +343,6 @@ def _to_llvm(module: Any, program: Program) -> str:
         message = "the GPU code vanished on the way to LLVM"
         raise CompilerCrash(message, program.span)
     return to_llvm_text(container)
+
+
+BACKEND: Final = Backend(generate, fp8_products=True)

@@ -6,7 +6,7 @@ that anybody could see.
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tessera.core.artifact import Resources
 from tessera.core.mistakes import CompilerCrash
@@ -14,6 +14,7 @@ from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Architecture, Target
 from tessera.core.tile.location import place
+from tessera.lowering.backends import Backend
 from tessera.lowering.target.cuda_tile.build import Build
 from tessera.lowering.target.cuda_tile.cubin import Usage, read_usage
 from tessera.lowering.target.cuda_tile.encode import Hints, encode
@@ -119,3 +120,6 @@ def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
     frame = Frame(program, rule, build, body, blocked=bool(operations(function, "tessera.dot")))
     lower(frame, function)
     return frame, Entry(name, body, location)
+
+
+BACKEND: Final = Backend(generate, fp8_products=True)

@@ -17,7 +17,8 @@ from tessera.core.program.types import Scalar
 from tessera.core.reductions import tree_sum
 from tessera.core.targets import CPU
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.target.cpu.generate import generate, host_target
+from tessera.lowering.target.cpu.generate import generate
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.tile.to_tile import to_tile
 from tessera.runtime.cpu import load
 

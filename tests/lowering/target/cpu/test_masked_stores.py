@@ -11,7 +11,7 @@ from llvmlite import binding
 
 import tessera
 from tessera.core.settings import overridden
-from tessera.lowering.target.cpu.codegen import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.target.cpu.masked_stores import store_lone_lanes
 
 _llvm: Any = binding

@@ -12,7 +12,7 @@ from tessera.core.mistakes import NotOnCuda
 from tessera.core.program.program import Domain
 from tessera.core.program.spec import PREDICATES
 from tessera.lowering.compile import compile_program
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.runtime.launch import Launcher
 
 ON_HARDWARE = True

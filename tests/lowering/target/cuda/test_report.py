@@ -7,8 +7,8 @@ from support.product_programs import matrix_product
 from support.simulate import compile_ptx
 from tessera.core.targets import Target
 from tessera.lowering.compile import compile_program
-from tessera.lowering.service import host_target
 from tessera.lowering.target import sass
+from tessera.lowering.target.cpu.host import host_target
 from tessera.lowering.target.cuda.report import instructions, resource_report, spill_note
 
 SASS = """

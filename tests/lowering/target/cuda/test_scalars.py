@@ -9,7 +9,7 @@ from support.simulate import compile_ptx, ptx_of, same_bits
 from tessera.core.dtypes import DType, bf16, f16, f32, f64
 from tessera.core.program.program import Domain, Program
 from tessera.lowering.compile import compile_program
-from tessera.lowering.service import host_target
+from tessera.lowering.target.cpu.host import host_target
 from tessera.runtime.launch import Launcher
 
 FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "sqrt", "pow", "div", "mod")

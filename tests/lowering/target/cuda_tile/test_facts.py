@@ -4,9 +4,10 @@ from support import programs
 from support.tile_cases import row_of, shift
 from tessera.core.dtypes import f32
 from tessera.core.program.program import Program
+from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.passes import run_passes
-from tessera.lowering.pipelines import PIPELINES
+from tessera.lowering.pipelines import tile_passes
 from tessera.lowering.target.cuda_tile.facts import Positions, multiple_of
 from tessera.lowering.tile.to_tile import to_tile
 from tessera.lowering.tile.walk import kernel, operations
@@ -16,7 +17,7 @@ def facts(program: Program, *extents: tuple[int | str, ...]) -> list[list[tuple[
     """For each access: of each start what it is a multiple of, its least value, and whether it begins inside."""
     with shared_context():
         module = to_tile(program)
-        run_passes(PIPELINES["cuda_tile"], module, None)
+        run_passes(tile_passes(TARGETS["cuda_tile"]), module, None)
         function = kernel(module)
         positions = Positions(function, program.group)
         found: list[list[tuple[int, int | None, bool]]] = []

@@ -17,7 +17,7 @@ from tessera.core.program.types import Array
 from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.passes import run_passes
-from tessera.lowering.pipelines import PIPELINES
+from tessera.lowering.pipelines import tile_passes
 from tessera.lowering.target.cuda.tiles.decisions import make_plan
 from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.uniformity import walk
@@ -99,7 +99,7 @@ def plan_of(program: Program, arch: str = "sm_90a") -> tuple[Plan | None, dict[s
     """The plan for a kernel, and the layouts of the results of its operations by their names."""
     with shared_context():
         module = to_tile(program)
-        run_passes(PIPELINES["cuda"], module)
+        run_passes(tile_passes(TARGETS["cuda"]), module)
         function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
         plan = make_plan(function, program, TARGETS["cuda"].architecture(arch))
         found: dict[str, list[Layout]] = {}
