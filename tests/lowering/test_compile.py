@@ -12,12 +12,18 @@ from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.targets import TARGETS, Target
 from tessera.lowering import compile as driver
-from tessera.lowering.backends import backend_of
+from tessera.lowering.backends import Generate, backend_of
 from tessera.lowering.key import artifact_key
 from tessera.lowering.target.result import TargetCode
 from tessera.lowering.target.toolchain import SerialisedProducts
 
 TARGET = Target("cpu", "znver5", "+avx2")
+
+
+def generate_by(patch: pytest.MonkeyPatch, generate: Generate) -> None:
+    """Let `generate` take the place of the CPU's code generator."""
+    backend = replace(backend_of(TARGETS["cpu"]), generate=generate)
+    patch.setattr(driver, "backend_of", lambda kind: backend)
 
 
 @pytest.fixture
@@ -30,8 +36,7 @@ def target(monkeypatch):
         listings = (Listing("asm", "", (Line("ret"),)),) if observe else ()
         return TargetCode(b"code", "entry", (Slot("pointer"),), LaunchRule("single"), Resources(64), True, listings)
 
-    backend = replace(backend_of(TARGETS["cpu"]), generate=generate)
-    monkeypatch.setattr(driver, "backend_of", lambda kind: backend)
+    generate_by(monkeypatch, generate)
     return calls
 
 
@@ -111,7 +116,7 @@ def test_mistakes_carry_the_users_text(target):
 
 def test_products_that_the_assembler_cannot_follow_are_waited_for_one_by_one(target, monkeypatch):
     """Under the key of what was asked for, and with a note; a kernel that is refused even so is."""
-    finished = driver._generate
+    finished = driver.backend_of(TARGETS["cpu"]).generate
 
     def serialised(module, program, target, observe):
         if program.options.get("overlap", True):
@@ -119,7 +124,7 @@ def test_products_that_the_assembler_cannot_follow_are_waited_for_one_by_one(tar
             raise SerialisedProducts(message)
         return finished(module, program, target, observe)
 
-    monkeypatch.setattr(driver, "_generate", serialised)
+    generate_by(monkeypatch, serialised)
     program = programs.saxpy()
     artifact = driver.compile_program(program, TARGET, True).artifact
     assert artifact.key == artifact_key(program, TARGET)
@@ -132,7 +137,7 @@ def test_products_that_are_refused_one_by_one_are_our_fault(target, monkeypatch)
         message = "products wait for each other"
         raise SerialisedProducts(message)
 
-    monkeypatch.setattr(driver, "_generate", serialised)
+    generate_by(monkeypatch, serialised)
     with pytest.raises(CompilerCrash, match="wait for each other"):
         driver.compile_program(programs.saxpy(), TARGET, False)
     assert not target
