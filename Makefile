@@ -8,7 +8,7 @@ TOUR := build/tour/00_tour.html
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env tour lab test lint fuzz notebooks docs site clean
+.PHONY: help env tour lab test lint fuzz notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -60,6 +60,9 @@ docs: $(STAMP)  ## write the generated parts of the documentation
 
 site: $(STAMP)  ## build the documentation site, without a network
 	$(BIN)/python docs/site/build.py
+
+stubs: $(STAMP)  ## write the types of the MLIR bindings
+	$(BIN)/python typings/generate.py
 
 clean:  ## remove what the commands made, the environment included
 	rm -rf $(ENV) build dist .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -41,8 +41,6 @@ GROUPS: Final = {
 def summary(path: Path) -> str:
     """Return the first paragraph of a Python file's docstring, or the comment that heads another file."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".pyi":
-        return f"Types for `{path.stem}.py`."
     if path.suffix != ".py":
         match = re.match(r"\s*(?:/\*+|//|<!--|\{#-?)\s*(.+?)\s*(?:\*/|-->|-?#\}|$)", text, re.MULTILINE)
         return match[1] if match else ""
@@ -59,7 +57,7 @@ def title(notebook: Path) -> str:
 def source_files() -> list[Path]:
     """Every file of the packages that a person wrote, in reading order: nouns before verbs."""
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*")]
-    kept = [path for path in files if path.suffix in (".py", ".pyi", ".css", ".js") and path.stat().st_size > 0]
+    kept = [path for path in files if path.suffix in (".py", ".css", ".js") and path.stat().st_size > 0]
     order = {name: rank for rank, name in enumerate(("core", "frontend", "lowering", "runtime", "viz"))}
 
     def rank(path: Path) -> tuple[object, ...]:

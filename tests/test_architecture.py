@@ -24,7 +24,6 @@ _ABSENT: Final = "tests/lowering/tile/test_mask_absent.py"
 COVERED_BY: Final = {
     "tessera/core/artifact.py": "tests/lowering/test_packing.py",
     "tessera/core/mistakes.py": "tests/docs/test_docs.py",
-    "tessera/core/mlir.py": "tests/core/tile/test_dialect.py",
     "tessera/core/program/arguments.py": _BUILD,
     "tessera/core/program/program.py": _BUILD,
     "tessera/core/program/spec.py": _BUILD,

@@ -89,8 +89,9 @@ def array_shapes(function: Any) -> Shapes:
     shapes: Shapes = {}
     arguments = function.regions[0].blocks[0].arguments
     for value, facts in zip(arguments, ir.ArrayAttr(function.attributes["arg_attrs"]), strict=True):
-        if "tessera.shape" in facts:
-            shape = from_attribute(facts["tessera.shape"])
+        known = ir.DictAttr(facts)
+        if "tessera.shape" in known:
+            shape = from_attribute(known["tessera.shape"])
             shapes[value] = tuple(e for e in shape if isinstance(e, int | str)) if isinstance(shape, tuple) else ()
     return shapes
 

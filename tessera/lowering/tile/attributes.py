@@ -70,6 +70,20 @@ def from_attribute(attribute: Any) -> Attribute:
             raise ValueError(msg)
 
 
+def number_of(attribute: ir.Attribute) -> bool | int | float:
+    """Return the number that an attribute holds.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    match attribute:
+        case ir.BoolAttr() | ir.IntegerAttr() | ir.FloatAttr():
+            return attribute.value
+        case _:
+            msg = f"no number: the attribute {attribute}"
+            raise ValueError(msg)
+
+
 # -- what operations of the `tessera` dialect say ----------------------------------------------------------------
 
 

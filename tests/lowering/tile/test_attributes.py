@@ -3,7 +3,7 @@
 import pytest
 
 from tessera.core.mlir import ir
-from tessera.lowering.tile.attributes import dictionary, flags, from_attribute, integers, to_attribute
+from tessera.lowering.tile.attributes import dictionary, flags, from_attribute, integers, number_of, to_attribute
 
 
 @pytest.mark.parametrize("value", [None, True, False, 3, -1, 2.5, "text", "", (), (1, "n", (2.0, None)), (("n", 64),)])
@@ -27,3 +27,15 @@ def test_dictionaries():
 def test_other_attributes_are_refused():
     with pytest.raises(ValueError, match="no plain value"):
         from_attribute(ir.Attribute.parse("#arith.fastmath<fast>"))
+
+
+@pytest.mark.usefixtures("mlir")
+@pytest.mark.parametrize(("text", "held"), [("true", True), ("3 : i64", 3), ("1.5 : f16", 1.5)])
+def test_the_number_of_an_attribute(text: str, held: object):
+    assert number_of(ir.Attribute.parse(text)) == held
+
+
+@pytest.mark.usefixtures("mlir")
+def test_a_text_is_no_number():
+    with pytest.raises(ValueError, match='no number: the attribute "text"'):
+        number_of(ir.Attribute.parse('"text"'))

@@ -111,9 +111,6 @@ def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
         NotOnCudaTile: see `generate`.
     """
     name = ir.StringAttr(function.attributes["sym_name"]).value
-    if not isinstance(name, str):
-        message = "the kernel has no name"
-        raise CompilerCrash(message, program.span)
     location, body = place(program.span), Block()
     rule = replace(launch_rule(function, program, _LANES), lanes_per_group=_LANES)
     build = Build(body, location, fast=bool(program.options.get("fast")))

@@ -24,7 +24,7 @@ from tessera.lowering.target.cuda_tile.memory import Access, Memory
 from tessera.lowering.target.cuda_tile.order import Order
 from tessera.lowering.target.cuda_tile.shapes import keeps_places
 from tessera.lowering.target.operations import at_operation, operations_of
-from tessera.lowering.tile.attributes import named_axis
+from tessera.lowering.tile.attributes import named_axis, number_of
 from tessera.lowering.tile.pack_floats import FACTORS
 from tessera.lowering.tile.walk import operations
 
@@ -161,8 +161,7 @@ class Lowering:
                 message = "a constant tile of several numbers"
                 raise CompilerCrash(message, next(iter(spans(op.location)), NOWHERE))
             attribute = attribute.get_splat_value()
-        number = attribute.value
-        self.env[op.results[0]] = self.build.constant(number, kind.element, kind.shape)
+        self.env[op.results[0]] = self.build.constant(number_of(attribute), kind.element, kind.shape)
 
     def id(self, op: Any) -> None:
         """`tessera.id`."""

@@ -103,7 +103,7 @@ def _not_negative(facts: Knowledge, value: Any, depth: int = 8) -> bool:
     owner = value.owner
     if isinstance(owner, ir.Block):
         loop = owner.owner
-        if loop is None or loop.operation.name != "scf.for" or value != owner.arguments[0]:
+        if loop.operation.name != "scf.for" or value != owner.arguments[0]:
             return False
         return _not_negative(facts, loop.operation.operands[0], depth - 1)
     op = owner.operation
@@ -115,7 +115,7 @@ def multiple_of(value: Any, depth: int = 8) -> int:
     owner = value.owner
     if isinstance(owner, ir.Block):
         loop = owner.owner
-        if loop is None or loop.operation.name != "scf.for" or value != owner.arguments[0]:
+        if loop.operation.name != "scf.for" or value != owner.arguments[0]:
             return 1
         return math.gcd(*(multiple_of(v, depth - 1) for v in (loop.operation.operands[0], loop.operation.operands[2])))
     op = owner.operation
