@@ -8,7 +8,7 @@ TOUR := build/tour/00_tour.html
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env tour lab test lint fuzz notebooks docs site stubs clean
+.PHONY: help env tour lab test lint fuzz replay notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -50,6 +50,10 @@ test: lint  ## everything CI runs: lint, then every test and notebook
 
 fuzz: $(STAMP)  ## random kernels against the oracle: make fuzz SECONDS=600 TARGET=cuda
 	PYTHONPATH=.:tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),3600) --target $(or $(TARGET),cpu) $(if $(filter cuda%,$(TARGET)),--large)
+
+replay: $(STAMP)  ## does the compiler still make the same code? make replay ONLY=cuda:sm_90a,gemm ACCEPT=1 KEEP=folder
+	PYTHONPATH=.:tests $(BIN)/python -m replay $(if $(ONLY),--only '$(ONLY)') $(if $(ACCEPT),--accept) $(if $(KEEP),--keep $(KEEP)) \
+	    $(if $(TENTH),--tenth) $(if $(WORKERS),--workers $(WORKERS))
 
 notebooks: $(STAMP)  ## run the notebooks again and keep what they show
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/jupyter nbconvert --execute --inplace --log-level WARN \
