@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,3 +57,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def chromium() -> str:
     """The path of Chromium; tests that use it carry the marker `browser`."""
     return next(path for path in map(shutil.which, CHROMIUM) if path)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Assert that a text is the golden one of that name, in the folder `golden` beside the test; see `--accept`."""
+    folder = request.path.parent / "golden"
+
+    def check(name: str, produced: str) -> None:
+        if request.config.getoption("--accept"):
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(produced, encoding="utf-8")
+        assert produced == (folder / name).read_text(encoding="utf-8")
+
+    return check

@@ -1,7 +1,7 @@
 """From text to Programs: the documents' kernels against golden texts, and the rules one by one."""
 
 import math
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from tessera.core.program.text import to_text
 from tessera.core.program.types import Scalar, Tile
 from tessera.frontend.build import chosen_group
 
-GOLDEN = Path(__file__).parent / "golden"
 V, M = array(f32, 512), array(f32, 64, 64)
 
 # The types each kernel of the documents is built for, with the options its decorator gives.
@@ -39,13 +38,9 @@ DOCUMENTS: dict[str, tuple[tuple[Argument, ...], dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_kernel_of_the_documents(name: str, request: pytest.FixtureRequest):
+def test_a_kernel_of_the_documents(name: str, golden: Callable[[str, str], None]):
     arguments, options = DOCUMENTS[name]
-    produced = to_text(build(KERNELS[name], *arguments, **options))  # type: ignore[arg-type]
-    golden = GOLDEN / f"{name}.txt"
-    if request.config.getoption("--accept"):
-        golden.write_text(produced, encoding="utf-8")
-    assert produced == golden.read_text(encoding="utf-8")
+    golden(f"{name}.txt", to_text(build(KERNELS[name], *arguments, **options)))  # type: ignore[arg-type]
 
 
 def opcodes(program: Program) -> list[str]:
