@@ -7,10 +7,11 @@ transposing moves bits, and a swizzle is a basis with two bits set.
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Final, Self
 
 BANKS: Final = 32
 BANK_BYTES: Final = 4
@@ -123,6 +124,19 @@ class Layout:
         parts = [f"{name} [{', '.join(self._basis(b) for b in bases)}]" for name, bases in self._named() if bases]
         return " ".join(parts) or "one element"
 
+    @classmethod
+    def parse(cls, text: str, shape: tuple[int, ...]) -> Self:
+        """Return the layout of a tile of `shape` whose `text` this is.
+
+        Raises:
+            ValueError: it is the text of no such layout.
+        """
+        if _LAYOUT_TEXT.fullmatch(text) is None:
+            message = f"`{text}` is not the text of a layout, such as `registers [1:1] lanes [1:2, 0:1+1:4, -]`"
+            raise ValueError(message)
+        parts = {name: _bases(found, shape) for name, found in _PART_TEXT.findall(text)}
+        return cls(shape, **parts)
+
     def _named(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         return (("registers", self.registers), ("lanes", self.lanes), ("warps", self.warps))
 
@@ -131,6 +145,26 @@ class Layout:
             return "-"
         places = coordinates(basis, self.shape)
         return "+".join(f"{axis}:{place}" for axis, place in enumerate(places) if place)
+
+
+_LAYOUT_TEXT: Final = re.compile(r"one element|(registers \[.*?\])? ?(lanes \[.*?\])? ?(warps \[.*?\])?")
+_PART_TEXT: Final = re.compile(r"(registers|lanes|warps) \[(.*?)\]")
+
+
+def _bases(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the bases that a text such as `1:2, 0:1+1:4, -` says."""
+    return tuple(sum(_step(move, shape) for move in basis.split("+") if move != "-") for basis in text.split(", "))
+
+
+def _step(move: str, shape: tuple[int, ...]) -> int:
+    """Return how far `0:4`, a move along an axis, goes in a row-major number."""
+    axis, _, distance = move.partition(":")
+    if not (axis.isdecimal() and distance.isdecimal()) or int(axis) >= len(shape) or int(distance) >= shape[int(axis)]:
+        message = (
+            f"`{move}` is no move inside a tile of {' x '.join(map(str, shape))}: an axis, and a distance along it"
+        )
+        raise ValueError(message)
+    return int(distance) * math.prod(shape[int(axis) + 1 :])
 
 
 class Change:

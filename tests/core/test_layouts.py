@@ -273,3 +273,26 @@ def test_text():
     assert blocked((4, 64), 4, 1).text() == "registers [1:1, 1:2] lanes [1:4, 1:8, 1:16, 1:32, 0:1] warps [0:2]"
     assert Layout(()).text() == "one element"
     assert Layout((8,), (), (3, 0)).text() == "lanes [0:3, -]"
+
+
+@given(st.sampled_from([(4, 8), (1, 64), (16,), (2, 4, 8)]), st.data())
+def test_the_text_of_a_layout_is_read_back(shape: tuple[int, ...], data: st.DataObject):
+    bits = bits_of(math.prod(shape))
+    bases = data.draw(st.lists(st.integers(0, (1 << bits) - 1), min_size=3, max_size=9))
+    registers = tuple(basis for basis in bases[:2] if basis)
+    layout = Layout(shape, registers, tuple(bases[2:6]), tuple(bases[6:]))
+    assert Layout.parse(layout.text(), shape) == layout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("register [1:1]", "`register .1:1.` is not the text of a layout"),
+        ("registers [2:1]", "`2:1` is no move inside a tile of 4 x 8"),
+        ("lanes [0:1, 1:8]", "`1:8` is no move inside a tile of 4 x 8"),
+        ("lanes [up]", "`up` is no move inside a tile of 4 x 8"),
+    ],
+)
+def test_what_is_no_layout_is_refused(text: str, words: str):
+    with pytest.raises(ValueError, match=words):
+        Layout.parse(text, (4, 8))

@@ -14,8 +14,21 @@ from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.tile import location
 from tessera.core.tile.forms import FORMS, attributes_text, type_text
+from tessera.core.tile.schedule_attributes import (
+    CARRIED,
+    COPIED,
+    LAYOUT,
+    PREFIX,
+    RING,
+    SCHEDULE,
+    is_marked,
+    schedule_of,
+)
 
 _INDENT: Final = "  "
+_APART: Final = frozenset(("tessera.domain", SCHEDULE, PREFIX + LAYOUT, PREFIX + CARRIED))
+"""Of functions and loops: the domain is the launcher's matter, the schedule is shown choice by choice, and what a loop
+carries lies where what is computed of it does."""
 _HIDDEN: Final = frozenset(("fastmath", "overflowFlags", "operandSegmentSizes"))
 
 
@@ -56,7 +69,10 @@ class _Printer:
         facts = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
         parameters = [self._parameter(v, f) for v, f in zip(block.arguments, facts, strict=False)]
         name = ir.StringAttr(function.attributes["sym_name"]).value
-        marks = [f" {k.removeprefix('tessera.')} {_mark(a)}" for k, a in _marks(function.attributes)]
+        titles = [(k.removeprefix("tessera."), _mark(a)) for k, a in _marks(function.attributes)]
+        if SCHEDULE in function.attributes:
+            titles += schedule_of(function).marks()
+        marks = [f" {title} {text}" for title, text in sorted(titles)]
         self._line(f"func @{name}({', '.join(parameters)}){''.join(marks)} {{", function)
         self._block(block)
         self._line("}", function)
@@ -190,18 +206,24 @@ def _literal(attribute: Any) -> str:
 
 
 def _marks(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Our own attributes that say something: not empty ones, not the domain (the launcher's matter)."""
-    names = sorted(n for n in attributes if n.startswith("tessera.") and n != "tessera.domain")
+    """Our own attributes that say something: not empty ones, nor those of `_APART`."""
+    names = sorted(n for n in attributes if n.startswith("tessera.") and n not in _APART)
     return [(n, attributes[n]) for n in names if str(attributes[n]) not in ("{}", '"range"')]
 
 
 def _decisions(op: Any) -> str:
     """What passes decided about `op`: ` scratch` (not virtual), ` replaces 0`, ..."""
     notes = ""
-    for name in sorted(n for n in op.attributes if n.startswith("tessera.")):
+    for name in sorted(n for n in op.attributes if n.startswith("tessera.") and not _follows(op, n)):
         value, title = _mark(op.attributes[name]), name.removeprefix("tessera.")
         notes += "" if value == "virtual" else f" {value}" if title == "place" else f" {title} {value}"
     return notes
+
+
+def _follows(op: Any, name: str) -> bool:
+    """Return whether an attribute says what is seen elsewhere, as the layout of a constant or of a copied operand does."""
+    views = op.name in ("arith.constant", "tessera.transpose")
+    return name == PREFIX + LAYOUT and (views or is_marked(op, RING) or is_marked(op, COPIED))
 
 
 def _mark(attribute: Any) -> str:

@@ -41,13 +41,13 @@ from tessera.lowering.target.cuda.lower import lower
 from tessera.lowering.target.cuda.ptx import Ptx, to_ptx
 from tessera.lowering.target.cuda.tile_values import NeedsSpillError
 from tessera.lowering.target.cuda.tiles.byte_products import byte_products, copied, widen_unfit
-from tessera.lowering.target.cuda.tiles.decision import Refusal
-from tessera.lowering.target.cuda.tiles.decisions import Observer, make_plan
+from tessera.lowering.target.cuda.tiles.decision import Refusal, kernel_of, unscheduled
+from tessera.lowering.target.cuda.tiles.decisions import Observer, schedule_tiles
 from tessera.lowering.target.cuda.tiles.function import lanes_of, lower_tiles, with_depth
 from tessera.lowering.target.cuda.tiles.large_tiles import LARGE_TILE, large_tiles
 from tessera.lowering.target.cuda.tiles.lost_products import for_tensor_cores, lost_products
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.tiles.stages import Depth
 from tessera.lowering.target.cuda.tiles.team import OutOfTurnError
 from tessera.lowering.target.cuda.tiles.unaligned_places import unaligned_places
@@ -87,7 +87,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
     bounded = all(op.name not in LOOPS for op in walk(function.regions[0].blocks[0]))
     dots = for_tensor_cores(walk(function.regions[0].blocks[0]))
-    _settle_bytes(function, program, chip)
+    _settle_bytes(module, program, chip)
     facts = hoist_tiles(function)
     listings: list[Listing] = []
     passes: list[PassRan] = []
@@ -101,10 +101,13 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
 
     observer = decided if observe else None
     try:
-        lowered = _lower(function, program, chip, facts, observer)
+        lowered = _lower(module, program, chip, facts, observer)
     except OutOfTurnError:
         del listings[1:], passes[:]
-        lowered = _lower(function, _without_turns(program), chip, facts, observer)
+        unscheduled(function)
+        lowered = _lower(module, _without_turns(program), chip, facts, observer)
+    if lowered.plan is None:
+        del listings[1:], passes[:]
     del listings[:1]  # what the passes of all targets made of it, which is shown already
     if find_tool("ptxas") is None:
         ptx, below = _to_ptx(lowered.module, program, chip, observe, None)
@@ -175,27 +178,29 @@ class _Lowered:
     frame: Frame
     entry: str
     buffers: tuple[Buffers, ...] = ()
-    plan: Plan | None = None
+    plan: ScheduleView | None = None
     refusal: Refusal | None = None
     large: tuple[Remark, ...] = ()
 
 
-def _lower(
-    function: Any, program: Program, chip: Architecture, facts: Uniformity, observe: Observer | None
-) -> _Lowered:
+def _lower(module: Any, program: Program, chip: Architecture, facts: Uniformity, observe: Observer | None) -> _Lowered:
     """Target IR: tiles in registers where the kernel allows it, and shared memory has room for their factors.
 
     A second time, with private global memory, where shared memory turns out to be too small.
     """
     refusals: list[Refusal] = []
-    plan = make_plan(function, program, chip, observe, refusals.append)
-    if plan is not None:
+    function = kernel_of(module)
+    plan = schedule_tiles(module, program, chip, observe)
+    if isinstance(plan, Refusal):
+        refusals.append(plan)
+    elif plan is not None:
         wanted = program.options.get("stages")
         most = wanted if isinstance(wanted, int) else _MOST_STAGES
         with suppress(NeedsRoomError):  # then tiles lie in memory as a whole
             return with_depth(plan, most, lambda depth: _attempt_tiles(function, program, chip, plan, depth))
         full = f"its factors do not fit the {chip.shared_bytes:,} bytes of shared memory"
         refusals.append(Refusal(full, "smaller blocks"))
+    unscheduled(function)
     facts = _without_tensor_cores(function, facts)
     refusal = next(iter(refusals), None)
     large = large_tiles(walk(function.regions[0].blocks[0]), refusal, chip)  # lowering takes the operations apart
@@ -219,13 +224,17 @@ def _without_turns(program: Program) -> Program:
     return replace(program, options={**program.options, "turns": 0})
 
 
-def _settle_bytes(function: Any, program: Program, chip: Architecture) -> None:
+def _settle_bytes(module: Any, program: Program, chip: Architecture) -> None:
     """Leave factors of 8 bits only where tensor cores multiply all of a kernel's as they are."""
     warps = program.options.get("warps")
-    dots = widen_unfit(_byte_products(function), chip, warps if isinstance(warps, int) else 0)
-    if dots and not copied(dots, make_plan(function, program, chip)):
+    dots = widen_unfit(_byte_products(kernel_of(module)), chip, warps if isinstance(warps, int) else 0)
+    if not dots:
+        return
+    plan = schedule_tiles(module, program, chip)
+    if not isinstance(plan, ScheduleView) or not copied(dots, plan):
         for dot in dots:
             widen_factors(dot)
+    unscheduled(kernel_of(module))
 
 
 def _without_tensor_cores(function: Any, facts: Uniformity) -> Uniformity:
@@ -257,16 +266,17 @@ def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniform
     return _Lowered(module, frame, ir.StringAttr(function.attributes["sym_name"]).value)
 
 
-def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Plan, depth: Depth) -> _Lowered:
+def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: ScheduleView, depth: Depth) -> _Lowered:
     lanes = lanes_of(plan)
     module, body, kernel, build, entry = _kernel(function, program, lanes)
-    if plan.products or plan.resident:  # left alone, ptxas guesses how many blocks should fit, and spills for them
-        kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse(f"{max(1, plan.resident)} : i32")
-    if plan.cluster > 1:
-        kernel.attributes["nvvm.cluster_dim"] = ir.Attribute.parse(f"array<i32: {plan.cluster}, 1, 1>")
+    schedule = plan.schedule
+    if plan.products or schedule.min_blocks_per_sm:  # left alone, ptxas guesses how many will fit, and spills for it
+        kernel.attributes["nvvm.minctasm"] = ir.Attribute.parse(f"{max(1, schedule.min_blocks_per_sm)} : i32")
+    if schedule.cluster > 1:
+        kernel.attributes["nvvm.cluster_dim"] = ir.Attribute.parse(f"array<i32: {schedule.cluster}, 1, 1>")
     rule = replace(
-        launch_rule(function, program, lanes), lanes_per_group=lanes, cluster=plan.cluster,
-        persistent=plan.specialised, early=chip.dependent_launch,
+        launch_rule(function, program, lanes), lanes_per_group=lanes, cluster=schedule.cluster,
+        persistent=schedule.persistent, early=chip.dependent_launch,
     )  # fmt: skip
     frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()

@@ -6,8 +6,8 @@ from typing import Any, Final
 from tessera.core.program.program import Program
 from tessera.core.targets import Architecture
 from tessera.lowering.target.cuda.tiles.pipeline import source_load
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import MMA, byte_kind
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.tile.pack_floats import FACTORS, widen_factors
 
 _PROMOTED: Final = 128
@@ -33,10 +33,8 @@ def widen_unfit(dots: Sequence[Any], chip: Architecture, warps: int = 0) -> list
     return [dot for dot in dots if dot not in unfit]
 
 
-def copied(dots: Sequence[Any], plan: Plan | None) -> bool:
+def copied(dots: Sequence[Any], plan: ScheduleView) -> bool:
     """Whether all their factors are copied to where and how the tensor cores read bytes: to warp groups, by a ring."""
-    if plan is None:
-        return False
     loads = [(dot, source_load(factor)) for dot in dots for factor in list(dot.operands)[:2]]
     return all(
         plan.is_staged(load) if plan.products[dot] == MMA else plan.ring_of(load) is not None for dot, load in loads
@@ -44,7 +42,7 @@ def copied(dots: Sequence[Any], plan: Plan | None) -> bool:
 
 
 def promotion(dots: Sequence[Any], program: Program) -> int:
-    """See `Plan.promote`: what the option of that name says, else 128, and 0 for a kernel with `fast=True`.
+    """Return `TileSchedule.promotion_interval`: what the option `promote` says, else 128, and 0 with `fast=True`.
 
     The tensor cores of sm_90a keep about 14 bits of each product of bytes that they add.  Single warps add up every 32.
     """

@@ -5,31 +5,31 @@ from typing import Any
 from tessera.core.program.types import Array
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.access import begins_aligned
-from tessera.lowering.target.cuda.tiles.decision import Kernel
+from tessera.lowering.target.cuda.tiles.decision import ScheduleContext
 from tessera.lowering.target.cuda.tiles.pipeline import is_vector
 from tessera.lowering.target.cuda.tiles.realignment import is_gapless
 from tessera.lowering.tile.attributes import dropped_axes
 
 
-def copied_ahead(kernel: Kernel, load: Any) -> bool:
+def copied_ahead(kernel: ScheduleContext, load: Any) -> bool:
     """Whether the copy engine does a load: of an array that is aligned, or realigned."""
     kind = kernel.array(load.operands[0])
     return (kind.aligned or load in kernel.plan.realigned) and fits_copy_engine(kernel, load)
 
 
-def fits_copy_engine(kernel: Kernel, load: Any) -> bool:
+def fits_copy_engine(kernel: ScheduleContext, load: Any) -> bool:
     """Whether the copy engine has windows of a load's shape and place, on an array that the kernel only reads."""
     return _has_box(kernel, load) and begins_aligned(kernel.array(load.operands[0]), list(load.operands)[-1])
 
 
-def begins_anywhere(kernel: Kernel, load: Any) -> bool:
+def begins_anywhere(kernel: ScheduleContext, load: Any) -> bool:
     """Whether the copy engine would do a load, perhaps of a realigned copy, if it were sure to begin at 16 bytes."""
     kind = kernel.array(load.operands[0])
     readable = kind.aligned or (is_gapless(kind) and bool(kernel.option("realign", 1)))
     return readable and _has_box(kernel, load) and not begins_aligned(kind, list(load.operands)[-1])
 
 
-def _has_box(kernel: Kernel, load: Any) -> bool:
+def _has_box(kernel: ScheduleContext, load: Any) -> bool:
     """Whether the copy engine has windows of a load's shape, and the kernel only reads its array."""
     kind = kernel.array(load.operands[0])
     if not kernel.divides or not kernel.only_reads(load) or len(kind.shape) > 5:
@@ -42,7 +42,7 @@ def _has_box(kernel: Kernel, load: Any) -> bool:
     return shape[1] * width(str(load.results[0].type.element_type)) // 8 >= 32
 
 
-def vector_copied_ahead(kernel: Kernel, load: Any) -> bool:
+def vector_copied_ahead(kernel: ScheduleContext, load: Any) -> bool:
     """Whether the copy engine can do a load of a vector: of an aligned array that the kernel only reads."""
     kind = kernel.array(load.operands[0])
     if not kind.aligned or not begins_aligned(kind, list(load.operands)[-1]):
@@ -54,10 +54,10 @@ def vector_copied_ahead(kernel: Kernel, load: Any) -> bool:
     return len(kind.shape) - 1 not in dropped and extent <= 256 and extent * kind.dtype.bytes % 16 == 0
 
 
-def copied_by_team(kernel: Kernel, load: Any) -> bool:
+def copied_by_team(kernel: ScheduleContext, load: Any) -> bool:
     """Whether lanes can copy a load to shared memory: of any array that the kernel only reads, a tile of rows."""
     numbers = kernel.parameters(load.operands[0])
-    if not numbers or numbers & kernel.plan.written or kernel.plan.ring_of(load) is not None:
+    if not numbers or numbers & kernel.plan.written:
         return False
     kind = kernel.program.parameters[next(iter(numbers))].value.type
     shape = load.results[0].type.shape

@@ -5,24 +5,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from tessera.lowering.target.cuda.build import width
+from tessera.core.tile.schedule_attributes import BEGINS, COPIED, REALIGNED, RING, RUNS_ON, mark, mark_only
 from tessera.lowering.target.cuda.tiles.copied_loads import (
     begins_anywhere,
     copied_ahead,
     copied_by_team,
     fits_copy_engine,
 )
-from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
-from tessera.lowering.target.cuda.tiles.pipeline import find_rings, is_vector, source_load
-from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.decision import ScheduleContext, SchedulePass
+from tessera.lowering.target.cuda.tiles.pipeline import RingPlan, find_rings, source_load
 from tessera.lowering.target.cuda.tiles.product_choice import MMA, MOST_WARP_BITS, WGMMA, may_run_on, product_kind
 from tessera.lowering.target.cuda.tiles.realignment import find_realigned, is_gapless
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView, column_blocks
 from tessera.lowering.target.cuda.tiles.staging import find_copies
-from tessera.lowering.target.cuda.tiles.store_decisions import is_matrix_store
-from tessera.lowering.target.cuda.uniformity import is_tile
 
 _MOST_BLOCKS: Final = 4
-_BLOCK_BYTES: Final = 128
 _REGISTERS: Final = 1 << 16
 """Of a multiprocessor."""
 _RESIDENT: Final = 2
@@ -30,7 +27,7 @@ _RESIDENT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Realign(Decision):
+class Realign(SchedulePass):
     """Let the launcher copy factors to rows that the copy engine can read (option `realign`).
 
     That reads and writes each element once; otherwise lanes fetch them 4 or 2 bytes at a time, again in every group
@@ -43,26 +40,21 @@ class Realign(Decision):
 
     name: ClassVar[str] = "cuda-realign"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """For all factors of a product, or none of them."""
         plan = kernel.plan
         if kernel.option("realign", 1) and kernel.dots and kernel.chip.tma and _fills_processor(plan):
-            plan.realigned = find_realigned(
+            found = find_realigned(
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
                 lambda load: copied_ahead(kernel, load),
                 lambda load: is_gapless(kernel.array(load.operands[0])) and fits_copy_engine(kernel, load),
             )
-        return True
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the loads."""
-        del function
-        for load in plan.realigned:
-            yield load, "realigned", "before the kernel"
+            for load in found:
+                mark_only(load, REALIGNED)
 
 
 @dataclass(frozen=True, slots=True)
-class CopyAhead(Decision):
+class CopyAhead(SchedulePass):
     """Give the loads of factors to a warp of its own, which keeps a ring of buffers full (option `stages`).
 
     before: `for { %a = tessera.load %A[...]; %acc = tessera.dot %a, %b, %acc_1 }`
@@ -74,54 +66,48 @@ class CopyAhead(Decision):
 
     name: ClassVar[str] = "cuda-copy-ahead"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """Rings for the copy engine where the chip has one; the rest is copied by the team itself.
 
         With a ring, one block has a multiprocessor to itself: small teams rather share it and copy by themselves.  So
         do those that copy a factor of a product which begins anywhere, through registers, and wait for it: they copy
         the other factor as well.
         """
-        plan = kernel.plan
-        plan.anywhere = {load for load in _wanted(kernel) if begins_anywhere(kernel, load)}
-        if kernel.dots and kernel.chip.tma and _fills_processor(plan):
-            beside = {load for dot in kernel.dots if plan.anywhere & set(_loads(dot)) for load in _loads(dot)}
-            plan.rings = find_rings(
-                [dot for dot in kernel.dots if plan.products[dot] != MMA],
-                lambda load: load not in beside and copied_ahead(kernel, load),
-            )
-        waits = plan.promote or not kernel.option("overlap", 1)
-        for ring in plan.rings:
-            dot = ring.running
-            if dot is not None and (waits or not may_run_on(plan.products, dot)):
-                ring.running = None
-        plan.copies = find_copies(kernel.dots, lambda load: copied_by_team(kernel, load))
-        if plan.anywhere and not plan.rings and _leaves_registers(kernel):
-            plan.resident = _RESIDENT
-        plan.gathered = tuple(_blocks(op) for op in kernel.operations if is_matrix_store(op))
-        plan.stored = min(
-            kernel.option("store_blocks", _MOST_BLOCKS), max((_blocks(op) for op in kernel.operations), default=1)
+        anywhere = [load for load in dict.fromkeys(_wanted(kernel)) if begins_anywhere(kernel, load)]
+        for load in anywhere:
+            mark_only(load, BEGINS)
+        rings = self._rings(kernel, set(anywhere))
+        staged = {load for ring in rings for load in ring.loads}
+        copies = find_copies(kernel.dots, lambda load: load not in staged and copied_by_team(kernel, load))
+        for load in (load for copy in copies for load in copy.loads):
+            mark_only(load, COPIED)
+        stored = min(
+            kernel.option("store_blocks", _MOST_BLOCKS), max((column_blocks(op) for op in kernel.operations), default=1)
         )
-        return True
+        kernel.set(producer_warp=bool(rings), epilogue_stages=stored)
+        if anywhere and not rings and _leaves_registers(kernel):
+            kernel.set(min_blocks_per_sm=_RESIDENT)
 
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At each load, and at products that run on."""
-        for number, ring in enumerate(plan.rings):
+    def _rings(self, kernel: ScheduleContext, anywhere: set[Any]) -> list[RingPlan]:
+        """Mark the loads of the copy engine, and the products that run on."""
+        plan = kernel.plan
+        if not (kernel.dots and kernel.chip.tma and _fills_processor(plan)):
+            return []
+        beside = {load for dot in kernel.dots if anywhere & set(_loads(dot)) for load in _loads(dot)}
+        rings = find_rings(
+            [dot for dot in kernel.dots if plan.products[dot] != MMA],
+            lambda load: load not in beside and copied_ahead(kernel, load),
+        )
+        waits = plan.schedule.promotion_interval or not kernel.option("overlap", 1)
+        for number, ring in enumerate(rings):
             for load in ring.loads:
-                if not is_vector(load):
-                    yield load, "ring", str(number)
-            if ring.running is not None:
-                yield ring.running, "runs_on", "into the next round"
-        for copy in plan.copies:
-            for load in copy.loads:
-                yield load, "copied", "by the team"
-        for op in plan.anywhere:
-            if op.name == "tessera.load":
-                yield op, "begins", "anywhere"
-        if plan.rings:
-            yield function, "copying", "warp"
+                mark(load, RING, number)
+            if ring.running is not None and not waits and may_run_on(plan.products, ring.running):
+                mark_only(ring.running, RUNS_ON)
+        return rings
 
 
-def _wanted(kernel: Kernel) -> Iterator[Any]:
+def _wanted(kernel: ScheduleContext) -> Iterator[Any]:
     """The loads that the copy engine would do if it had windows on all of them."""
     if not kernel.chip.tma:
         return
@@ -137,22 +123,14 @@ def _loads(dot: Any) -> list[Any]:
     return [load for load in map(source_load, list(dot.operands)[:2]) if load is not None]
 
 
-def _leaves_registers(kernel: Kernel) -> bool:
+def _leaves_registers(kernel: ScheduleContext) -> bool:
     """Whether all sums are tensor cores', and half of the registers that two blocks on a multiprocessor share."""
     most = _REGISTERS // _RESIDENT // 2
     groups = all(kind == WGMMA for kind in kernel.plan.products.values())
     return groups and all(math.prod(dot.results[0].type.shape) <= most for dot in kernel.dots)
 
 
-def _fills_processor(plan: Plan) -> bool:
+def _fills_processor(plan: ScheduleView) -> bool:
     """Whether one block keeps a multiprocessor busy: of products by single warps, two do that better."""
     kinds = set(plan.products.values())
     return WGMMA in kinds or (MMA not in kinds and plan.bits == MOST_WARP_BITS)
-
-
-def _blocks(op: Any) -> int:
-    """Column blocks of 128 bytes of a stored tile."""
-    if op.name != "tessera.store" or not is_tile(op.operands[1].type):
-        return 1
-    kind = op.operands[1].type
-    return max(1, kind.shape[-1] * width(str(kind.element_type)) // 8 // _BLOCK_BYTES)

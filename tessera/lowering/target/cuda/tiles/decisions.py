@@ -1,24 +1,28 @@
-"""The decisions about a tile kernel, one after the other; each is a pass whose outcome stands in the Tile IR it leaves.
+"""The passes that schedule a tile kernel, in order: each decides one thing, and writes attributes into the Tile IR.
 
-A decision changes the `Plan`, which the code that follows obeys, and marks operations with what it decided, for those
-who look.
+The emission of code reads these attributes, by a `ScheduleView`, and nothing else.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Architecture
 from tessera.core.tile.dialect import COMPUTE
+from tessera.core.tile.schedule_attributes import CARRIED, LAYOUT, SHARED, STREAMED, mark_only, set_layouts
 from tessera.lowering.target.cuda.tiles.copy_decisions import CopyAhead, Realign
-from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark, Refusal
+from tessera.lowering.target.cuda.tiles.decision import (
+    Refusal,
+    ScheduleContext,
+    SchedulePass,
+    kernel_of,
+    refusal_of,
+)
 from tessera.lowering.target.cuda.tiles.eligible import eligible, first_unfit, has_lanes
 from tessera.lowering.target.cuda.tiles.infer import infer, reduction_bits
 from tessera.lowering.target.cuda.tiles.order_choice import band_of, cluster_of, has_bands, unevenness
-from tessera.lowering.target.cuda.tiles.plan import Plan, padded
 from tessera.lowering.target.cuda.tiles.product_choice import (
     MOST_WARP_BITS,
     multiplies_tf32,
@@ -27,6 +31,7 @@ from tessera.lowering.target.cuda.tiles.product_choice import (
 )
 from tessera.lowering.target.cuda.tiles.product_decisions import ChooseProducts, OverlapProducts, RunProducts
 from tessera.lowering.target.cuda.tiles.register_limits import require_registers
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView, padded
 from tessera.lowering.target.cuda.tiles.store_decisions import DelayStores, DivideStores
 from tessera.lowering.target.cuda.tiles.streams import find_streams
 from tessera.lowering.target.cuda.tiles.team import WARP
@@ -40,13 +45,13 @@ _VALUES: Final = 32
 _LANES_RESIDENT: Final = 512
 """Lanes of a multiprocessor with 128 registers each: the fastest of 40 to 255 for rows of 8192 on an H200."""
 
+
 Observer = Callable[[str, float], None]
-"""Called with the name of each decision, and the seconds it took, while it and those before it are marked."""
-Refused = Callable[[Refusal], object]
+"""Called after each pass with its name, and the seconds it took."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChooseTeam(Decision):
+class ChooseTeam(SchedulePass):
     """Say how many warps compute a group's tiles together (option `warps`).
 
     before: `func.func @f(...)`
@@ -57,42 +62,37 @@ class ChooseTeam(Decision):
 
     name: ClassVar[str] = "cuda-choose-team"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """What the products ask for, or a few warps with much to do each: a reduction's cost a warp is fixed."""
         if not kernel.dots:
-            kernel.plan.streams = find_streams(kernel.operations, kernel.only_reads)
-        kernel.plan.bits = self._bits(kernel)
+            for op in find_streams(kernel.operations, kernel.only_reads):
+                mark_only(op, STREAMED)
+        plan = ScheduleView(kernel.function)
+        bits = self._bits(kernel, plan)
+        lanes = WARP << bits
+        kernel.set(num_warps=1 << bits)
         if any(op.name == "tessera.reduce" for op in kernel.operations) and not kernel.dots:
-            kernel.plan.resident = max(1, _LANES_RESIDENT // (WARP << kernel.plan.bits))
-        most, lanes = _MOST_VALUES if kernel.dots else _ROW_VALUES, WARP << kernel.plan.bits
-        if kernel.largest <= most * lanes:
-            return True
-        needed = f"the largest tile takes {kernel.largest // lanes} registers of each lane of {lanes // WARP} warps"
-        return kernel.refuse(f"{needed}, and {most} is the most", "more warps (the option `warps`) or smaller blocks")
+            kernel.set(min_blocks_per_sm=max(1, _LANES_RESIDENT // lanes))
+        most, largest = _MOST_VALUES if kernel.dots else _ROW_VALUES, kernel.largest(plan)
+        if largest > most * lanes:
+            needed = f"the largest tile takes {largest // lanes} registers of each lane of {lanes // WARP} warps"
+            kernel.refuse(f"{needed}, and {most} is the most", "more warps (the option `warps`) or smaller blocks")
 
-    def _bits(self, kernel: Kernel) -> int:
+    def _bits(self, kernel: ScheduleContext, plan: ScheduleView) -> int:
         wanted = kernel.option("warps", 0)
         if wanted:
             return wanted.bit_length() - 1
         if kernel.dots:
-            return product_bits(kernel.plan.products, kernel.operations)
-        warps = max(1, kernel.largest // (_VALUES * WARP))
+            return product_bits(plan.products, kernel.operations)
+        warps = max(1, kernel.largest(plan) // (_VALUES * WARP))
         bits = min(MOST_WARP_BITS, (warps - 1).bit_length())
         vector = kernel.option("vector", 0)
-        reduced = reduction_bits(kernel.operations, padded, kernel.access_bytes, kernel.plan.parts, vector)
+        reduced = reduction_bits(kernel.operations, padded, kernel.access_bytes, plan.parts, vector)
         return bits if reduced is None else min(bits, reduced)
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the function."""
-        yield function, "warps", str(1 << plan.bits)
-        if plan.resident:
-            yield function, "resident", f"{plan.resident} blocks or more on a multiprocessor"
-        for op in plan.streams:
-            yield op, "streamed", "128 rows at a time"
 
 
 @dataclass(frozen=True, slots=True)
-class OrderGroups(Decision):
+class OrderGroups(SchedulePass):
     """Say in which order groups are done, and which blocks share loads (options `band`, `cluster`).
 
     after: the function says `grid persistent`: as many blocks as multiprocessors, each of which takes one group after
@@ -103,31 +103,23 @@ class OrderGroups(Decision):
 
     name: ClassVar[str] = "cuda-order-groups"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """By the bounds of loops and the places of loads: what they have of the group's number."""
         plan = kernel.plan
-        plan.uneven = unevenness(plan.rings)
-        plan.cluster, plan.shared = cluster_of(kernel.function, kernel.program, plan)
+        uneven = unevenness(plan.rings)
+        cluster, shared = (1, set[Any]()) if uneven else cluster_of(kernel.function, kernel.program, plan)
+        for load in shared:
+            mark_only(load, SHARED)
         # Neighbours of a cluster are in one band.
-        plan.band = -(-kernel.option("band", band_of(kernel.function)) // plan.cluster) * plan.cluster
-        return True
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the function, and at the loads."""
-        if plan.specialised:
-            yield function, "grid", "persistent"
-        if plan.products and has_bands(ranges_of(function), plan):
-            yield function, "band", str(plan.band)
-        if plan.uneven:
-            yield function, "order", "large and small groups in pairs"
-        if plan.cluster > 1:
-            yield function, "cluster", str(plan.cluster)
-        for load in plan.shared:
-            yield load, "shared", "by the cluster"
+        band = -(-kernel.option("band", band_of(kernel.function)) // cluster) * cluster
+        banded = bool(plan.products) and not uneven and has_bands(ranges_of(kernel.function))
+        kernel.set(
+            persistent=plan.specialised, load_balance=uneven, cluster=cluster, raster_group=band if banded else 1
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class AssignLayouts(Decision):
+class AssignLayouts(SchedulePass):
     """Give each tile its place in the registers of lanes and warps (options `vector`, `warp_columns`).
 
     before: `%s = tessera.dot %a, %b`
@@ -143,88 +135,71 @@ class AssignLayouts(Decision):
 
     name: ClassVar[str] = "cuda-assign-layouts"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """From the products, reductions, loads and stores outwards."""
         plan, beside = kernel.plan, kernel.option("warp_columns", 0)
         sums = sum_layouts(plan.products, kernel.operations, plan.bits, plan.is_staged, beside)
         vector = kernel.option("vector", 0)
-        plan.layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums, plan.parts, vector)
-        return True
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At what makes a tile in registers."""
-        for op in walk(function.regions[0].blocks[0]):
-            if op.name.startswith("scf.") or plan.is_staged(op):
-                continue
-            for value in op.results:
-                if value in plan.layouts and op.name not in ("arith.constant", "tessera.transpose"):
-                    yield op, "layout", plan.layouts[value].text()
+        layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums, plan.parts, vector)
+        for op in kernel.operations:
+            results = [layouts.get(v) for v in op.results]
+            set_layouts(op, LAYOUT, results)
+            if op.name == "scf.for":
+                carried = [layouts.get(v) for v in list(op.regions[0].blocks[0].arguments)[1:]]
+                if carried != results:
+                    set_layouts(op, CARRIED, carried)
 
 
-DECISIONS: Final[tuple[Decision, ...]] = (
+SCHEDULE_PASSES: Final[tuple[type[SchedulePass], ...]] = (
     # What the tensor cores can do decides everything else.
-    ChooseProducts(),
-    ChooseTeam(),
+    ChooseProducts,
+    ChooseTeam,
     # Only loads that products read, so after these were chosen; the copy engine reads what is realigned.
-    Realign(),
-    CopyAhead(),
+    Realign,
+    CopyAhead,
     # Products whose factors are copied ahead can run on while others are prepared.
-    OverlapProducts(),
-    RunProducts(),
-    OrderGroups(),
+    OverlapProducts,
+    RunProducts,
+    OrderGroups,
     # What is copied ahead needs no registers.
-    AssignLayouts(),
+    AssignLayouts,
     # By the layouts.
-    DivideStores(),
+    DivideStores,
     # Of stores by warp groups.
-    DelayStores(),
+    DelayStores,
 )
 
 
-def make_plan(
-    function: Any, program: Program, chip: Architecture, observe: Observer | None = None, refused: Refused | None = None
-) -> Plan | None:
-    """Decide everything for the `func.func`; None for kernels that are lowered another way.
+def schedule_tiles(
+    module: Any, program: Program, chip: Architecture, observe: Observer | None = None
+) -> ScheduleView | Refusal | None:
+    """Schedule the kernel of a module; None for kernels that say what single lanes do.
 
-    refused: is told why there is no plan for a kernel that says nothing of single lanes
     Raises NotOnCuda for sums that no lane has registers for.
     """
+    function = kernel_of(module)
     operations = list(walk(function.regions[0].blocks[0]))
     if not eligible(operations, program):
         unfit = None if has_lanes(program) else first_unfit(operations)
-        if refused is not None and unfit is not None:
-            refused(Refusal(f"`{_word(unfit)}` keeps the kernel's tiles in memory", "another kernel for that", unfit))
-        return None
+        if unfit is None:
+            return None
+        return Refusal(f"`{_word(unfit)}` keeps the kernel's tiles in memory", "another kernel for that", unfit)
     for op in operations:
         if COMPUTE in op.attributes and not multiplies_tf32(op):
             round_factors(op)
-    kernel = Kernel(function, program, chip)
-    seconds: list[float] = []
-    for decision in DECISIONS:
+    for step in SCHEDULE_PASSES:
         start = time.perf_counter()
-        if not decision.decide(kernel):
-            if refused is not None and kernel.refusal is not None:
-                refused(kernel.refusal)
-            return None
-        seconds.append(time.perf_counter() - start)
-    require_registers(kernel.plan, kernel.operations)
-    if observe is not None:
-        _show(kernel, seconds, observe)
-    return kernel.plan
+        step(program, chip).run(module)
+        if observe is not None:
+            observe(step.name, time.perf_counter() - start)
+    refusal = refusal_of(function)
+    if refusal is not None:
+        return refusal
+    plan = ScheduleView(function)
+    require_registers(plan)
+    return plan
 
 
 def _word(op: Any) -> str:
     """What an operation is called, without its dialect."""
     return str(op.name).rpartition(".")[2]
-
-
-def _show(kernel: Kernel, seconds: list[float], observe: Observer) -> None:
-    """Mark what was decided, decision by decision; the marks go again, so that the code is the same for everybody."""
-    marked: list[tuple[Any, str]] = []
-    for decision, spent in zip(DECISIONS, seconds, strict=True):
-        for op, title, text in decision.marks(kernel.plan, kernel.function):
-            op.attributes[f"tessera.{title}"] = ir.StringAttr.get(text)
-            marked.append((op, f"tessera.{title}"))
-        observe(decision.name, spent)
-    for op, name in marked:
-        del op.attributes[name]

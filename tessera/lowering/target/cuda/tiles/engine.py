@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
+from tessera.core.tile.schedule_attributes import own_attributes
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.cache import cache_of
 from tessera.lowering.target.cuda.frame import Frame
@@ -25,10 +26,10 @@ from tessera.lowering.target.cuda.tiles.order_choice import axis_of
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.overlapped_loop import OverlappedLoop
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import Room
 from tessera.lowering.target.cuda.tiles.running import Running
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.tiles.stages import Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, Team
 from tessera.lowering.target.cuda.tiles.tile_operations import tile_operation
@@ -41,7 +42,9 @@ from tessera.lowering.tile.attributes import dropped_axes, named_axis, proven_ax
 class Engine:
     """Lowers one kernel for one role; `team` is None in the copying warp."""
 
-    def __init__(self, frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team | None) -> None:
+    def __init__(
+        self, frame: Frame, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team | None
+    ) -> None:
         self.frame = frame
         self.plan = plan
         self.build: Build = frame.build
@@ -163,7 +166,7 @@ class Engine:
         if axis is not None:
             self.env[op.results[0]] = self.build.index(self._where[axis])
             return
-        attributes = {key: op.attributes[key] for key in op.attributes}
+        attributes = own_attributes(op)
         operands = [self.build.index(self.env[v]) for v in op.operands]
         self.env[op.results[0]] = scalar_operation(
             self.build, str(op.name), operands, str(op.results[0].type), attributes
@@ -261,7 +264,7 @@ class Engine:
     def loop(self, op: Any) -> None:
         """`scf.for`: scalars, the values of tiles, and the rounds of rings are carried."""
         if op in self.plan.overlaps and not self.copies:
-            OverlappedLoop(self, op, self.plan.overlaps[op], turns=self.plan.turns).emit()
+            OverlappedLoop(self, op, self.plan.overlaps[op], turns=self.plan.schedule.pingpong).emit()
             return
         lower, upper, step, *initial = op.operands
         inner = op.regions[0].blocks[0]

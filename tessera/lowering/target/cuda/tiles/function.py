@@ -11,9 +11,9 @@ from tessera.lowering.target.cuda.tiles.dealing import Dealing
 from tessera.lowering.target.cuda.tiles.engine import Engine
 from tessera.lowering.target.cuda.tiles.order import group_count, is_banded, numbered, ordered, place
 from tessera.lowering.target.cuda.tiles.overlap import begin_turns
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.ring import Round
 from tessera.lowering.target.cuda.tiles.room import NeedsRoomError, Room
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.tiles.stages import Depth, Stages
 from tessera.lowering.target.cuda.tiles.team import ROLLED, WARP, Team
 
@@ -29,12 +29,12 @@ _FEW_BLOCKS: Final = 2
 """Column blocks that are gathered at once where shared memory is short."""
 
 
-def lanes_of(plan: Plan) -> int:
+def lanes_of(plan: ScheduleView) -> int:
     """Lanes of a block."""
-    return (WARP << plan.bits) + (COPYING_LANES if plan.specialised else 0)
+    return WARP * plan.schedule.num_warps + (COPYING_LANES if plan.specialised else 0)
 
 
-def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[Buffers, ...]:
+def lower_tiles(frame: Frame, plan: ScheduleView, function: Any, depth: Depth) -> tuple[Buffers, ...]:
     """Emit the code of the `func.func` into `frame`, with rings of `depth`; gives the buffers that were made.
 
     Raises:
@@ -44,7 +44,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[
     build, room = frame.build, Room(frame)
     team = Team(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
     stages = Stages(frame, plan, room, depth, team)
-    dealing = Dealing(frame, room, team, stages.count) if plan.uneven and plan.rings else None
+    dealing = Dealing(frame, room, team, stages.count) if plan.schedule.load_balance and plan.rings else None
     if dealing is not None:
         stages.add(dealing.ring)
     generic = "wgmma" not in plan.products.values()
@@ -61,7 +61,7 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[
     early = fetching.regions[0].blocks.append()
     with build.when(build.compare("eq", frame.tid, 0)):
         stages.initialise()
-    if plan.cluster > 1:
+    if plan.schedule.cluster > 1:
         assembly.cluster_wait(build)
     else:
         build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
@@ -72,14 +72,14 @@ def lower_tiles(frame: Frame, plan: Plan, function: Any, depth: Depth) -> tuple[
     with build.at(early):
         stages.prefetch_maps()
         build.create("scf.yield")
-    if plan.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
+    if plan.schedule.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
         assembly.cluster_wait(build)
     build.create("llvm.return")
     return (*stages.buffers, *copied.buffers)
 
 
 def _roles(
-    frame: Frame, plan: Plan, stages: Stages, room: Room, copied: Copies, team: Team, function: Any,
+    frame: Frame, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team, function: Any,
     dealing: Dealing | None,
 ) -> None:  # fmt: skip
     """The copying warp's code, and the team's."""
@@ -99,7 +99,7 @@ def _roles(
     with build.at(op.regions[1].blocks.append()):
         if many:
             assembly.set_registers(build, most, more=True)
-        if plan.overlaps and plan.turns:
+        if plan.schedule.pingpong:
             begin_turns(build, team)
         _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function, dealing)
         assembly.bulk_wait_read(build, 0)  # by all: which lanes started stores is theirs to know
@@ -107,7 +107,7 @@ def _roles(
 
 
 def _groups(
-    frame: Frame, plan: Plan, stages: Stages, engine: Engine, function: Any, dealing: Dealing | None
+    frame: Frame, plan: ScheduleView, stages: Stages, engine: Engine, function: Any, dealing: Dealing | None
 ) -> None:  # fmt: skip
     """One group after the other, as many as there are blocks apart."""
     build = frame.build
@@ -122,7 +122,7 @@ def _groups(
         ends = [value for ring in rings for value in engine.rounds[ring].values()]
         return ends if later is None else ends + later.end_group()
 
-    count = group_count(frame, plan)
+    count = group_count(frame, plan.schedule)
     later = engine.later
     start = [value for now in rings.values() for value in now.values()]
     if later is not None:
@@ -131,27 +131,27 @@ def _groups(
 
 
 def _run(
-    frame: Frame, plan: Plan, engine: Engine, function: Any, number: Any, dealing: Dealing | None
+    frame: Frame, plan: ScheduleView, engine: Engine, function: Any, number: Any, dealing: Dealing | None
 ) -> None:  # fmt: skip
     """The group that is done as number `number`."""
     if not plan.products:
         engine.run(function, number)
-    elif is_banded(frame, plan):
-        where = place(frame, plan, number)
+    elif is_banded(frame, plan.schedule):
+        where = place(frame, plan.schedule, number)
         engine.run(function, numbered(frame, where), where)
     else:
         engine.run(function, _uneven(frame, plan, engine, number, dealing))
 
 
-def _uneven(frame: Frame, plan: Plan, engine: Engine, number: Any, dealing: Dealing | None) -> Any:
+def _uneven(frame: Frame, plan: ScheduleView, engine: Engine, number: Any, dealing: Dealing | None) -> Any:
     """The same for groups without bands; where they are uneven, the copying warp works it out, and tells the team."""
     if dealing is None:
-        return ordered(frame, plan, number)
+        return ordered(frame, plan.schedule, number)
     now = engine.rounds[dealing.number]
     engine.rounds[dealing.number] = dealing.ring.following(now)
     if not engine.copies:
         return dealing.hear(now, engine.team)
-    group = ordered(frame, plan, number)
+    group = ordered(frame, plan.schedule, number)
     dealing.tell(now, group)
     return group
 
@@ -159,17 +159,18 @@ def _uneven(frame: Frame, plan: Plan, engine: Engine, number: Any, dealing: Deal
 Attempt = Callable[[Depth], Any]
 
 
-def with_depth(plan: Plan, most: int, attempt: Attempt) -> Any:
+def with_depth(plan: ScheduleView, most: int, attempt: Attempt) -> Any:
     """Generate with as many stages as there is room for.
 
     Three stages hide what there is to hide, or four where a product runs on and so keeps its buffers a round longer:
     then it is better to gather all that is stored at once, and to have two stages for what is filled once a group.
     """
-    few = min(plan.stored, _FEW_BLOCKS)
+    stored = plan.schedule.epilogue_stages
+    few = min(stored, _FEW_BLOCKS)
     enough = 4 if any(ring.running is not None for ring in plan.rings) else 3
     choices = [
-        *(Depth(inner, 2, blocks) for blocks in (plan.stored, few) for inner in range(most, enough - 1, -1)),
-        *(Depth(inner, 2, plan.stored) for inner in range(min(most, enough - 1), 2, -1)),
+        *(Depth(inner, 2, blocks) for blocks in (stored, few) for inner in range(most, enough - 1, -1)),
+        *(Depth(inner, 2, stored) for inner in range(min(most, enough - 1), 2, -1)),
         *(Depth(inner, 2, few) for inner in range(min(most, enough - 1), 1, -1)),
         *(Depth(inner, 1, few) for inner in range(min(most, 3), 0, -1)),
     ]

@@ -9,8 +9,8 @@ from tessera.core.targets import Architecture
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import spans
 from tessera.lowering.target.cuda.tiles.decision import Refusal
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import FMA, fills_instruction, is_padded, least_extents
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.tile.pack_floats import FACTORS
 
 _NARROW: Final = ("f16", "bf16")
@@ -32,7 +32,7 @@ def _is_for_tensor_cores(op: Any) -> bool:
 
 
 def lost_products(
-    products: Sequence[Any], plan: Plan | None, refusal: Refusal | None, chip: Architecture
+    products: Sequence[Any], plan: ScheduleView | None, refusal: Refusal | None, chip: Architecture
 ) -> tuple[Remark, ...]:  # fmt: skip
     """What to say of those `products` that are computed without tensor cores.
 

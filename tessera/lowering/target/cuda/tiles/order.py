@@ -2,56 +2,56 @@
 
 from typing import Any
 
+from tessera.core.tile.tile_schedule import TileSchedule
 from tessera.lowering.target.cuda.build import INDEX, Build
 from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.tiles.order_choice import has_bands
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.uneven import Uneven
 
 
-def group_count(frame: Frame, plan: Plan) -> Any:
+def group_count(frame: Frame, schedule: TileSchedule) -> Any:
     """How many numbers there are: the groups, rounded up so that every cluster has whole columns."""
-    if plan.cluster == 1:
+    if schedule.cluster == 1:
         return frame.build.index(frame.groups())
     rows, columns = (frame.trips(*each) for each in frame.rule.ranges)
-    return frame.build.index(frame.build.mul(_whole(frame.build, rows, plan.cluster), columns))
+    return frame.build.index(frame.build.mul(_whole(frame.build, rows, schedule.cluster), columns))
 
 
-def ordered(frame: Frame, plan: Plan, number: Any) -> Any:
+def ordered(frame: Frame, schedule: TileSchedule, number: Any) -> Any:
     """The group that is done as number `number`, where `place` has no rule for it: of unequal work, see `Uneven`."""
     build, ranges = frame.build, frame.rule.ranges
-    if not plan.uneven or not ranges:
+    if not schedule.load_balance or not ranges:
         return number
     count = frame.trips(*ranges[-1])
     others = build.divide_words(frame.groups(), count)
-    return Uneven(build, frame.blocks(), others, count, grows=plan.uneven > 0).group(number)
+    return Uneven(build, frame.blocks(), others, count, grows=schedule.load_balance > 0).group(number)
 
 
-def is_banded(frame: Frame, plan: Plan) -> bool:
+def is_banded(frame: Frame, schedule: TileSchedule) -> bool:
     """Whether groups have a row and a column, and are done in bands (see `place`)."""
-    return has_bands(frame.rule.ranges, plan)
+    return not schedule.load_balance and has_bands(frame.rule.ranges)
 
 
-def place(frame: Frame, plan: Plan, number: Any) -> tuple[Any, Any]:
+def place(frame: Frame, schedule: TileSchedule, number: Any) -> tuple[Any, Any]:
     """The row and the column of the group that is done as number `number`.
 
-    Bands of `plan.band` rows are done column after column, so that blocks that run at the same time share rows of one
-    factor and columns of the other, which stay in L2.  Neighbours of a cluster are then one below the other; where rows
-    are missing for that, the last one is done twice, with the same result.
+    Bands of `schedule.raster_group` rows are done column after column, so that blocks that run at the same time share
+    rows of one factor and columns of the other, which stay in L2.  Neighbours of a cluster are then one below the
+    other; where rows are missing for that, the last one is done twice, with the same result.
 
     No block copies anything before it knows its place: divisions are of 32 bits, and by a constant in whole bands.
     """
     build = frame.build
     rows, columns = (frame.trips(length, step) for length, step in frame.rule.ranges)
-    padded = _whole(build, rows, plan.cluster)
-    whole = build.mul(columns, plan.band)
+    padded = _whole(build, rows, schedule.cluster)
+    whole = build.mul(columns, schedule.raster_group)
     band = _quotient(build, number, whole)
-    first = build.mul(band, plan.band)
-    height = build.minimum(build.sub(padded, first), plan.band)
+    first = build.mul(band, schedule.raster_group)
+    height = build.minimum(build.sub(padded, first), schedule.raster_group)
     inside = build.sub(number, build.mul(band, whole))
-    column = _quotient(build, inside, height, usual=plan.band)
+    column = _quotient(build, inside, height, usual=schedule.raster_group)
     row = build.add(first, build.sub(inside, build.mul(column, height)))
-    if plan.cluster > 1:
+    if schedule.cluster > 1:
         row = build.minimum(row, build.sub(rows, 1))
     return row, column
 

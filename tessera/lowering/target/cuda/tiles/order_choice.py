@@ -6,7 +6,7 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan
-from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.launch import ranges_of
 
 _ROWS_AND_COLUMNS: Final = 2
@@ -55,7 +55,7 @@ def band_of(function: Any) -> int:
     return 1 << ((_RESIDENT * columns // rows).bit_length() // 2)
 
 
-def cluster_of(function: Any, program: Program, plan: Plan) -> tuple[int, set[Any]]:
+def cluster_of(function: Any, program: Program, plan: ScheduleView) -> tuple[int, set[Any]]:
     """How many blocks work as a cluster, and the loads that they share: (1, nothing) for blocks on their own.
 
     Blocks of a cluster do groups one below the other, so what depends on the column alone is the same for all: each
@@ -65,7 +65,7 @@ def cluster_of(function: Any, program: Program, plan: Plan) -> tuple[int, set[An
     grid = [step for _, step in ranges_of(function)]
     if wanted != 2 or len(grid) != _ROWS_AND_COLUMNS or 1 in grid:
         return 1, set()
-    if plan.uneven or plan.written & plan.loaded:
+    if plan.written & plan.loaded:
         return 1, set()
     shared = {load for ring in plan.rings if ring.in_loop for load in ring.loads if not _depends_on_row(load)}
     return (2, shared) if shared and all(ring.in_loop for ring in plan.rings) else (1, set())
@@ -104,6 +104,6 @@ def axis_of(op: Any) -> int | None:
     return _AXES[op.name] if op.name in _AXES and _is_group(op.operands[0]) else None
 
 
-def has_bands(ranges: Sequence[tuple[Any, int]], plan: Plan) -> bool:
-    """The same, of the ranges that are spread over groups."""
-    return not plan.uneven and len(ranges) == _ROWS_AND_COLUMNS and all(step > 1 for _, step in ranges)
+def has_bands(ranges: Sequence[tuple[Any, int]]) -> bool:
+    """Return whether groups that are spread over these ranges have a row and a column."""
+    return len(ranges) == _ROWS_AND_COLUMNS and all(step > 1 for _, step in ranges)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.core.mlir import ir
+from tessera.core.tile.schedule_attributes import RING, RUNS_ON, marked, number_of
 from tessera.lowering.target.cuda.build import width
 
 _STORED_BITS: Final = 16
@@ -114,16 +115,41 @@ def _run_on(dots: Sequence[Any], rings: Sequence[RingPlan]) -> bool:
     return len(first.operands) == 2 and bool(early) and all(ring.first == first for ring in early)
 
 
-def add_vectors(rings: Sequence[RingPlan], loads: Sequence[Any]) -> None:
-    """Let loads of vectors come with what the product before them reads: lanes read them where the load stands."""
-    for load in loads:
-        order = {view.operation: place for place, view in enumerate(load.block.operations)}
-        mine = [ring for ring in rings if ring.block == load.block and ring.in_loop]
-        before = [ring for ring in mine if order[ring.first] < order[load]]
-        if before:
-            ring = max(before, key=lambda ring: order[ring.first])
+def running_from(dots: Sequence[Any], early: Sequence[Any]) -> dict[Any, RunningPlan]:
+    """The loops of such products whose first ones, `early`, are issued a round early."""
+    found: dict[Any, RunningPlan] = {}
+    for first in early:
+        loop = first.block.owner.operation
+        found[loop] = RunningPlan(loop, first, [dot for dot in dots if dot.block == first.block][-1])
+    return found
+
+
+def vector_ring(rings: Sequence[RingPlan], load: Any) -> int | None:
+    """The number of the ring that a load of a vector comes with: that of what the product before it reads."""
+    order = {view.operation: place for place, view in enumerate(load.block.operations)}
+    mine = [n for n, ring in enumerate(rings) if ring.block == load.block and ring.in_loop]
+    before = [n for n in mine if order[rings[n].first] < order[load]]
+    return max(before, key=lambda n: order[rings[n].first], default=None)
+
+
+def rings_of(operations: Sequence[Any]) -> list[RingPlan]:
+    """The rings that the attributes of loads and products say, by their numbers.
+
+    A vector comes with what a product reads: lanes read it where the load stands.
+    """
+    groups: dict[int, list[Any]] = {}
+    for load in marked(operations, RING):
+        groups.setdefault(number_of(load, RING), []).append(load)
+    rings = [_ring([load for load in loads if not is_vector(load)]) for _, loads in sorted(groups.items())]
+    for ring, (_, loads) in zip(rings, sorted(groups.items()), strict=True):
+        order = {view.operation: place for place, view in enumerate(ring.block.operations)}
+        for load in filter(is_vector, loads):
             ring.loads.append(load)
             ring.last = max(ring.last, load, key=lambda op: order[op])
+    for dot in marked(operations, RUNS_ON):
+        load = source_load(dot.operands[0])
+        next(ring for ring in rings if in_a_ring(load, [ring])).running = dot
+    return rings
 
 
 def is_vector(load: Any) -> bool:

@@ -15,11 +15,10 @@ from tessera.core.source import NOWHERE
 from tessera.core.targets import Architecture
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import spans
+from tessera.core.tile.schedule_attributes import FMA, MMA, WGMMA
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.pipeline import is_transposed, readers, source_load
 from tessera.lowering.tile.pack_floats import FACTORS
-
-WGMMA, MMA, FMA = "wgmma", "mma", "fma"
 
 _WARP: Final = 32
 _GROUP_ROWS: Final = 64

@@ -6,16 +6,29 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from tessera.core.tile.dialect import COMPUTE
+from tessera.core.tile.schedule_attributes import (
+    AHEAD,
+    BESIDE,
+    ISSUED,
+    PRODUCT,
+    RING,
+    ROUNDED,
+    RUNS_ON,
+    SKIPPED,
+    mark,
+    mark_only,
+    unmark,
+)
 from tessera.lowering.target.cuda.build import width
 from tessera.lowering.target.cuda.tiles.byte_products import promotion
 from tessera.lowering.target.cuda.tiles.copied_loads import copied_ahead, vector_copied_ahead
-from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
+from tessera.lowering.target.cuda.tiles.decision import ScheduleContext, SchedulePass
 from tessera.lowering.target.cuda.tiles.order_choice import unevenness
 from tessera.lowering.target.cuda.tiles.overlap_plan import OverlapPlan, find_overlaps
-from tessera.lowering.target.cuda.tiles.pipeline import add_vectors, find_running, in_a_ring, is_vector, source_load
-from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.pipeline import find_running, in_a_ring, is_vector, source_load, vector_ring
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA, may_run_on, product_kind
 from tessera.lowering.target.cuda.tiles.rescaling_patterns import find_rescalings
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.tiles.team import WARP
 from tessera.lowering.target.cuda.uniformity import walk
 
@@ -26,7 +39,7 @@ _IN_MEMORY: Final = "another product of the kernel keeps all tiles in memory"
 
 
 @dataclass(frozen=True, slots=True)
-class ChooseProducts(Decision):
+class ChooseProducts(SchedulePass):
     """Say how each product is computed: by warp groups, by warps, or by fused multiply-adds (option `warps`).
 
     before: `%s = tessera.dot %a, %b`
@@ -35,30 +48,26 @@ class ChooseProducts(Decision):
 
     name: ClassVar[str] = "cuda-choose-products"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """By the element types, the extents and the chip, with as many warps as somebody asks for."""
         warps = kernel.option("warps", 0)
         found = {
             op: product_kind(op, kernel.chip, lambda load: copied_ahead(kernel, load), warps) for op in kernel.dots
         }
-        kernel.plan.products = {op: kind for op, kind in found.items() if kind is not None}
+        for op, kind in found.items():
+            if kind is not None:
+                mark(op, PRODUCT, kind)
         groups = [op for op, kind in found.items() if kind == WGMMA and COMPUTE in op.attributes]
-        kernel.plan.rounded = {source_load(factor) for op in groups for factor in list(op.operands)[:2]}
-        kernel.plan.promote = promotion(kernel.dots, kernel.program)
+        for load in {source_load(factor) for op in groups for factor in list(op.operands)[:2]}:
+            mark_only(load, ROUNDED)
+        kernel.set(promotion_interval=promotion(kernel.dots, kernel.program))
         unfit = next((op for op, kind in found.items() if kind is None), None)
-        return unfit is None or kernel.refuse(_IN_MEMORY, "blocks of powers of two there, or a kernel for each", unfit)
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At each product."""
-        del function
-        for op, kind in plan.products.items():
-            yield op, "product", kind
-        for load in plan.rounded:
-            yield load, "rounded", "to tf32"
+        if unfit is not None:
+            kernel.refuse(_IN_MEMORY, "blocks of powers of two there, or a kernel for each", unfit)
 
 
 @dataclass(frozen=True, slots=True)
-class OverlapProducts(Decision):
+class OverlapProducts(SchedulePass):
     """Issue the second of a loop's two products beside the next round's arithmetic (options `overlap`, `turns`).
 
     before: `for i: %s = dot(q, k[i]); %p = f(%s); %acc = dot(%p, v[i], %acc_1)`
@@ -69,35 +78,28 @@ class OverlapProducts(Decision):
 
     name: ClassVar[str] = "cuda-overlap-products"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """Where a loop's rounds allow it."""
         plan = kernel.plan
         if kernel.option("overlap", 1):
             found = find_overlaps([op for op in kernel.dots if may_run_on(plan.products, op)], plan.rings)
             copying = {copy.loop for copy in plan.copies}
             issued = [_issued(kernel, one) for one in found if one.loop not in copying]
-            plan.overlaps = {one.loop: one for one in issued if one is not None}
+            overlaps = [one for one in issued if one is not None]
+            for overlap in overlaps:
+                mark_only(overlap.second, BESIDE)
+                if overlap.ahead:
+                    mark_only(overlap.first, AHEAD)
             # Groups that differ in length fall out of step by themselves; there the barriers cost more than they give.
-            turns = not unevenness(plan.rings) or any(one.ahead for one in plan.overlaps.values())
-            plan.turns = bool(kernel.option("turns", turns))
+            turns = not unevenness(plan.rings) or any(one.ahead for one in overlaps)
+            kernel.set(pingpong=bool(overlaps) and bool(kernel.option("turns", turns)))
         if WGMMA in plan.products.values():
-            plan.rescalings = find_rescalings(kernel.operations)
-        return True
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the products, and at the multiplications that are left out."""
-        for overlap in plan.overlaps.values():
-            yield overlap.second, "beside", "the next round's first"
-            if overlap.ahead:
-                yield overlap.first, "ahead", "of its round"
-        for op in plan.rescalings:
-            yield op, "skipped", "where they are one"
-        if plan.overlaps and plan.turns:
-            yield function, "turns", "taken by the warp groups"
+            for op in find_rescalings(kernel.operations):
+                mark_only(op, SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
-class RunProducts(Decision):
+class RunProducts(SchedulePass):
     """Let the products of a loop with four or more run until their sums are needed (option `overlap`).
 
     before: `for i: %s = dot(k, q[i]); %dp = dot(v, do[i]); %base = load %B[i]; ...; %dk = dot(%ds, q[i], %dk_1)`
@@ -107,34 +109,28 @@ class RunProducts(Decision):
 
     name: ClassVar[str] = "cuda-run-products"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """Where all that the tensor cores read of shared memory is copied ahead."""
-        plan = kernel.plan
-        if (
-            kernel.option("overlap", 1)
-            and not plan.promote
-            and all(may_run_on(plan.products, op) for op in kernel.dots)
-        ):
-            plan.running = find_running(kernel.dots, plan.rings, WARP << plan.bits)
-        loops = {running.ahead.block for running in plan.running.values()}
+        plan, schedule = kernel.plan, kernel.plan.schedule
+        if not kernel.option("overlap", 1) or schedule.promotion_interval:
+            return
+        if not all(may_run_on(plan.products, op) for op in kernel.dots):
+            return
+        found = find_running(kernel.dots, plan.rings, WARP * schedule.num_warps)
+        for running in found.values():
+            mark_only(running.ahead, ISSUED)
+        loops = {running.ahead.block for running in found.values()}
         for ring in plan.rings:
-            if ring.block in loops:
-                ring.running = None
+            if ring.block in loops and ring.running is not None:
+                unmark(ring.running, RUNS_ON)
         vectors = [op for op in kernel.operations if op.name == "tessera.load" and op.block in loops]
-        add_vectors(plan.rings, [op for op in vectors if vector_copied_ahead(kernel, op)])
-        return True
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the first products, and at the vectors."""
-        del function
-        for running in plan.running.values():
-            yield running.ahead, "issued", "a round early"
-        for number, ring in enumerate(plan.rings):
-            for load in filter(is_vector, ring.loads):
-                yield load, "ring", str(number)
+        for load in vectors:
+            number = vector_ring(plan.rings, load) if vector_copied_ahead(kernel, load) else None
+            if number is not None:
+                mark(load, RING, number)
 
 
-def _issued(kernel: Kernel, overlap: OverlapPlan) -> OverlapPlan | None:
+def _issued(kernel: ScheduleContext, overlap: OverlapPlan) -> OverlapPlan | None:
     """When the products of a loop are issued, by the registers that there are; None where they suffice for nothing."""
     plan = kernel.plan
     scores, sums = (math.prod(op.results[0].type.shape) for op in (overlap.first, overlap.second))
@@ -142,12 +138,12 @@ def _issued(kernel: Kernel, overlap: OverlapPlan) -> OverlapPlan | None:
     most = _MOST_RUNNING << (plan.bits + 5)
     # What else a round reads, such as what is added to the scores, is there beside the next round's.
     read = sum(math.prod(op.results[0].type.shape) for op in _read_by_lanes(plan, overlap.loop))
-    if kernel.option("ahead", 1) and not plan.promote and 2 * scores + factor + sums + read <= most:
+    if kernel.option("ahead", 1) and not plan.schedule.promotion_interval and 2 * scores + factor + sums + read <= most:
         return overlap
     return replace(overlap, ahead=()) if scores + factor + sums <= most else None
 
 
-def _read_by_lanes(plan: Plan, loop: Any) -> Iterator[Any]:
+def _read_by_lanes(plan: ScheduleView, loop: Any) -> Iterator[Any]:
     """The loads of a loop that bring a tile of two axes into registers."""
     for op in walk(loop.regions[0].blocks[0]):
         if op.name == "tessera.load" and not in_a_ring(op, plan.rings) and not is_vector(op):

@@ -16,7 +16,6 @@ from tessera.lowering.target.cuda.tiles.host import DeferredStore, TileHost
 from tessera.lowering.target.cuda.tiles.overlap import Overlap
 from tessera.lowering.target.cuda.tiles.parking import park
 from tessera.lowering.target.cuda.tiles.pipeline import accumulates
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import (
     STEP_BYTES,
     factor_type,
@@ -24,6 +23,7 @@ from tessera.lowering.target.cuda.tiles.product_choice import (
     lies_across_k,
 )
 from tessera.lowering.target.cuda.tiles.running import Running
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.values import Pending, RegisterTile, pack
 from tessera.lowering.target.cuda.tiles.wgmma import Factor, Product, issue
@@ -36,7 +36,7 @@ _PROMOTED_COLUMNS = 128
 class Host(overlap.Host, TileHost, Protocol):
     """What products ask of the code around them."""
 
-    plan: Plan
+    plan: ScheduleView
     overlap: Overlap | None
     running: Running | None
 
@@ -59,7 +59,7 @@ def dot(host: Host, op: Any) -> None:
     accumulators = host.tile(sums[0], layout).values if sums else None
     if overlapped is not None and accumulators is not None and overlapped.keeps(op, product, accumulators):
         return
-    if FACTORS in op.attributes and host.plan.promote:
+    if FACTORS in op.attributes and host.plan.schedule.promotion_interval:
         results = _promoted(host, product, accumulators)
         host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
         return
@@ -99,7 +99,7 @@ def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[
     While one warp group adds, the other one's tensor cores work.  All blocks share the registers of the first one:
     ptxas cannot start a block before those of the last one are added, which would take twice as many.
     """
-    build, (m, n, k), step = host.build, product.shape, host.plan.promote
+    build, (m, n, k), step = host.build, product.shape, host.plan.schedule.promotion_interval
     results: list[Any] = list(sums or ())
     zero = assembly.hidden_zero(build)
     found = [build.value("llvm.mlir.undef", [], "f32")] * replace(product, widest=_PROMOTED_COLUMNS).block

@@ -16,8 +16,8 @@ from tessera.lowering.target.cuda.tiles.assembly_warp import multiply
 from tessera.lowering.target.cuda.tiles.fragments import Matrices, Words
 from tessera.lowering.target.cuda.tiles.host import TileHost
 from tessera.lowering.target.cuda.tiles.parking import shared_factors
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import STEP_BYTES, factor_type
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile
 from tessera.lowering.target.cuda.tiles.team import Team
 from tessera.lowering.target.cuda.tiles.values import RegisterTile, pack
@@ -34,7 +34,7 @@ class Host(TileHost, Protocol):
     """What products ask of the code around them."""
 
     frame: Frame
-    plan: Plan
+    plan: ScheduleView
 
 
 def dot(host: Host, op: Any) -> None:
@@ -67,7 +67,11 @@ def _multiply(
     size = width(str(op.operands[0].type.element_type)) // 8
     depth, step = op.operands[0].type.shape[1], STEP_BYTES // size
     # Sums of floats of 8 bits that are added in f32 begin anew with each instruction.
-    zeros = [build.constant(0.0, "f32")] * _SUMS if FACTORS in op.attributes and host.plan.promote else []
+    zeros = (
+        [build.constant(0.0, "f32")] * _SUMS
+        if FACTORS in op.attributes and host.plan.schedule.promotion_interval
+        else []
+    )
     ahead = (left.fragments(0), right.fragments(0))
     for first in range(0, depth, step):
         a, b = ahead

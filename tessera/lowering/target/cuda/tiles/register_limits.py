@@ -5,15 +5,14 @@ there cannot wait in memory either, while products run: ptxas would wait for eve
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any, Final
 
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import spans
 from tessera.lowering.target.cuda.build import width
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.uniformity import is_tile
 
 MOST_SUMS: Final = 232
@@ -23,10 +22,10 @@ _LANES: Final = 5
 _WORD: Final = 32
 
 
-def require_registers(plan: Plan, operations: Iterable[Any]) -> None:
+def require_registers(plan: ScheduleView) -> None:
     """Raise NotOnCuda at the loop whose sums, by warp groups, take more registers than a lane has."""
     multiplying = {op.block for op, kind in plan.products.items() if kind == WGMMA}
-    for loop in operations:
+    for loop in plan.operations:
         if loop.name == "scf.for" and loop.regions[0].blocks[0] in multiplying:
             needed = sum(map(_words, loop.results)) >> (plan.bits + _LANES)
             if needed > MOST_SUMS:

@@ -13,10 +13,10 @@ from tessera.lowering.target.cuda.frame import Frame
 from tessera.lowering.target.cuda.instrument import phase
 from tessera.lowering.target.cuda.tiles import assembly, host
 from tessera.lowering.target.cuda.tiles.pipeline import RingPlan, RunningPlan, is_vector
-from tessera.lowering.target.cuda.tiles.plan import Plan
 from tessera.lowering.target.cuda.tiles.product_choice import WGMMA
 from tessera.lowering.target.cuda.tiles.ring import BARRIER_BYTES, Ring, Round
 from tessera.lowering.target.cuda.tiles.room import Room
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.target.cuda.tiles.shared_tile import SharedTile, box_of, panels_of
 from tessera.lowering.target.cuda.tiles.team import WARP, Team
 from tessera.lowering.target.cuda.tiles.values import Pending
@@ -55,7 +55,7 @@ class Host(host.Host, Protocol):
 class Stages:
     """All rings of a kernel; `depth` is how many stages they have."""
 
-    def __init__(self, frame: Frame, plan: Plan, room: Room, depth: "Depth", team: Team) -> None:
+    def __init__(self, frame: Frame, plan: ScheduleView, room: Room, depth: "Depth", team: Team) -> None:
         self._frame = frame
         self._plan = plan
         self._rings: list[Ring] = []
@@ -81,7 +81,7 @@ class Stages:
         address = room.address(barriers)
         for size, count, place, ring in zip(sizes, counts, places, plan.rings, strict=True):
             copied = sum(panels_of(load).bytes for load in ring.loads)
-            arrivals = team.warps * plan.cluster
+            arrivals = team.warps * plan.schedule.cluster
             self._rings.append(Ring(build, room.address(place), address, count, size, copied, arrivals))
             address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
 
@@ -184,7 +184,7 @@ class Stages:
             pointer = self.tensor_map(parameter, TensorMap(box))
             assembly.tensor_load(build, self._address(host, op, number), pointer, coordinates, ring.full(now))
             return
-        cluster = self._plan.cluster if op in self._plan.shared else 1
+        cluster = self._plan.schedule.cluster if op in self._plan.shared else 1
         # Of what a cluster shares, each block loads a part: of the panels, or of the only panel's rows.
         parts = cluster if panels.count == 1 else 1
         rows = panels.rows // parts, panels.width
@@ -355,11 +355,11 @@ class Stages:
             # Lanes have read these bytes themselves: one that arrives for its warp must know that all of them have.
             build.create("nvvm.bar.warp.sync", [build.word(-1)])
         lane = build.bits(host.team.thread, WARP - 1)
-        if self._plan.cluster == 1:
+        if self._plan.schedule.cluster == 1:
             with build.when(build.compare("eq", lane, 0)):
                 self._rings[number].release(now)
             return
-        with build.when(build.compare("ult", lane, self._plan.cluster)):
+        with build.when(build.compare("ult", lane, self._plan.schedule.cluster)):
             self._rings[number].release(now, build.to_word(lane))
 
     def _number(self, op: Any) -> int | None:

@@ -1,21 +1,30 @@
 """The decisions about stores: who gathers what is stored, and when."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tessera.core.profile import wants_profile
+from tessera.core.tile.schedule_attributes import (
+    BEGINS,
+    BY_ALL,
+    BY_GROUPS,
+    DELAY,
+    DELAY_BY_ROWS,
+    DELAYED,
+    STORED,
+    mark,
+    mark_only,
+)
 from tessera.lowering.target.cuda.tiles.access import begins_aligned, multiple_of
-from tessera.lowering.target.cuda.tiles.decision import Decision, Kernel, Mark
+from tessera.lowering.target.cuda.tiles.decision import ScheduleContext, SchedulePass
 from tessera.lowering.target.cuda.tiles.pipeline import LaterPlan, find_later
-from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.schedule_view import is_matrix_store
 from tessera.lowering.target.cuda.tiles.store_shapes import copied_panels, fits_rows, own_rows
-from tessera.lowering.target.cuda.uniformity import is_tile, walk
 from tessera.lowering.tile.attributes import dropped_axes
 
 
 @dataclass(frozen=True, slots=True)
-class DivideStores(Decision):
+class DivideStores(SchedulePass):
     """Let each warp group store its own rows, where all stores allow that: then none waits for the other.
 
     before: `tessera.store %acc, %C[...]`: all warps gather the tile, wait for each other, and one lane starts the copy
@@ -25,38 +34,31 @@ class DivideStores(Decision):
 
     name: ClassVar[str] = "cuda-divide-stores"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """By the layouts; one store that needs the whole team takes the memory of all."""
         plan = kernel.plan
+        if not plan.specialised:
+            return
         stores = list(filter(is_matrix_store, kernel.operations))
-        wanted = plan.specialised and bool(kernel.option("apart", 1))
-        if plan.specialised:
-            plan.anywhere |= {op for op in stores if self._begins_anywhere(kernel, op)}
-        plan.apart = wanted and all(self._divides(kernel, op) for op in stores)
-        return True
+        apart = bool(kernel.option("apart", 1)) and all(self._divides(kernel, op) for op in stores)
+        for op in stores:
+            if self._begins_anywhere(kernel, op):
+                mark_only(op, BEGINS)
+            mark(op, STORED, BY_GROUPS if apart else BY_ALL)
 
-    def _divides(self, kernel: Kernel, op: Any) -> bool:
+    def _divides(self, kernel: ScheduleContext, op: Any) -> bool:
         layout = kernel.plan.layouts[op.operands[1]]
         array = kernel.array(op.operands[0])
         return own_rows(layout, 1 << kernel.plan.bits) and copied_panels(op, layout, array) is not None
 
-    def _begins_anywhere(self, kernel: Kernel, op: Any) -> bool:
+    def _begins_anywhere(self, kernel: ScheduleContext, op: Any) -> bool:
         array = kernel.array(op.operands[0])
         whole = len(array.shape) - 1 not in dropped_axes(op)
         return array.aligned and whole and not begins_aligned(array, list(op.operands)[-1])
 
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the stores."""
-        for op in walk(function.regions[0].blocks[0]):
-            if plan.specialised and is_matrix_store(op):
-                yield op, "stored", "by each warp group" if plan.apart else "by the team"
-        for op in plan.anywhere:
-            if op.name == "tessera.store":
-                yield op, "begins", "anywhere"
-
 
 @dataclass(frozen=True, slots=True)
-class DelayStores(Decision):
+class DelayStores(SchedulePass):
     """Store a group's result while the first products of the next group run (option `later`).
 
     before: `for k: acc = dot(a[k], b[k], acc)`, `tessera.store %acc, %C[...]`, group after group
@@ -66,17 +68,18 @@ class DelayStores(Decision):
 
     name: ClassVar[str] = "cuda-delay-stores"
 
-    def decide(self, kernel: Kernel) -> bool:
+    def decide(self, kernel: ScheduleContext) -> None:
         """Where a group is one loop and one store, and its values leave enough registers free."""
         plan = kernel.plan
-        if kernel.option("later", 1) and not plan.uneven and not wants_profile(kernel.program):
-            later = find_later(kernel.block, plan.rings)
-            if later is not None and not plan.apart:
-                later = self._by_rows(kernel, later)
-            plan.later = later
-        return True
+        if not kernel.option("later", 1) or plan.schedule.load_balance or wants_profile(kernel.program):
+            return
+        later = find_later(kernel.block, plan.rings)
+        if later is not None and not plan.apart:
+            later = self._by_rows(kernel, later)
+        if later is not None:
+            mark(later.store, DELAYED, DELAY_BY_ROWS if later.rows else DELAY)
 
-    def _by_rows(self, kernel: Kernel, later: LaterPlan) -> LaterPlan | None:
+    def _by_rows(self, kernel: ScheduleContext, later: LaterPlan) -> LaterPlan | None:
         """The plan for rows that begin anywhere; None where they may not wait."""
         plan, (memory, value) = kernel.plan, list(later.store.operands)[:2]
         array, layout, step = kernel.array(memory), plan.layouts[value], later.loop.operands[2]
@@ -84,14 +87,3 @@ class DelayStores(Decision):
         whole = all((*layout.lanes, *layout.warps)) and fits_rows(layout, str(value.type.element_type))
         fits = plain and whole and multiple_of(step).bit_count() == 1 and not kernel.parameters(memory) & plan.loaded
         return replace(later, rows=True) if fits else None
-
-    def marks(self, plan: Plan, function: Any) -> Iterator[Mark]:
-        """At the store."""
-        del function
-        if plan.later is not None:
-            yield plan.later.store, "delayed", "until the next group's products run"
-
-
-def is_matrix_store(op: Any) -> bool:
-    """Whether an operation stores a tile of rows and columns, which may be gathered for the copy engine."""
-    return op.name == "tessera.store" and is_tile(op.operands[1].type) and len(op.operands[1].type.shape) == 2

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
 from tessera.core.reductions import BLOCK, COLUMNS
+from tessera.core.tile.schedule_attributes import own_attributes
 from tessera.lowering.target.cuda.scalars import scalar_operation
 from tessera.lowering.target.cuda.tile_reduce import Rule
 from tessera.lowering.target.cuda.tiles.access import Window, load_tile
@@ -43,13 +44,14 @@ def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dic
     found: dict[Any, Stream] = {}
     for op in operations:
         if op.name == "tessera.reduce" and "axis" in op.attributes:
-            stream = _stream(op)
+            stream = stream_of(op)
             if stream is not None and unchanged(stream.load):
                 found[op] = stream
     return found
 
 
-def _stream(op: Any) -> Stream | None:
+def stream_of(op: Any) -> Stream | None:
+    """The stream that a reduction along an axis can be; None where its tile is needed as a whole."""
     axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
     shape = op.operands[0].type.shape
     if axis == len(shape) - 1 or shape[axis] <= COLUMNS or not is_tile(op.results[0].type):
@@ -123,7 +125,7 @@ def _rows(
     tile = load_tile(build, host.team, replace(window, starts=tuple(starts), left=left), layout, str(kind.element_type))
     values = list(tile.values)
     for op in stream.casts:
-        attributes = {key: op.attributes[key] for key in op.attributes}
+        attributes = own_attributes(op)
         element = str(op.results[0].type.element_type)
         values = [scalar_operation(build, str(op.name), [value], element, attributes) for value in values]
     values = [rule.widen(build, value) for value in values]

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from tessera.core.layouts import Layout
 from tessera.core.mistakes import NotOnCuda
 from tessera.core.mlir import ir
+from tessera.core.tile.schedule_attributes import own_attributes
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.scalars import NOT_POSITIVE, scalar_operation
 from tessera.lowering.target.cuda.tile_reduce import Rule
@@ -86,7 +87,7 @@ def _elementwise(host: Host, op: Any) -> None:
     if places is not None:
         _shift(host, result, *places)
         return
-    attributes = {key: op.attributes[key] for key in op.attributes}
+    attributes = own_attributes(op)
     if name == "math.exp" and not_positive(op.operands[0]):
         attributes[NOT_POSITIVE] = True
     operands = [

@@ -10,17 +10,17 @@ from tessera.core.program.types import Array
 from tessera.core.source import NOWHERE
 from tessera.core.targets import Architecture
 from tessera.core.tile.location import spans
-from tessera.lowering.target.cuda.tiles.plan import Plan
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 
 _UNIT: Final = 16
 
 
-def unaligned_places(plan: Plan | None, program: Program, chip: Architecture) -> tuple[Remark, ...]:
+def unaligned_places(plan: ScheduleView | None, program: Program, chip: Architecture) -> tuple[Remark, ...]:
     """What to say of a plan's loads and stores that may begin at no multiple of 16 bytes."""
     return tuple(dict.fromkeys(_remarks(plan, program, chip))) if plan is not None else ()
 
 
-def _remarks(plan: Plan, program: Program, chip: Architecture) -> Iterator[Remark]:
+def _remarks(plan: ScheduleView, program: Program, chip: Architecture) -> Iterator[Remark]:
     found = [(next(iter(spans(op.location)), NOWHERE), op) for op in plan.anywhere]
     for span, op in sorted(found, key=lambda one: (one[0].line, one[0].column)):
         number: int = ir.BlockArgument(op.operands[0]).arg_number

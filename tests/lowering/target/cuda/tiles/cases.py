@@ -1,6 +1,7 @@
 """What the tests of tiles in registers share: kernels of random dtypes and shapes, and a guard against the other way."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from unittest import mock
 
@@ -18,9 +19,8 @@ from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.passes import run_passes
 from tessera.lowering.pipelines import tile_passes
-from tessera.lowering.target.cuda.tiles.decisions import make_plan
-from tessera.lowering.target.cuda.tiles.plan import Plan
-from tessera.lowering.target.cuda.uniformity import walk
+from tessera.lowering.target.cuda.tiles.decisions import schedule_tiles
+from tessera.lowering.target.cuda.tiles.schedule_view import ScheduleView
 from tessera.lowering.tile.to_tile import to_tile
 
 _MOST_ROWS = 1 << 20
@@ -95,17 +95,18 @@ def boxes(draw: st.DrawFn, most: int = 3, elements: int = 2000) -> Box:
     return Box(shape, starts, tuple(extents))
 
 
-def plan_of(program: Program, arch: str = "sm_90a") -> tuple[Plan | None, dict[str, list[Layout]]]:
+def plan_of(program: Program, arch: str = "sm_90a") -> tuple[ScheduleView | None, dict[str, list[Layout]]]:
     """The plan for a kernel, and the layouts of the results of its operations by their names."""
     with shared_context():
         module = to_tile(program)
         run_passes(tile_passes(TARGETS["cuda"]), module)
-        function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
-        plan = make_plan(function, program, TARGETS["cuda"].architecture(arch))
+        plan = schedule_tiles(module, program, TARGETS["cuda"].architecture(arch))
         found: dict[str, list[Layout]] = {}
-        if plan is not None:
-            for op in walk(function.regions[0].blocks[0]):
+        if isinstance(plan, ScheduleView):
+            for name in [name for name, member in vars(ScheduleView).items() if isinstance(member, cached_property)]:
+                getattr(plan, name)  # as long as there is the module
+            for op in plan.operations:
                 for result in op.results:
                     if result in plan.layouts:
                         found.setdefault(str(op.name), []).append(plan.layouts[result])
-        return plan, found
+        return plan if isinstance(plan, ScheduleView) else None, found

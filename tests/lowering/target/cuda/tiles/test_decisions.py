@@ -15,9 +15,9 @@ from tessera.core.dtypes import f32
 from tessera.core.mistakes import BadKernelOption
 from tessera.core.program.program import Program
 from tessera.lowering.target.cuda.report import resource_report
-from tessera.lowering.target.cuda.tiles.decisions import DECISIONS
+from tessera.lowering.target.cuda.tiles.decisions import SCHEDULE_PASSES
 
-NAMES = [decision.name for decision in DECISIONS]
+NAMES = [step.name for step in SCHEDULE_PASSES]
 
 
 def test_a_product_of_aligned_matrices_goes_to_warp_groups_with_a_copying_warp():
@@ -30,8 +30,8 @@ def test_a_product_of_aligned_matrices_goes_to_warp_groups_with_a_copying_warp()
     assert ring.in_loop
     assert ring.running is not None
     assert plan.specialised
-    assert plan.uneven == 0
-    assert plan.stored == 4
+    assert plan.schedule.load_balance == 0
+    assert plan.schedule.epilogue_stages == 4
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_attention(causal: bool, uneven: int):
     assert [len(ring.loads) for ring in plan.rings] == [2, 1] or [len(ring.loads) for ring in plan.rings] == [1, 1, 1]
     (overlap,) = plan.overlaps.values()
     assert overlap.first != overlap.second
-    assert plan.uneven == uneven
+    assert plan.schedule.load_balance == uneven
 
 
 @pytest.mark.parametrize(("options", "cluster", "shared"), [({}, 1, 0), ({"cluster": 2}, 2, 1)])
 def test_clusters_share_what_their_groups_have_in_common(options: dict[str, int], cluster: int, shared: int):
     plan, _ = plan_of(product(**options))
     assert plan is not None
-    assert (plan.cluster, len(plan.shared)) == (cluster, shared)
+    assert (plan.schedule.cluster, len(plan.shared)) == (cluster, shared)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_clusters_share_what_their_groups_have_in_common(options: dict[str, int]
 def test_bands_make_what_runs_at_a_time_about_square(tile: tuple[int, int, int], options: dict[str, int], band: int):
     plan, _ = plan_of(product(tile, **options))
     assert plan is not None
-    assert plan.band == band
+    assert plan.schedule.raster_group == band
 
 
 def test_the_option_warps_is_obeyed():

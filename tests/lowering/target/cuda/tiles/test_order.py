@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessera.core.artifact import LaunchRule
+from tessera.core.tile.tile_schedule import TileSchedule
 from tessera.lowering.target.cuda.build import Build
 from tessera.lowering.target.cuda.tiles.order import is_banded, numbered, ordered, place
-from tessera.lowering.target.cuda.tiles.plan import Plan
 
 
 def frame(rows: int, columns: int, blocks: int = 1 << 20) -> Any:
@@ -26,22 +26,24 @@ def frame(rows: int, columns: int, blocks: int = 1 << 20) -> Any:
 BANDS = st.sampled_from([1, 3, 8, 12, 16, 64])
 
 
-def numbers(rows: int, columns: int, plan: Plan, count: int) -> list[int]:
+def numbers(rows: int, columns: int, schedule: TileSchedule, count: int) -> list[int]:
     """The groups in the order in which they are done."""
     launch = frame(rows, columns)
-    return [numbered(launch, place(launch, plan, n)) for n in range(count)]
+    return [numbered(launch, place(launch, schedule, n)) for n in range(count)]
 
 
 @given(st.integers(1, 40), st.integers(1, 12), BANDS)
 def test_every_group_is_done_once(rows: int, columns: int, band: int):
-    assert is_banded(frame(rows, columns), Plan(band=band))
-    assert sorted(numbers(rows, columns, Plan(band=band), rows * columns)) == list(range(rows * columns))
+    assert is_banded(frame(rows, columns), TileSchedule(raster_group=band))
+    assert sorted(numbers(rows, columns, TileSchedule(raster_group=band), rows * columns)) == list(
+        range(rows * columns)
+    )
 
 
 @given(st.integers(1, 40), st.integers(2, 12), BANDS)
 def test_a_band_of_rows_is_done_column_by_column(rows: int, columns: int, band: int):
     height = min(band, rows)
-    first = numbers(rows, columns, Plan(band=band), 2 * height)
+    first = numbers(rows, columns, TileSchedule(raster_group=band), 2 * height)
     assert first[:height] == [row * columns for row in range(height)]
     assert first[height:] == [row * columns + 1 for row in range(height)]
 
@@ -49,7 +51,7 @@ def test_a_band_of_rows_is_done_column_by_column(rows: int, columns: int, band: 
 @given(st.integers(1, 40), st.integers(1, 12), st.sampled_from([2, 4]), st.sampled_from([8, 12, 16]))
 def test_neighbours_of_a_cluster_share_a_column(rows: int, columns: int, cluster: int, band: int):
     padded = -(-rows // cluster) * cluster
-    found = numbers(rows, columns, Plan(cluster=cluster, band=band), padded * columns)
+    found = numbers(rows, columns, TileSchedule(cluster=cluster, raster_group=band), padded * columns)
     assert set(found) == set(range(rows * columns))
     assert len(found) - len(set(found)) == (padded - rows) * columns  # the last row again
     for first in range(0, len(found), cluster):
@@ -62,12 +64,14 @@ def test_neighbours_of_a_cluster_share_a_column(rows: int, columns: int, cluster
 def test_large_groups_come_first(heads: int, blocks: int):
     launch = frame(heads, blocks)
     launch.rule = LaunchRule("ranges", ranges=((heads, 1), (blocks * 128, 128)))
-    assert not is_banded(launch, Plan(uneven=1))
-    numbers = [ordered(launch, Plan(uneven=1), n) for n in range(heads * blocks)]
+    assert not is_banded(launch, TileSchedule(load_balance=1))
+    numbers = [ordered(launch, TileSchedule(load_balance=1), n) for n in range(heads * blocks)]
     assert sorted(numbers) == list(range(heads * blocks))
     along = [number % blocks for number in numbers]
     assert along == sorted(along, reverse=True)
-    assert [n % blocks for n in (ordered(launch, Plan(uneven=-1), n) for n in range(heads * blocks))] == sorted(along)
+    assert [
+        n % blocks for n in (ordered(launch, TileSchedule(load_balance=-1), n) for n in range(heads * blocks))
+    ] == sorted(along)
 
 
 @given(st.integers(1, 9), st.integers(2, 40), st.integers(1, 60))
@@ -75,7 +79,7 @@ def test_no_block_has_the_larger_group_every_time(heads: int, count: int, blocks
     """Group n of a head works for n: blocks take one after the other, and are then about as busy as each other."""
     launch = frame(heads, count, blocks)
     launch.rule = LaunchRule("ranges", ranges=((heads, 1), (count * 128, 128)))
-    groups = [ordered(launch, Plan(uneven=1), n) for n in range(heads * count)]
+    groups = [ordered(launch, TileSchedule(load_balance=1), n) for n in range(heads * count)]
     assert sorted(groups) == list(range(heads * count))
     work = [sum(number % count for number in groups[block::blocks]) for block in range(min(blocks, heads * count))]
     assert max(work) - min(work) <= count

@@ -62,7 +62,7 @@ def biased(Q: bf16[S, 64], K: bf16[S, 64], V: bf16[S, 64], X: bf16[S, S], O: mut
 def test_turns_are_for_groups_in_step_and_products_that_are_ahead(width: int, causal: bool, turns: bool):
     plan, _ = plan_of(attention(width=width, causal=causal))
     assert plan is not None
-    assert plan.turns == turns
+    assert plan.schedule.pingpong == turns
 
 
 def loop(*, sums_first: bool = False, same: bool = False, last: bool = False) -> Program:

@@ -28,7 +28,7 @@ def test_about_32_words_a_lane(dtype: DType, rows: int, columns: int, warps: int
     plan, _ = plan_of(doubled(dtype, rows, columns))
     assert plan is not None
     assert 1 << plan.bits == warps
-    assert plan.resident == 0
+    assert plan.schedule.min_blocks_per_sm == 0
 
 
 @pytest.mark.parametrize("warps", [1, 2, 8])
@@ -69,7 +69,7 @@ def normalised(columns: int, tiles: int = 1) -> Program:
 def test_reductions_leave_128_registers_to_a_lane(columns: int, lanes: int):
     plan, _ = plan_of(normalised(columns))
     assert plan is not None
-    assert plan.resident == 512 // lanes
+    assert plan.schedule.min_blocks_per_sm == 512 // lanes
     artifact = compile_ptx(normalised(columns))
     assert artifact.launch.threads == lanes
     assert f".minnctapersm {512 // lanes}" in ptx_of(artifact)
