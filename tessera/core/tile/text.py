@@ -221,7 +221,7 @@ def _decisions(op: Any) -> str:
 
 
 def _follows(op: Any, name: str) -> bool:
-    """Return whether an attribute says what is seen elsewhere, as the layout of a constant or of a copied operand does."""
+    """Return whether an attribute says what is seen elsewhere: the layout of a constant, or of a copied operand."""
     views = op.name in ("arith.constant", "tessera.transpose")
     return name == PREFIX + LAYOUT and (views or is_marked(op, RING) or is_marked(op, COPIED))
 
