@@ -3,16 +3,18 @@
 PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
+ENVS := build/environments
+EVERYTHING := --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
 TOUR := build/tour/00_tour.html
 # The environment is made anew when what it holds changes, not when files merely look newer.
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env tour lab test lint fuzz replay notebooks docs site stubs clean
+.PHONY: help env lock tour lab test test-lowest test-highest test-versions lint fuzz replay notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name does; do printf '  make %-6s %s\n' "$$name" "$$does"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name does; do printf '  make %-12s %s\n' "$$name" "$$does"; done
 
 env: $(STAMP)  ## make the environment in .venv, everything pinned
 
@@ -22,8 +24,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo "$(PYTHON) cannot make environments here. On Debian and Ubuntu: sudo apt-get install python3-venv"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(ENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	rm -f $(ENV)/.ready-*
 	touch $@
 
@@ -46,7 +48,17 @@ lint: $(STAMP)  ## linter, formatter, type checker, import contracts
 	$(BIN)/lint-imports
 
 test: lint  ## everything CI runs: lint, then every test and notebook
-	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
+	$(BIN)/python -m pytest $(EVERYTHING)
+
+test-lowest: RESOLUTION := lowest-direct
+test-lowest: test-versions  ## the tests with the lowest versions that pyproject.toml allows: make test-lowest TESTS=tests/core
+test-highest: RESOLUTION := highest
+test-highest: test-versions  ## the same with the highest ones; VERSION=3.13 names another Python for both
+test-versions: $(STAMP)
+	$(BIN)/uv venv --quiet --clear --seed --python $(or $(VERSION),$(abspath $(BIN)/python)) $(ENVS)/$(RESOLUTION)
+	$(BIN)/uv pip install --quiet --python $(ENVS)/$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
+	    --requirement pyproject.toml --extra dev
+	PYTHONPATH=. $(ENVS)/$(RESOLUTION)/bin/python -m pytest $(or $(TESTS),$(EVERYTHING))
 
 fuzz: $(STAMP)  ## random kernels against the oracle: make fuzz SECONDS=600 TARGET=cuda
 	PYTHONPATH=.:tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),3600) --target $(or $(TARGET),cpu) $(if $(filter cuda%,$(TARGET)),--large)
@@ -67,6 +79,10 @@ site: $(STAMP)  ## build the documentation site, without a network
 
 stubs: $(STAMP)  ## write the types of the MLIR bindings
 	$(BIN)/python typings/generate.py
+
+lock:  ## pin again what pyproject.toml asks for, with hashes: make lock UPGRADE=--upgrade for newer versions
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+	    --no-annotate --custom-compile-command "make lock" $(UPGRADE) --extra dev pyproject.toml --output-file requirements.lock
 
 clean:  ## remove what the commands made, the environment included
 	rm -rf $(ENV) build dist .pytest_cache .ruff_cache .hypothesis *.egg-info
