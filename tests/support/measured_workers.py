@@ -1,0 +1,29 @@
+"""Let compiler processes write down which lines they ran: `make coverage` loads this plugin, nothing else does.
+
+A service ends its processes with SIGKILL, after which nothing is written.  Here each gets SIGTERM first, upon which
+coverage saves its data.
+"""
+
+import subprocess
+from contextlib import suppress
+
+import pytest
+
+from tessera.lowering.service import Worker
+
+SECONDS = 20
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _measured_workers() -> None:
+    """End processes in a way that they can notice, for the whole run."""
+    stop = Worker.stop
+
+    def save_and_stop(worker: Worker) -> None:
+        if worker.process.poll() is None:
+            worker.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                worker.process.wait(timeout=SECONDS)
+        stop(worker)
+
+    Worker.stop = save_and_stop  # until the process ends: services end their workers at exit
