@@ -10,7 +10,7 @@ TOUR := build/tour/00_tour.html
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env lock tour lab test test-lowest test-highest test-versions lint fuzz replay notebooks docs site stubs clean
+.PHONY: help env lock tour lab test test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -59,6 +59,13 @@ test-versions: $(STAMP)
 	$(BIN)/uv pip install --quiet --python $(ENVS)/$(RESOLUTION)/bin/python --resolution $(RESOLUTION) \
 	    --requirement pyproject.toml --extra dev
 	PYTHONPATH=. $(ENVS)/$(RESOLUTION)/bin/python -m pytest $(or $(TESTS),$(EVERYTHING))
+
+coverage: lint  ## the same, and which share of the lines ran: make coverage TESTS=tests/core
+	rm -rf build/coverage && mkdir -p build/coverage
+	PYTHONPATH=.:tests COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")') \
+	    $(BIN)/python -m coverage run -m pytest -p support.measured_workers $(or $(TESTS),$(EVERYTHING))
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python docs/covered.py
 
 fuzz: $(STAMP)  ## random kernels against the oracle: make fuzz SECONDS=600 TARGET=cuda
 	PYTHONPATH=.:tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),3600) --target $(or $(TARGET),cpu) $(if $(filter cuda%,$(TARGET)),--large)

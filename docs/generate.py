@@ -30,7 +30,7 @@ OTHER_FILES: Final = {
     "CITATION.cff": "How to cite Tessera.",
     ".pre-commit-config.yaml": "Checks before each commit, with the tools of `.venv`.",
     ".github": "The workflow of GitHub, which runs `.ci/run`; forms for issues and pull requests.",
-    ".ci/run": "What CI runs: Chromium where it can be had, then `make test`.",
+    ".ci/run": "What CI runs: Chromium where it can be had, then `make coverage`.",
     "docs/architecture.md": "This page.",
     "docs/language.md": "The reference of the language; its examples run in the tests.",
     "docs/errors.md": "Every mistake Tessera reports, with an example (generated).",
