@@ -24,6 +24,7 @@ from tessera import autotune
 from tessera.copies import Ring
 from tessera.core.errors import TesseraError
 from tessera.core.settings import overridden
+from tessera.core.targets import find_kind
 from tessera.kernel_class import Kernel
 from tessera.machine import last_cache_bytes
 from tessera.timing import Timer, timer_for
@@ -170,11 +171,12 @@ class Bench:
     """Launches of a case, timed in turns on copies of its arguments."""
 
     def __init__(self, target: str, values: tuple[object, ...]) -> None:
-        self.timer: Timer = timer_for(target, values)
+        kind = find_kind(target)[0]
+        self.timer: Timer = timer_for(kind, values)
         mutable = (*(False for _ in values[1:]), True)
         with self.timer.inside():
-            cache = last_cache_bytes(target, values)
-            self.ring = Ring(values, mutable, on_device=target.startswith("cuda"), cache_bytes=cache)
+            cache = last_cache_bytes(kind, values)
+            self.ring = Ring(values, mutable, on_device=kind.on_gpu, cache_bytes=cache)
 
     def rounds(self, kernels: Mapping[str, Kernel], count: int) -> dict[str, list[float]]:
         """Times of each kernel, in rounds of alternating order, the first of them not counted."""

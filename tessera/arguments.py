@@ -1,16 +1,68 @@
 """What a call's arguments are, as the frontend and the plan table see them."""
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from tessera.core.dtypes import boolean, f32, from_numpy, i64
-from tessera.core.mistakes import ArgumentType, NotAnArray
+from tessera.core.errors import TesseraError
+from tessera.core.mistakes import ArgumentCount, ArgumentType, NotAnArray
 from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
 from tessera.core.source import Span
+from tessera.examples import span_of
+from tessera.frontend.surface import KernelSource
 from tessera.runtime.arrays import AnyArray, as_array, is_array, rows_aligned
 from tessera.runtime.device_arrays import device_view, is_on_device
+from tessera.runtime.placement import require_together
+
+
+class Signature:
+    """A kernel's parameters: they bind a call's arguments and describe them, and mistakes point at them.
+
+    names, spans: one a parameter, in order
+    """
+
+    def __init__(self, function: Callable[..., Any], source: KernelSource) -> None:
+        self._source = source
+        self._signature = inspect.signature(function)
+        self.names = tuple(self._signature.parameters)
+        args = source.function.args
+        self.spans = tuple(span_of(source, node) for node in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+
+    def ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return every parameter's argument, in order, defaults filled in.  Raises ArgumentCount."""
+        try:
+            bound = self._signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            kernel = self._source
+            hint = f"call {kernel.name}({', '.join(self.names)})"
+            raise ArgumentCount(f"{kernel.name}: {error}", self._head(), hint).with_source(kernel.source) from None
+        bound.apply_defaults()
+        return tuple(plain(bound.arguments[name]) for name in self.names)
+
+    def described(self, values: tuple[Any, ...], *, aligned: bool) -> "Described":
+        """Return the types and shapes of `values`, one a parameter; see `describe_arguments`."""
+        try:
+            return describe_arguments(values, self.names, self.spans, aligned=aligned)
+        except TesseraError as error:
+            raise error.with_source(self._source.source) from None
+
+    def require_together(self, values: Sequence[object]) -> None:
+        """Raise WrongDevice for arrays that lie apart."""
+        try:
+            require_together(values, self.names, self.spans)
+        except TesseraError as error:
+            raise error.with_source(self._source.source) from None
+
+    def _head(self) -> Span:
+        """The place of the kernel's name, with the word before it."""
+        node = self._source.function
+        column = node.col_offset + 1
+        end = column + len("def ") + len(node.name)
+        return Span(self._source.source.name, node.lineno, column, node.lineno, end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from tessera.core.settings import current
 from tessera.kernel_class import Kernel
 from tessera.kernel_options import Space, check_space, with_space
 from tessera.machine import Machine, this_machine
-from tessera.plans import ON_GPU
 from tessera.runtime.current_streams import forbid_in_capture
 from tessera.runtime.grid import Grid
 from tessera.runtime.recording import forbid
@@ -177,7 +176,7 @@ class Search:
     @cached_property
     def _machine(self) -> Machine | None:
         """What the kernel runs on; None for interpreted kernels.  A CPU is measured, so only when it is needed."""
-        return this_machine(self._target.name, self._values) if self._target.name != "interpret" else None
+        return this_machine(self._target.kind, self._values) if self._target.kind.backend else None
 
     def __iter__(self) -> Generator[Trial]:
         """Try what is not recorded yet; the outcome is saved however this ends.
@@ -263,9 +262,9 @@ class Search:
     # -- trying -----------------------------------------------------------------------------------------------------
 
     def _try(self, missing: Sequence[Config]) -> Iterator[Trial]:
-        bench = Bench(self._target.name, self._values, self._grid, self._enough, self._record, self._tell_more)
+        bench = Bench(self._target.kind, self._values, self._grid, self._enough, self._record, self._tell_more)
         try:
-            with Pipeline(self._kernel, self._values, compiles=self._target.name != "interpret") as pipeline:
+            with Pipeline(self._kernel, self._values, compiles=bool(self._target.kind.backend)) as pipeline:
                 candidates: list[Candidate] = []
                 yield from self._tried(missing, pipeline, bench, candidates)
                 disturbed = pipeline.compiled > 1
@@ -358,7 +357,7 @@ class Search:
             return proposal.trial(FAILED if isinstance(outcome, _COMPILER) else ILLEGAL, error=headline(outcome))
         if outcome is None:
             return Candidate(proposal, config_key(proposal.config), None)
-        machine = self._machine if self._target.name in ON_GPU else None
+        machine = self._machine if self._target.kind.on_gpu else None
         reasons = [beyond(artifact, machine) for artifact in outcome.artifacts] if machine is not None else []
         reason = next(filter(None, reasons), "")
         if reason:

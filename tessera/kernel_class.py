@@ -2,25 +2,21 @@
 
 import dataclasses
 import functools
-import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tessera.arguments import Described, describe_arguments, plain
+from tessera.arguments import Described
 from tessera.compiled import Compiled, IrText, warn_of_slow_code
 from tessera.core.callers import at_call
 from tessera.core.errors import TesseraError
-from tessera.core.mistakes import ArgumentCount, BadGrid
+from tessera.core.mistakes import BadGrid
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
 from tessera.core.settings import current
-from tessera.core.source import Span
-from tessera.core.targets import Target
-from tessera.examples import example_arguments, require_symbolic, span_of
-from tessera.free_names import FreeNames
+from tessera.core.targets import Target, target_showing
 from tessera.frontend.annotations import check_signature
 from tessera.frontend.read import source_for
 from tessera.frontend.surface import KernelSource
@@ -34,18 +30,15 @@ from tessera.kernel_options import (
     no_tuner,
     with_space,
 )
-from tessera.plans import ON_GPU, AnyLauncher, Family, Plan, blocks_of
-from tessera.runtime.device_arrays import device_of
+from tessera.plans import Plan
 from tessera.runtime.dispatch import Shared, drain
 from tessera.runtime.grid import Grid, read_grid
-from tessera.runtime.interpreted import Interpreter
-from tessera.runtime.launch import Launcher
-from tessera.runtime.phased import HostPhases
-from tessera.runtime.placement import require_together
-from tessera.runtime.recording import Recorder, recording, suspended
+from tessera.runtime.recording import Recorder, recording
 from tessera.runtime.streams import Stream, as_stream
 from tessera.runtime.told import told_launch
-from tessera.session import Session, Specification, resolve_target, session
+from tessera.session import Session, resolve_target, session
+from tessera.specializer import Specializer
+from tessera.target_choice import chosen_target
 
 Function = Callable[..., Any]
 _MANY: Final = 3
@@ -77,12 +70,10 @@ class Kernel:
         self._session = home or session()
         if self.options.space is not None:
             check_space(function, self.source.function, self.options.space)
-        self._signature = inspect.signature(function)
-        self._names = tuple(self._signature.parameters)
+        self._specializer = Specializer(function, self.source, self.options, self._session)
         self._latest: Plan | None = None
         self._earlier: deque[Plan] = deque(maxlen=_EARLIER)
         self._configured: dict[object, Configured] = {}
-        self._families: dict[tuple[object, ...], Family] = {}
         self._variants: dict[tuple[object, ...], Kernel] = {}
         functools.update_wrapper(self, function)
         Latest.kernel = self
@@ -144,7 +135,7 @@ class Kernel:
         """
         Latest.kernel = self
         values = self.ordered(arguments, keywords or {})
-        plan = self._plan(values, grid)
+        plan = self._specializer.plan(values, grid, self.target_for(values), self._tuned)
         self._latest = plan
         if plan.gpu is not None and plan not in self._earlier:
             self._earlier.appendleft(plan)
@@ -190,14 +181,14 @@ class Kernel:
         """Compile for arguments; give their types too, as far as there are any."""
         Latest.kernel = self
         wanted = resolve_target(target) if target is not None else self.target_for((*arguments, *keywords.values()))
-        if wanted.name == "interpret":
-            wanted = resolve_target("cpu")
+        if wanted.kind.shown_as:
+            wanted = resolve_target(wanted.kind.shown_as)
         if not arguments and not keywords:
-            program = self._known_program(wanted)
+            program = self._specializer.known_program(wanted, self._latest)
             known = self._latest.arguments.arguments if self._latest is not None else ()
         else:
             described = self.described(self.ordered(arguments, keywords), wanted)
-            program, _ = self._specialise(described)
+            program, _ = self._specializer.program(described)
             known = described.arguments
         compiled = self._session.compile(program, wanted)
         return (compiled.for_arguments(known) if known else compiled), known
@@ -208,8 +199,10 @@ class Kernel:
         `level`: source, tile, target, llvm, and asm (CPU) or ptx, sass (CUDA; chosen when such a level is asked for).
         """
         level = level if isinstance(cast("object", level), str) else repr(level)  # which no level is called
-        if target is None and level in ("ptx", "sass") and self.target_for(arguments).name not in ON_GPU:
-            target = "cuda"
+        if target is None:
+            own = self.target_for(arguments).kind
+            shown = target_showing(level, own)
+            target = None if shown is own else shown.name
         return self.compile(*arguments, target=target).ir(level, stage)
 
     def autotune(self, space: Space | None = None, **more: Iterable[Attribute]) -> "Kernel":
@@ -255,13 +248,7 @@ class Kernel:
 
         Raises NotAnArray and the like.
         """
-        return self._described(values, aligned=(target or self.target_for(values)).name in ON_GPU)
-
-    def _described(self, values: tuple[Any, ...], *, aligned: bool) -> Described:
-        try:
-            return describe_arguments(values, self._names, self._spans(), aligned=aligned)
-        except TesseraError as error:
-            raise error.with_source(self.source.source) from None
+        return self._specializer.described(values, target or self.target_for(values))
 
     def stop_compiling(self) -> None:
         """End the compilations that run in other threads: the search for a configuration was interrupted."""
@@ -273,44 +260,32 @@ class Kernel:
         That is what the kernel's own option says, else the setting; and arrays on a GPU mean that GPU, and the
         architecture to compile for, wherever no other was named.  Launches, searches, profiles and views all ask here.
         """
-        options, latest = self.options, self._latest
-        if options.sanitize:
-            return resolve_target("interpret")
-        if not values and latest is not None and latest.compiled is not None and latest.settings is current():
+        latest = self._latest
+        known = not self.options.sanitize and not values and latest is not None and latest.settings is current()
+        if known and latest is not None and latest.compiled is not None:
             return latest.compiled.target
-        name = options.target or current().target
-        device = device_of(values) if options.target is None or name in ON_GPU else None
-        if device is None or name == "interpret" or ":" in name:
-            return resolve_target(name)
-        # Needs a GPU.
-        from tessera.runtime.cuda import device_architecture  # noqa: PLC0415
-
-        kind = "cuda" if name == "cpu" else name
-        return Target(kind, device_architecture(device, kind))
+        return chosen_target(self.options, values)
 
     def on_target(self, target: Target) -> "Kernel":
         """Return the kernel for one target, whatever its arguments and the settings say."""
         if self.options.sanitize:
             return self
-        name = str(target) if target.name in ON_GPU else target.name
+        name = str(target) if target.kind.on_gpu else target.name
         return self.with_options(dataclasses.replace(self.options, target=name))
 
     def require_together(self, values: Sequence[object]) -> None:
         """Raise WrongDevice for arrays that lie apart; what works on copies of them asks this first."""
-        try:
-            require_together(values, self._names, self._spans())
-        except TesseraError as error:
-            raise error.with_source(self.source.source) from None
+        self._specializer.signature.require_together(values)
 
     def program(self, values: tuple[Any, ...]) -> Program:
         """Return the program that is compiled for arguments like `values`, one a parameter; raises its mistakes."""
-        return self._specialise(self.described(values))[0]
+        return self._specializer.program(self.described(values))[0]
 
     @property
     def last(self) -> Compiled | None:
         """The compilation that the last call used; None before a call, and for interpreted kernels."""
         plan = self._latest
-        if plan is None or plan.compiled is None or isinstance(plan.launcher, Interpreter):
+        if plan is None or plan.compiled is None:
             return None
         return plan.compiled.called(plan.launcher.last_groups)
 
@@ -320,102 +295,14 @@ class Kernel:
         return self._latest.arguments if self._latest is not None else None
 
     def __repr__(self) -> str:
-        return f"<kernel {self.source.name}({', '.join(self._names)})>"
+        return f"<kernel {self.source.name}({', '.join(self._specializer.signature.names)})>"
 
     def ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Every parameter's argument, in order, defaults filled in.  Raises ArgumentCount."""
-        try:
-            bound = self._signature.bind(*arguments, **keywords)
-        except TypeError as error:
-            names = ", ".join(self._names)
-            raise ArgumentCount(
-                f"{self.source.name}: {error}", self._head(), f"call {self.source.name}({names})"
-            ).with_source(self.source.source) from None
-        bound.apply_defaults()
-        return tuple(plain(bound.arguments[name]) for name in self._names)
+        return self._specializer.signature.ordered(arguments, keywords)
 
-    def _plan(self, values: tuple[Any, ...], grid: Grid | None) -> Plan:
-        target = self.target_for(values)
-        described = self.described(values, target)
-        tuned = described.shape_class if self.options.space is not None else ()
-        family = self._families.setdefault((described.key, tuned, target, blocks_of(grid)), Family())
-        plan = family.find(described)
-        if plan is None or not plan.valid():
-            plan = self._make(described, values, grid, target)
-            family.add(plan)
-        return plan
-
-    def _make(self, described: Described, values: tuple[Any, ...], grid: Grid | None, target: Target) -> Plan:
-        settings = current()
-        tuned: Mapping[str, Attribute] = {}
-        if self.options.space is not None:
-            with suspended():
-                tuned = self._tuner(self, values, grid)
-        blocks = blocks_of(grid)
-        program, names = self._specialise(described, tuned, blocks)
-        compiled, launcher = self._launcher(program, described, target, values)
-        quick = None if isinstance(launcher, Interpreter) else launcher.run
-        gpu = None if isinstance(launcher, Interpreter | Launcher | HostPhases) else launcher
-        on_gpu = self._described(values, aligned=True).arguments
-        return Plan(
-            program, compiled, launcher, settings, names.captured, described, on_gpu, bool(tuned), quick, gpu, blocks
-        )
-
-    def _launcher(
-        self, program: Program, described: Described, target: Target, values: tuple[Any, ...]
-    ) -> tuple[Compiled | None, AnyLauncher]:
-        if target.name == "interpret":
-            return None, Interpreter(program, described.types, sanitize=self.options.sanitize)
-        if target.name in ON_GPU:
-            # Needs a GPU.
-            from tessera.runtime.cuda import CudaLauncher, device_architecture  # noqa: PLC0415
-
-            if ":" not in (self.options.target or current().target):
-                target = Target(target.name, device_architecture(device_of(values), target.name))
-            compiled = self._session.compile(program, target)
-            warn_of_slow_code(compiled, described.arguments)
-            if compiled.phases:
-                from tessera.runtime.phased import DevicePhases  # noqa: PLC0415 - needs a GPU
-
-                return compiled, DevicePhases(compiled.artifacts, compiled.workspaces, described.types)
-            return compiled, CudaLauncher(compiled.artifact, described.types)
-        compiled = self._session.compile(program, target)
-        warn_of_slow_code(compiled, described.arguments)
-        if compiled.phases:
-            return compiled, HostPhases(compiled.artifacts, compiled.workspaces, described.types)
-        return compiled, Launcher(compiled.artifact, described.types)
-
-    def _specialise(
-        self, described: Described, tuned: Mapping[str, Attribute] | None = None, blocks: tuple[int, ...] | None = None
-    ) -> tuple[Program, FreeNames]:
-        names = FreeNames(self.function)
-        options = self.options
-        constants = {**options.constants, **(tuned or {})}
-        wanted = Specification(described.arguments, options.tile, options.shared, constants, blocks)
-        program = self._session.specialise(self.source, names, wanted)
-        if options.fast:
-            program = dataclasses.replace(program, options={**program.options, "fast": True})
-        return program, names
-
-    def _known_program(self, target: Target) -> Program:
-        """The program of the last call, or the one that the annotations alone determine, as it is for `target`."""
-        latest, on_gpu = self._latest, target.name in ON_GPU
-        if latest is None:
-            arguments = example_arguments(self.source, FreeNames(self.function), aligned=on_gpu)
-            return require_symbolic(self.source, self._specialise(Described(arguments, (), ()))[0])
-        if not on_gpu or latest.on_gpu == latest.arguments.arguments:
-            return latest.program
-        constants = {name: value for name, value in latest.program.options.items() if name != "fast"}
-        return self._specialise(dataclasses.replace(latest.arguments, arguments=latest.on_gpu), constants)[0]
-
-    def _head(self) -> Span:
-        node = self.source.function
-        column = node.col_offset + 1
-        return Span(self.source.source.name, node.lineno, column, node.lineno, column + len("def ") + len(node.name))
-
-    def _spans(self) -> tuple[Span, ...]:
-        args = self.source.function.args
-        return tuple(span_of(self.source, node) for node in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+    def _tuned(self, values: tuple[Any, ...], grid: Grid | None) -> Mapping[str, Attribute]:
+        return self._tuner(self, values, grid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import numpy as np
 from tessera.core.mistakes import BadGrid, BadKernelOption
 from tessera.core.program.program import Attribute
 from tessera.core.schedule import SCHEDULE, illegal
+from tessera.core.targets import DEFAULT, find_kind
 from tessera.free_names import FreeNames
 from tessera.frontend.namespace import LANGUAGE
 from tessera.runtime.grid import Grid, read_grid
-from tessera.session import resolve_target
 
 Space = Mapping[str, Iterable[Attribute]]
 """Values to try for each tuning parameter."""
@@ -101,9 +101,8 @@ def _attribute(name: str, value: object) -> Attribute:
 
 def _check_target(name: object) -> None:
     if not isinstance(name, str):
-        raise BadKernelOption(f"target is a name, got {name!r}", hint='write target="cpu"')
-    if name != "cpu":  # asking for the host's name would load LLVM
-        resolve_target(name)
+        raise BadKernelOption(f"target is a name, got {name!r}", hint=f'write target="{DEFAULT}"')
+    find_kind(name)
 
 
 def _tile(value: object) -> tuple[int, ...]:

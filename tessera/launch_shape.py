@@ -69,8 +69,8 @@ def _likely_rule(program: Program, target: Target) -> LaunchRule:
         return LaunchRule("groups", extents=domain.extents, group=program.group, axes=domain.axes)
     if domain.kind == "lanes":
         lanes = program.options.get("lanes")
-        if target.name == "cpu" or not isinstance(lanes, int):
-            lanes = _CPU_LANES if target.name == "cpu" else _GPU_LANES
+        if not target.kind.on_gpu or not isinstance(lanes, int):
+            lanes = _GPU_LANES if target.kind.on_gpu else _CPU_LANES
         return LaunchRule("lanes", extents=domain.extents, lanes_per_group=lanes)
     return LaunchRule("ranges", ranges=((_ROWS, 1),))
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tessera.core.mistakes import CudaFailure
 from tessera.core.settings import current
-from tessera.core.targets import rates_of
+from tessera.core.targets import TargetKind, rates_of
 from tessera.runtime import driver as door
 from tessera.runtime.device_arrays import device_of
 from tessera.runtime.driver import Driver
@@ -27,7 +27,7 @@ from tessera.runtime.driver import Driver
 class Machine:
     """One device (or the process's share of a CPU).
 
-    kind: "cpu" or "cuda"; name: "NVIDIA H200"; count: how many of them there are
+    name: "NVIDIA H200"; count: how many of them there are; on_gpu: whether it is a GPU
     units: multiprocessors or cores, called `unit`
     bandwidth: bytes a second from memory; cache_bandwidth: from the cache that all units share, of `cache_bytes`
     rates: operations a second by what does them: "f32", "special", "dot bf16", ...
@@ -36,7 +36,6 @@ class Machine:
     launch: seconds that a launch takes at least; step: seconds that one operation on a tile takes at least
     """
 
-    kind: str
     name: str
     count: int
     units: int
@@ -51,6 +50,7 @@ class Machine:
     lanes: int = 0
     launch: float = 5e-6
     step: float = 2e-8
+    on_gpu: bool = False
 
     def rate(self, kind: str) -> float:
         """Operations a second of one kind of work; of a kind without a rate of its own, that of f32."""
@@ -75,13 +75,13 @@ _COPIES: Final = 5
 _MATRIX: Final = 768
 
 
-def this_machine(kind: str, values: Sequence[object] = ()) -> Machine:
-    """The machine that kernels for the target `kind` run on now: the GPU on which arrays of `values` lie, if any does.
+def this_machine(kind: TargetKind, values: Sequence[object] = ()) -> Machine:
+    """The machine that kernels for a target run on now: the GPU on which arrays of `values` lie, if any does.
 
     Raises:
         CudaFailure: there is no GPU.
     """
-    if kind.startswith("cuda"):
+    if kind.on_gpu:
         api = door.driver()
         api.enter()
         device = device_of(values)
@@ -98,7 +98,7 @@ def measured_again(machine: Machine) -> Machine:
     What else a machine does only ever makes it seem slower; the process remembers the best.
     """
     product = machine.rates["f32"]
-    if machine.kind == "cpu":
+    if not machine.on_gpu:
         bandwidth, product = _host_bandwidth(machine.units), _product()
     else:
         bandwidth = _device_copy(door.driver()) or 0.0
@@ -119,11 +119,11 @@ def raised(machine: Machine, memory: float, arithmetic: float) -> Machine:
     )
 
 
-def last_cache_bytes(kind: str, values: Sequence[object] = ()) -> int:
-    """Bytes of the cache that all units share, which launches leave their arrays in; 0 for the interpreter."""
-    if kind == "interpret":
+def last_cache_bytes(kind: TargetKind, values: Sequence[object] = ()) -> int:
+    """Bytes of the cache that all units share, which launches leave their arrays in; 0 for programs run as they are."""
+    if not kind.backend:
         return 0
-    return this_machine(kind, values).cache_bytes if kind.startswith("cuda") else _cache_bytes()
+    return this_machine(kind, values).cache_bytes if kind.on_gpu else _cache_bytes()
 
 
 @functools.cache
@@ -140,9 +140,9 @@ def _gpu(device: int) -> Machine:
     )
     bandwidth = measured or stated
     return Machine(
-        "cuda", api.name(device), api.count(), units, "SM", bandwidth, _GPU_CACHE * bandwidth, ask("L2_CACHE_SIZE"),
+        api.name(device), api.count(), units, "SM", bandwidth, _GPU_CACHE * bandwidth, ask("L2_CACHE_SIZE"),
         rates, source, ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"), ask("MAX_REGISTERS_PER_MULTIPROCESSOR"),
-        ask("MAX_THREADS_PER_MULTIPROCESSOR"), launch=3e-6, step=1e-7,
+        ask("MAX_THREADS_PER_MULTIPROCESSOR"), launch=3e-6, step=1e-7, on_gpu=True,
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _cpu(threads: int) -> Machine:
     rates = {"f32": product, "f64": product / 2, "special": product / 16, "dot f64": product / 2}
     source = f"measured on {threads} threads: sums of two arrays in place, and NumPy's product of two f32 matrices"
     return Machine(
-        "cpu", _processor(), threads, threads, "core", bandwidth, _CPU_CACHE * bandwidth, _cache_bytes(), rates, source
+        _processor(), threads, threads, "core", bandwidth, _CPU_CACHE * bandwidth, _cache_bytes(), rates, source
     )
 
 

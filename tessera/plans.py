@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from tessera.arguments import Described, shape_class
 from tessera.compiled import Compiled
@@ -12,18 +12,8 @@ from tessera.core.program.types import Array
 from tessera.core.settings import Settings, current
 from tessera.free_names import Capture, unchanged
 from tessera.runtime.grid import Grid
-from tessera.runtime.interpreted import Interpreter
-from tessera.runtime.launch import Launcher
-from tessera.runtime.phased import DevicePhases, HostPhases
+from tessera.runtime.launchers import Launcher, StreamLauncher
 from tessera.runtime.streams import Stream
-
-if TYPE_CHECKING:
-    from tessera.runtime.cuda import CudaLauncher
-
-AnyLauncher: TypeAlias = "Launcher | HostPhases | Interpreter | CudaLauncher | DevicePhases"
-ON_GPU: Final = ("cuda", "cuda_tile")
-"""Targets that run on a GPU."""
-
 
 Places: TypeAlias = tuple[tuple[int, int], ...]
 Pairs: TypeAlias = tuple[tuple[tuple[int, int], tuple[int, int]], ...]
@@ -35,21 +25,20 @@ class Plan:
 
     arguments, on_gpu: what it was made for, as its target tells them apart, and as GPUs do
     settings: those in force when it was made; captured: what its free names stood for
-    quick: launches on arguments like earlier ones, or answers False; None: there is no quick way
-    gpu: the launcher, where it is one for GPUs
+    quick: the launcher's, see `Launcher`; gpu: the launcher, where it is one for GPUs
     blocks: see `blocks_of`; decides nothing but the groups of a kernel that leaves them open
     """
 
     program: Program
     compiled: Compiled | None
-    launcher: "AnyLauncher"
+    launcher: Launcher
     settings: Settings
     captured: tuple[Capture, ...]
     arguments: Described
     on_gpu: tuple[Argument, ...]
     tuned: bool
     quick: Callable[..., bool] | None
-    gpu: "CudaLauncher | DevicePhases | None"
+    gpu: StreamLauncher | None
     blocks: tuple[int, ...] | None = None
 
     def run(self, values: tuple[Any, ...]) -> bool:
@@ -65,13 +54,14 @@ class Plan:
 
     def run_on(self, values: tuple[Any, ...], grid: Grid | None, stream: Stream | None) -> bool:
         """The same on a grid and a stream; only GPUs have a quick way for a stream."""
-        if self.settings is not current() or not unchanged(self.captured) or self.quick is None:
+        if self.settings is not current() or not unchanged(self.captured):
             return False
         if self.program.chosen and grid is not None and self.blocks != blocks_of(grid):
             return False
-        if stream is None:
-            return (self.gpu is not None or not self.tuned) and self.quick(values, grid)
-        return self.gpu is not None and not stream.queued and self.quick(values, grid, stream)
+        gpu = self.gpu
+        if gpu is not None:
+            return (stream is None or not stream.queued) and gpu.run(values, grid, stream)
+        return stream is None and not self.tuned and self.quick is not None and self.quick(values, grid)
 
     def valid(self) -> bool:
         """Would the kernel be compiled the same way now?"""

@@ -88,14 +88,14 @@ class Tiles(Sequence[TileRecord]):
         return self.end - self.start
 
 
-def read_records(records: Numbers, work: Work, kind: str) -> Tiles:
+def read_records(records: Numbers, work: Work, *, on_gpu: bool) -> Tiles:
     """Tiles from the words of a launch's records (groups x WORDS); groups that wrote none are left out."""
     ran = records[:, PLACE] >= RAN
     kept = records[ran]
     place = (kept[:, PLACE] & np.uint64(NO_PLACE)).astype(np.int64)
     unit = np.where(place == NO_PLACE, -1, place)
     phases: dict[str, Numbers] = {}
-    if kind == "cuda":
+    if on_gpu:
         start, end, cycle = _fine_times(kept, unit)
         for number, name in enumerate(PHASES):
             cycles = kept[:, FIRST_PHASE + number].astype(np.int64)

@@ -22,6 +22,7 @@ from tessera.core.events import TileRan, publish, wanted
 from tessera.core.mistakes import BadKernelOption, NotAvailableYet
 from tessera.core.profile import RECORD_BYTES, WORDS, with_profile
 from tessera.core.program.arguments import ArrayArgument
+from tessera.core.targets import TARGETS, TargetKind
 from tessera.core.work import Numbers, Work
 from tessera.kernel_class import Kernel
 from tessera.launch_shape import bound_extents, launch_shape
@@ -31,14 +32,13 @@ from tessera.runtime import driver as door
 from tessera.runtime.current_streams import forbid_in_capture
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.grid import Grid, read_grid
-from tessera.runtime.launch import Launcher
+from tessera.runtime.launchers import Loadable, RecordingLauncher, runtime_of
 from tessera.runtime.phased import Workspaces
 from tessera.runtime.recording import forbid
 from tessera.session import session
 from tessera.timing import Timer, timer_for
 from tessera.work import count_work
 
-_TARGETS: Final = ("cpu", "cuda")
 _ROUNDS: Final = 11
 _PATIENCE: Final = 2.0
 """Seconds after which no further round of launches is begun, once there were three."""
@@ -69,10 +69,10 @@ class Profiler:
         values = self._ordered(arguments, keywords)
         forbid_in_capture(values, "profiling a kernel")
         kernel.require_together(values)
-        kind = kernel.target_for(values).name
-        if kind not in _TARGETS:
-            hint = f"choose a target of {', '.join(_TARGETS)}"
-            raise NotAvailableYet(f"a kernel for the target {kind} has no profile", hint=hint)
+        kind = kernel.target_for(values).kind
+        if not kind.profiled:
+            hint = f"choose a target of {', '.join(name for name, other in TARGETS.items() if other.profiled)}"
+            raise NotAvailableYet(f"a kernel for the target {kind.name} has no profile", hint=hint)
         timer = timer_for(kind, values)
         try:
             with timer.inside():
@@ -123,10 +123,10 @@ def _tell_tiles(found: Profile) -> None:
                 publish(TileRan(one.kernel, tile.index, tile.unit, tile.start, tile.end, tile.phases))
 
 
-def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind: str, timer: Timer) -> Profile:
+def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind: TargetKind, timer: Timer) -> Profile:
     """Profile launches on copies of `values`: every group, or, where that takes too long, one of several."""
     kernel.described(values)  # what no kernel can take cannot be copied either
-    trial = Arguments(values, [False] * len(values), on_device=kind == "cuda")
+    trial = Arguments(values, [False] * len(values), on_device=kind.on_gpu)
     try:
         kernel.launch(trial.values, None, grid)
         described = kernel.described(trial.values)
@@ -135,25 +135,26 @@ def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind
     compiled = kernel.last
     assert compiled is not None
     if not compiled.phases:
-        return _measure_one(compiled, values, described, grid, kind, timer)
+        return _measure_one(compiled, values, described, grid, timer)
     layout = Workspaces(compiled.artifact, compiled.workspaces).layout(values)
     spaces = [np.zeros(shape, dtype) for shape, dtype in layout]
     types = (*described.types, *(np.ndarray for _ in spaces))
     kinds = [space.value.type.dtype for space in compiled.workspaces]
     more = (ArrayArgument(dtype, space.shape) for dtype, space in zip(kinds, spaces, strict=True))
     known = dataclasses.replace(described, arguments=(*described.arguments, *more), types=types)
-    first, *later = (_measure_one(phase, (*values, *spaces), known, grid, kind, timer) for phase in compiled.phases)
+    first, *later = (_measure_one(phase, (*values, *spaces), known, grid, timer) for phase in compiled.phases)
     return dataclasses.replace(first, later=tuple(later))
 
 
 def _measure_one(
-    compiled: Compiled, values: tuple[object, ...], described: Described, grid: Grid | None, kind: str, timer: Timer
+    compiled: Compiled, values: tuple[object, ...], described: Described, grid: Grid | None, timer: Timer
 ) -> Profile:
     """Profile one launch; of a phase, on workspaces that hold zeros."""
+    kind = compiled.target.kind
     extents = bound_extents(compiled.program, described.arguments)
     shape = launch_shape(compiled.artifact, compiled.program, extents, grid)
     work, machine = count_work(compiled.program, shape), this_machine(kind, values)
-    on_device = compiled.target.name == "cuda"
+    on_device = kind.on_gpu
     memory = DeviceRecords(shape.groups) if on_device else HostRecords(shape.groups)
     mutable = [binding.mutable for binding in compiled.bindings]
     try:
@@ -223,7 +224,7 @@ class _Runs:
         compiled, resources = self._compiled, self._compiled.artifact.resources
         records = sorted(recorded, key=lambda run: run[0])[len(recorded) // 2][1]
         return Profile(
-            compiled.name, str(compiled.target), machine, read_records(records, work, machine.kind), work,
+            compiled.name, str(compiled.target), machine, read_records(records, work, on_gpu=machine.on_gpu), work,
             tuple(plain_seconds), tuple(seconds for seconds, _ in recorded),
             resources.registers, resources.shared_bytes, resources.spill_bytes, every,
         )  # fmt: skip
@@ -232,18 +233,14 @@ class _Runs:
         """What launches the ordinary kernel, and what launches the one that writes records."""
         compiled, memory, grid, types = self._compiled, self._memory, self._grid, self._types
         recording = session().compile(with_profile(compiled.program, every), compiled.target)
-        if compiled.target.name == "cuda":
-            from tessera.runtime.cuda import CudaLauncher  # noqa: PLC0415 - only with a GPU
-
-            ordinary, writing = CudaLauncher(compiled.artifact, types), CudaLauncher(recording.artifact, types)
-            return (
-                lambda *values: ordinary(*values, grid=grid),
-                lambda *values: writing(*values, grid=grid, profile=memory.place),
-            )
-        host, recorder = Launcher(compiled.artifact, types), Launcher(recording.artifact, types)
+        runtime = runtime_of(compiled.target.kind)
+        ordinary, writing = (
+            runtime.load(Loadable(made.program, made.artifacts, (), types)) for made in (compiled, recording)
+        )
+        into = memory.place
         return (
-            lambda *values: host(*values, grid=grid),
-            lambda *values: recorder(*values, grid=grid, profile=memory.place),
+            lambda *values: ordinary(*values, grid=grid),
+            lambda *values: cast("RecordingLauncher", writing)(*values, grid=grid, profile=into),
         )
 
     def _once(self, launch: Callable[..., None]) -> float:

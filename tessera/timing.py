@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
+from tessera.core.targets import TargetKind
 from tessera.runtime import driver as door
 from tessera.runtime.device_arrays import device_of
 
@@ -102,6 +103,6 @@ class DeviceTimer:
             self._api.close_event(self._second)
 
 
-def timer_for(kind: str, values: Sequence[object] = ()) -> Timer:
-    """The timer for a target: "cuda" and its like, or any that runs on the CPU."""
-    return DeviceTimer(values) if kind.startswith("cuda") else HostTimer()
+def timer_for(kind: TargetKind, values: Sequence[object] = ()) -> Timer:
+    """Return the timer for a target's launches: events on a GPU, the clock on the host."""
+    return DeviceTimer(values) if kind.on_gpu else HostTimer()

@@ -13,6 +13,7 @@ from typing import Final
 from tessera.copies import Ring
 from tessera.core.errors import TesseraError
 from tessera.core.mistakes import ContextLost
+from tessera.core.targets import TargetKind
 from tessera.machine import last_cache_bytes
 from tessera.runtime.grid import Grid
 from tessera.timing import Timer, timer_for
@@ -79,7 +80,7 @@ class Bench:
     tell: called with a candidate after each of its launches, and with what the search is doing
     """
 
-    target: str
+    target: TargetKind
     values: Sequence[object]
     grid: Grid | None
     enough: Callable[[], bool]
@@ -179,7 +180,7 @@ class Bench:
             self._timer = timer_for(self.target, self.values)
         if self._ring is None:
             mutable = candidate.mutable or (True,) * len(self.values)
-            on_device = self.target.startswith("cuda")
+            on_device = self.target.on_gpu
             with self._timer.inside():
                 cache = last_cache_bytes(self.target, self.values)
                 self._ring = Ring(self.values, mutable, on_device=on_device, cache_bytes=cache)

@@ -9,32 +9,26 @@ import numpy as np
 from tessera.core.mistakes import TuningFailed
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.settings import current
-from tessera.core.targets import Target
+from tessera.core.targets import DEFAULT, Target
 from tessera.free_names import FreeNames
 from tessera.kernel_class import Kernel
 from tessera.lowering.key import toolchain
 from tessera.machine import this_machine
-from tessera.plans import ON_GPU
 from tessera.runtime.arrays import AnyArray
-from tessera.runtime.device_arrays import device_of
+from tessera.target_choice import target_at_hand
 from tessera.tuning_record import record_path
 
 
 def pinned_kernel(kernel: Kernel, target: Target, values: Sequence[object]) -> Kernel:
     """The kernel for the target of a search: with the architecture of the GPU at hand, where none is named."""
-    if target.name in ON_GPU and ":" not in (kernel.options.target or current().target):
-        # Needs a GPU.
-        from tessera.runtime.cuda import device_architecture  # noqa: PLC0415
-
-        target = Target(target.name, device_architecture(device_of(values), target.name))
-    return kernel.on_target(target)
+    return kernel.on_target(target_at_hand(kernel.options, target, values))
 
 
 def device_name(target: Target, values: Sequence[object]) -> str:
     """What a search runs on: the times of another device, or of another number of threads, mean nothing here."""
-    if target.name == "cpu":
-        return f"{target} x{current().threads}"
-    return str(target) if target.name == "interpret" else f"{target} on {this_machine(target.name, values).label}"
+    if target.kind.on_gpu:
+        return f"{target} on {this_machine(target.kind, values).label}"
+    return f"{target} x{current().threads}" if target.kind.backend else str(target)
 
 
 def record_of(kernel: Kernel, values: tuple[object, ...], space: Mapping[str, object], device: str) -> Path:
@@ -43,7 +37,7 @@ def record_of(kernel: Kernel, values: tuple[object, ...], space: Mapping[str, ob
     key = (
         ast.unparse(source.function), options.tile, options.shared, options.fast, sorted(options.constants.items()),
         _surroundings(kernel, space), [_kind(argument) for argument in described.arguments], described.shape_class,
-        device, toolchain("cpu")["tessera"],
+        device, toolchain(DEFAULT)["tessera"],
     )  # fmt: skip
     return record_path(current().cache_dir / "tuning", source.name, key)
 

@@ -65,6 +65,8 @@ COVERED_BY: Final = {
     "tessera/lowering/tile/scope.py": _ABSENT,
     "tessera/lowering/tile/unobserved.py": _ABSENT,
     "tessera/lowering/tile/rows.py": "tests/lowering/tile/test_distribute_rows.py",
+    "tessera/runtime/on_gpu.py": "tests/runtime/test_launchers.py",
+    "tessera/runtime/on_host.py": "tests/runtime/test_launchers.py",
     "tessera/runtime/dlpack.py": "tests/runtime/test_device_arrays.py",
     "tessera/viz/table.py": "tests/magics/test_magics.py",
     "tessera/viz/kernel_view.py": "tests/viz/test_display.py",

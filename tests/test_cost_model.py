@@ -12,8 +12,9 @@ from tessera.cost_model import Calibration, impossible, predict, resident
 from tessera.machine import Machine
 
 GPU = Machine(
-    "cuda", "G", 1, 100, "SM", bandwidth=1e12, cache_bandwidth=4e12, cache_bytes=1 << 25, rates={"f32": 1e13,
+    "G", 1, 100, "SM", bandwidth=1e12, cache_bandwidth=4e12, cache_bytes=1 << 25, rates={"f32": 1e13,
     "dot bf16": 1e15}, source="made up", shared_bytes=200_000, registers=65_536, lanes=2048, launch=0.0, step=0.0,
+    on_gpu=True,
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def test_what_no_compiler_can_fit():
     assert impossible(work(dots=(Dot(128, 128, 64, "bf16"),)), GPU) == ""
     assert "262144 bytes of operands" in impossible(work(dots=(Dot(512, 512, 128, "bf16"),)), GPU)
     assert "the sums of 512 x 256 need" in impossible(work(dots=(Dot(512, 256, 16, "bf16"),)), GPU)
-    cpu = dataclasses.replace(GPU, kind="cpu", shared_bytes=0, registers=0)
+    cpu = dataclasses.replace(GPU, on_gpu=False, shared_bytes=0, registers=0)
     assert impossible(work(dots=(Dot(4096, 4096, 4096, "f32"),)), cpu) == ""
 
 

@@ -8,6 +8,7 @@ from support.fake_cuda import FakeDriver
 from tessera import machine
 from tessera.core.mistakes import CudaFailure
 from tessera.core.settings import overridden
+from tessera.core.targets import TARGETS
 from tessera.runtime import driver
 
 H200 = {
@@ -33,9 +34,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
 
 
 def test_a_gpu(fake: FakeDriver):
-    found = machine.this_machine("cuda")
-    assert found is machine.this_machine("cuda_tile")
-    assert (found.kind, found.name, found.count, found.units, found.unit) == ("cuda", "Fake 0", 2, 132, "SM")
+    found = machine.this_machine(TARGETS["cuda"])
+    assert found is machine.this_machine(TARGETS["cuda_tile"])
+    assert (found.on_gpu, found.name, found.count, found.units, found.unit) == (True, "Fake 0", 2, 132, "SM")
     assert found.label == "Fake 0 x2"
     assert found.bandwidth == 2 * (512 << 20) / 250e-6
     assert "a copy, measured" in found.source
@@ -52,21 +53,21 @@ def test_without_memory_for_a_copy_the_clock_says(fake: FakeDriver, monkeypatch:
         raise CudaFailure("cuMemAllocAsync: out of memory")
 
     monkeypatch.setattr(fake, "allocate", refuse)
-    found = machine.this_machine("cuda")
+    found = machine.this_machine(TARGETS["cuda"])
     assert found.bandwidth == 2 * 3.201e9 * 6144 / 8
     assert "its clock and width" in found.source
 
 
 def test_a_newer_gpu_is_taken_for_the_newest_known(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(H200, "COMPUTE_CAPABILITY_MAJOR", 12)
-    assert machine.this_machine("cuda").rate("dot bf16") == 8192 * 132 * 1.98e9
+    assert machine.this_machine(TARGETS["cuda"]).rate("dot bf16") == 8192 * 132 * 1.98e9
 
 
 def test_the_cpu():
     with overridden(threads=2):
-        found = machine.this_machine("cpu")
-        assert found is machine.this_machine("cpu")
-    assert (found.kind, found.units, found.unit) == ("cpu", 2, "core")
+        found = machine.this_machine(TARGETS["cpu"])
+        assert found is machine.this_machine(TARGETS["cpu"])
+    assert (found.on_gpu, found.units, found.unit) == (False, 2, "core")
     assert found.bandwidth > 0
     assert found.rate("f32") == found.rate("dot f32") == 2 * found.rate("f64") > 0
     assert found.cache_bytes > 0
@@ -77,16 +78,16 @@ def test_the_cpu():
 def test_what_a_busy_moment_hid_is_found_later(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(machine, "_better", {})
     with overridden(threads=2):
-        first = machine.this_machine("cpu")
+        first = machine.this_machine(TARGETS["cpu"])
         monkeypatch.setattr(machine, "_host_bandwidth", lambda threads: 2 * first.bandwidth)
         monkeypatch.setattr(machine, "_product", lambda: first.rate("f32") / 2)  # busy now
         second = machine.measured_again(first)
-        assert second is machine.this_machine("cpu") is not first
+        assert second is machine.this_machine(TARGETS["cpu"]) is not first
         assert (second.bandwidth, second.cache_bandwidth) == (2 * first.bandwidth, 2 * first.cache_bandwidth)
         assert second.rates == first.rates
         monkeypatch.setattr(machine, "_product", lambda: 3 * first.rate("f32"))
         third = machine.measured_again(second)
-        assert third is machine.this_machine("cpu")
+        assert third is machine.this_machine(TARGETS["cpu"])
         assert third.rate("special") == pytest.approx(3 * first.rate("special"))
         assert third.bandwidth == second.bandwidth
         assert machine.measured_again(third) is third
@@ -94,9 +95,9 @@ def test_what_a_busy_moment_hid_is_found_later(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_gpu_copies_again(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(machine, "_better", {})
-    first = machine.this_machine("cuda")
+    first = machine.this_machine(TARGETS["cuda"])
     monkeypatch.setattr(fake, "elapsed", lambda first, second: 200e-6)
     second = machine.measured_again(first)
     assert second.bandwidth == pytest.approx(first.bandwidth * 1.25)
     assert second.rates == first.rates
-    assert machine.this_machine("cuda") is second
+    assert machine.this_machine(TARGETS["cuda"]) is second

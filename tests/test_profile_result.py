@@ -14,8 +14,8 @@ from tessera.machine import Machine
 from tessera.profile_result import Profile, read_records, roofline
 
 MACHINE = Machine(
-    "cuda", "Made-up", 1, 4, "SM", bandwidth=1e12, cache_bandwidth=2e12, cache_bytes=1, source="made up",
-    rates={"f32": 1e13, "dot bf16": 1e15},
+    "Made-up", 1, 4, "SM", bandwidth=1e12, cache_bandwidth=2e12, cache_bytes=1, source="made up",
+    rates={"f32": 1e13, "dot bf16": 1e15}, on_gpu=True,
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def test_cycle_counters_refine_a_coarse_timer(seed: int, tick: int):
     ends = starts + rng.uniform(50, 3000, 200)
     unit = rng.integers(0, 4, 200)
     records = gpu_records(starts.tolist(), ends.tolist(), unit.tolist(), tick)
-    tiles = read_records(records, work(200), "cuda")
+    tiles = read_records(records, work(200), on_gpu=True)
     assert tiles.unit.tolist() == unit.tolist()
     assert tiles.start.min() == 0.0
     np.testing.assert_allclose(tiles.duration, ends - starts, rtol=0.02, atol=2)
@@ -57,18 +57,18 @@ def test_cycle_counters_refine_a_coarse_timer(seed: int, tick: int):
 def test_phases_are_cycles_times_their_length():
     records = gpu_records([0, 1000], [1000, 3000], [0, 0], 1)
     records[:, 4], records[:, 6] = [400, 1000], [100, 200]
-    tiles = read_records(records, work(2), "cuda")
+    tiles = read_records(records, work(2), on_gpu=True)
     assert list(tiles.phases) == ["load", "compute", "store"]
     np.testing.assert_allclose(tiles.phases["load"], [200, 500], rtol=1e-6)
     np.testing.assert_allclose(tiles.phases["compute"], [1000 - 250, 2000 - 600], rtol=1e-6)
     assert tiles[1].phases["store"] == pytest.approx(100)
-    assert not read_records(gpu_records([0], [5], [0], 1), work(1), "cuda").phases
+    assert not read_records(gpu_records([0], [5], [0], 1), work(1), on_gpu=True).phases
 
 
 def test_a_counter_that_makes_no_sense_is_left_alone():
     records = gpu_records([0, 1000, 2000], [500, 1500, 2500], [0, 1, 0], 1)
     records[:, [WORKER, CYCLES]] = 7
-    tiles = read_records(records, work(3), "cuda")
+    tiles = read_records(records, work(3), on_gpu=True)
     assert tiles.start.tolist() == [0, 1000, 2000]
     assert tiles.end.tolist() == [500, 1500, 2500]
 
@@ -78,27 +78,27 @@ def test_groups_that_did_not_run_are_left_out():
     records[1] = 0
     made = work(3)
     made.read[:] = [1, 2, 3]
-    tiles = read_records(records, made, "cuda")
+    tiles = read_records(records, made, on_gpu=True)
     assert tiles.read.tolist() == [1, 3]
-    assert len(read_records(np.zeros((3, WORDS), np.uint64), made, "cuda")) == 0
+    assert len(read_records(np.zeros((3, WORDS), np.uint64), made, on_gpu=True)) == 0
 
 
 def test_cpu_records_without_a_core_are_told_apart_by_thread():
     records = np.zeros((3, WORDS), np.uint64)
     records[:, START], records[:, END] = [100, 150, 200], [150, 180, 260]
     records[:, WORKER], records[:, PLACE] = [7000, 9000, 7000], RAN + NO_PLACE
-    tiles = read_records(records, work(3), "cpu")
+    tiles = read_records(records, work(3), on_gpu=False)
     assert tiles.unit.tolist() == [0, 1, 0]
     assert [(tile.start, tile.end) for tile in tiles] == [(0, 50), (50, 80), (100, 160)]
     records[:, PLACE] = RAN + np.array([5, 3, 5])
-    assert read_records(records, work(3), "cpu").unit.tolist() == [5, 3, 5]
+    assert read_records(records, work(3), on_gpu=False).unit.tolist() == [5, 3, 5]
 
 
 def profile(**changes: Any) -> Profile:
     records = gpu_records([0, 100, 400, 0], [300, 500, 500, 200], [0, 0, 0, 1], 1)
     made = work(4)
     facts: dict[str, Any] = {
-        "kernel": "k", "target": "cuda:sm_90a", "machine": MACHINE, "tiles": read_records(records, made, "cuda"),
+        "kernel": "k", "target": "cuda:sm_90a", "machine": MACHINE, "tiles": read_records(records, made, on_gpu=True),
         "work": made, "plain": (4e-6, 2e-6, 3e-6), "instrumented": (2.1e-6, 5e-6, 3e-6), **changes,
     }  # fmt: skip
     return Profile(**facts)
@@ -160,7 +160,7 @@ def test_what_writing_the_records_takes():
 
 def test_one_of_something():
     one = work(1)
-    alone = profile(tiles=read_records(gpu_records([0], [300], [0], 1), one, "cuda"), work=one)
+    alone = profile(tiles=read_records(gpu_records([0], [300], [0], 1), one, on_gpu=True), work=one)
     assert "balance      the one SM that ran tiles was busy for 100% of the 300 ns" in alone.summary()
     assert "1 on 1 of 4 SMs" in alone.summary()
     assert ", 1 tile, " in repr(alone)
@@ -170,7 +170,7 @@ def test_one_record_for_several_groups():
     records = gpu_records([0, 100, 400, 0], [300, 500, 500, 200], [0, 0, 0, 1], 1)
     records[1::2] = 0
     made = work(4)
-    found = profile(tiles=read_records(records, made, "cuda"), work=made, every=2)
+    found = profile(tiles=read_records(records, made, on_gpu=True), work=made, every=2)
     assert [tile.index for tile in found.tiles] == [0, 2]
     assert found.to_dict()["tiles"]["index"] == [0, 2]
     assert (found.to_dict()["groups"], found.to_dict()["every"]) == (4, 2)
@@ -179,7 +179,7 @@ def test_one_record_for_several_groups():
 
 
 def test_a_launch_without_tiles():
-    nothing = read_records(np.zeros((0, WORDS), np.uint64), work(0), "cuda")
+    nothing = read_records(np.zeros((0, WORDS), np.uint64), work(0), on_gpu=True)
     found = profile(tiles=nothing, work=work(0, by_kind={}, least_read=0.0))
     assert (found.span, dict(found.busy), dict(found.phase_share)) == (0.0, {}, {})
     assert "balance      nothing ran" in found.summary()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from support.fake_cuda import FakeDriver
+from tessera.core.targets import TARGETS
 from tessera.runtime import driver
 from tessera.timing import DeviceTimer, HostTimer, timer_for
 
@@ -17,7 +18,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 def test_the_host_is_timed_by_the_clock():
     called: list[int] = []
-    timer = timer_for("cpu")
+    timer = timer_for(TARGETS["cpu"])
     assert isinstance(timer, HostTimer)
     with timer.inside():
         assert timer.time(lambda: called.append(1)) >= 0.0
@@ -27,7 +28,7 @@ def test_the_host_is_timed_by_the_clock():
 
 def test_a_device_is_timed_by_events_on_its_own_stream(fake: FakeDriver):
     array = fake.device_array(np.zeros(4, np.float32), device=1)
-    timer = timer_for("cuda", (array,))
+    timer = timer_for(TARGETS["cuda"], (array,))
     assert isinstance(timer, DeviceTimer)
     fake.log.clear()
     seen: list[int] = []

@@ -9,6 +9,7 @@ import pytest
 import tessera
 from tessera import tuning_rounds
 from tessera.core.mistakes import BadGrid, ContextLost
+from tessera.core.targets import TARGETS
 from tessera.kernel_class import Kernel
 from tessera.tuning import Trial
 from tessera.tuning_rounds import COMPARED, FIRST_ROUNDS, MOST_COMPARED, Bench, Candidate
@@ -70,7 +71,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, recorded: list[Trial]) -> Callable[..
             return trial
 
         x = np.ones(100, np.float32)
-        return Bench("cpu", (x, np.zeros_like(x)), None, enough, record)
+        return Bench(TARGETS["cpu"], (x, np.zeros_like(x)), None, enough, record)
 
     return make
 

@@ -30,9 +30,9 @@ def product(A: bf16[m, k], B: bf16[k, n], C: mut f32[m, n]):
     for i, j, l in tile.mma(A, B, C, BM=64, BN=64, BK=64):
         tile.mma_sync(i, j, l)
 """
-MACHINE = Machine("cpu", "made up", 1, 2, "core", 1e10, 4e10, 1 << 20, {"f32": 1e11}, "made up", step=0.0, launch=0.0)
+MACHINE = Machine("made up", 1, 2, "core", 1e10, 4e10, 1 << 20, {"f32": 1e11}, "made up", step=0.0, launch=0.0)
 GPU = dataclasses.replace(
-    MACHINE, kind="cuda", unit="SM", units=100, shared_bytes=200_000, registers=65_536, lanes=2048, step=1e-7
+    MACHINE, on_gpu=True, unit="SM", units=100, shared_bytes=200_000, registers=65_536, lanes=2048, step=1e-7
 )
 
 

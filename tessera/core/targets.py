@@ -119,7 +119,7 @@ class TargetKind:
 
     summary: what it is for, in words
     levels: those of its listings, in order
-    backend, launcher: the modules that compile for it and launch what was compiled (`tessera.lowering.backends`,
+    backend, runtime: the modules that compile for it and launch what was compiled (`tessera.lowering.backends`,
         `tessera.runtime.launchers`); no backend: a program is run as it is
     shown_as: the target whose levels are shown for a kernel that is not compiled itself
     on_gpu: whether it runs on GPUs, in whose memory its arrays lie
@@ -135,7 +135,7 @@ class TargetKind:
     summary: str
     levels: tuple[str, ...]
     backend: str
-    launcher: str
+    runtime: str
     shown_as: str = ""
     on_gpu: bool = False
     native: bool = False
@@ -165,19 +165,20 @@ def _named(*architectures: Architecture) -> dict[str, Architecture]:
     return {one.name: one for one in architectures}
 
 
-_ON_HOST: Final = "tessera.runtime.launch"
-_ON_CUDA: Final = "tessera.runtime.cuda"
+_ON_GPU: Final = "tessera.runtime.on_gpu"
 TARGETS: Final[dict[str, TargetKind]] = {
     kind.name: kind
     for kind in (
         TargetKind(
             "cpu", "running kernels, vectorised, on all cores", ("source", "tile", "target", "llvm", "asm"),
-            "tessera.lowering.target.cpu.generate", _ON_HOST, native=True, profiled=True,
+            "tessera.lowering.target.cpu.generate", "tessera.runtime.on_host", native=True, profiled=True,
         ),
-        TargetKind("interpret", "the oracle: NumPy, and the sanitizer", (), "", _ON_HOST, shown_as="cpu"),
+        TargetKind(
+            "interpret", "the oracle: NumPy, and the sanitizer", (), "", "tessera.runtime.interpreted", shown_as="cpu"
+        ),
         TargetKind(
             "cuda", "NVIDIA GPUs", ("source", "tile", "target", "llvm", "ptx", "sass"),
-            "tessera.lowering.target.cuda.generate", _ON_CUDA,
+            "tessera.lowering.target.cuda.generate", _ON_GPU,
             on_gpu=True, default="sm_90a", tools=("ptxas", "nvdisasm"), cubin_lines="ptx", profiled=True,
             register_limits=True,
             architectures=_named(
@@ -189,7 +190,7 @@ TARGETS: Final[dict[str, TargetKind]] = {
         ),
         TargetKind(
             "cuda_tile", "NVIDIA GPUs by CUDA Tile", ("source", "tile", "target", "sass"),
-            "tessera.lowering.target.cuda_tile.generate", _ON_CUDA,
+            "tessera.lowering.target.cuda_tile.generate", _ON_GPU,
             on_gpu=True, default="sm_90", tools=("tileiras", "nvdisasm"), packages=("cuda-tile",), cubin_lines="source",
             architectures=_named(_SM_80, _SM_90, _SM_100, _SM_120),
         ),
@@ -200,6 +201,8 @@ DEFAULT: Final = "cpu"
 """The target of kernels where neither they nor the settings name one."""
 DEFAULT_ON_GPU: Final = "cuda"
 """The target that takes over from a native one where a kernel's arrays lie in the memory of a GPU."""
+ORACLE: Final = "interpret"
+"""The target that all others are compared with, and that looks for mistakes in kernels."""
 
 
 @dataclass(frozen=True, slots=True)

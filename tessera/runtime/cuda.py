@@ -171,6 +171,11 @@ class CudaLauncher:
             return made
 
     @property
+    def on_streams(self) -> "CudaLauncher":
+        """The launcher itself."""
+        return self
+
+    @property
     def last_groups(self) -> tuple[int | None]:
         """How many groups the last call of this thread had; None before a call."""
         prepared = self._prepared.get(get_ident())

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,12 +10,13 @@ from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources
 from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
-from tessera.core.targets import Target
+from tessera.core.targets import ORACLE, Target
 from tessera.runtime.bind import Binder
 from tessera.runtime.grid import Grid, GridRule
 from tessera.runtime.interpret.run import Report, run
+from tessera.runtime.launchers import Launcher, Loadable, Runtime
 
-TARGET = Target("interpret", "")
+TARGET: Final = Target(ORACLE, "")
 
 
 def interpreted_artifact(program: Program) -> Artifact:
@@ -68,6 +69,9 @@ class Interpreter:
     `scalars`: see `Binder`.
     """
 
+    quick: None = None
+    on_streams: None = None
+
     def __init__(self, program: Program, scalars: Sequence[type] | None = None, *, sanitize: bool = False) -> None:
         self.artifact = interpreted_artifact(program)
         self.report: Report | None = None
@@ -113,3 +117,10 @@ class Interpreter:
             grid=grid.blocks if grid is not None else None, group=grid.threads if grid is not None else None,
         )  # fmt: skip
         return True
+
+
+def _load(made: Loadable) -> Launcher:
+    return Interpreter(made.program, made.types, sanitize=made.sanitize)
+
+
+RUNTIME: Final = Runtime(_load)

@@ -2,7 +2,7 @@
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,6 +81,16 @@ class Launcher:
         self._scratch_bytes = artifact.resources.scratch_bytes
         self._bounded = artifact.bounded
         self.last_groups: tuple[int | None, ...] = (None,)
+
+    @property
+    def quick(self) -> Callable[..., bool]:
+        """What launches when the arguments are exactly what the kernel takes."""
+        return self.run
+
+    @property
+    def on_streams(self) -> None:
+        """The host has no streams of its own: queues launch there."""
+        return
 
     def __call__(self, *arguments: object, grid: Grid | None = None, profile: AnyArray | None = None) -> None:
         """Run the kernel on `arguments`, in the order of its parameters; arrays may be anything `as_array` can view.

@@ -1,62 +1,38 @@
 """Launches on streams: straight to the driver, behind what a stream's queue holds, or into a recording."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from tessera.core.errors import TesseraError
-from tessera.runtime.cuda import CudaLauncher
 from tessera.runtime.grid import Grid
+from tessera.runtime.launchers import Launcher, StreamLauncher
 from tessera.runtime.outstanding import outstanding
-from tessera.runtime.phased import DevicePhases, PreparedPhases
+from tessera.runtime.phased import PreparedPhases
 from tessera.runtime.prepared import PreparedLaunch
 from tessera.runtime.recording import HostWork, Recording
 from tessera.runtime.streams import Stream
 from tessera.runtime.told import tell_launch
 
 
-class Work(Protocol):
-    """A launch with its arguments bound."""
-
-    def run(self) -> None:
-        """Do it, to its end."""
-        ...
-
-    def cancel(self) -> None:
-        """Ask `run` to end early."""
-        ...
-
-
-class HostLauncher(Protocol):
-    """What launches on the CPU: compiled, or interpreted."""
-
-    artifact: Any
-
-    def prepare(self, arguments: tuple[Any, ...], grid: Grid | None = None) -> Work | None:
-        """Bind arguments; None for a launch without groups."""
-        ...
-
-
-def launch_on(
-    stream: Stream, launcher: "CudaLauncher | DevicePhases | HostLauncher", values: tuple[Any, ...], grid: Grid | None
-) -> None:
+def launch_on(stream: Stream, launcher: Launcher, values: tuple[Any, ...], grid: Grid | None) -> None:
     """Launch in the order of `stream`.
 
     What is wrong with the arguments is raised at once; what goes wrong later, where the stream is waited for.
     """
-    if isinstance(launcher, CudaLauncher | DevicePhases):
-        _on_gpu(stream, launcher, values, grid)
+    on_gpu = launcher.on_streams
+    if on_gpu is not None:
+        _on_gpu(stream, on_gpu, values, grid)
         tell_launch(launcher.artifact, repr(stream))
         return
     work = launcher.prepare(values, grid)
-    if work is not None:
+    if work is not None and not isinstance(work, PreparedLaunch | PreparedPhases):
         artifact = launcher.artifact
         stream.submit(_named(work.run, artifact.name, artifact.span.line), "compute", work.cancel)
         tell_launch(artifact, repr(stream))
 
 
 def record_launch(
-    noted: Recording, stream: Stream | None, launcher: "CudaLauncher | DevicePhases | HostLauncher",
-    values: tuple[Any, ...], grid: Grid | None,
+    noted: Recording, stream: Stream | None, launcher: Launcher, values: tuple[Any, ...], grid: Grid | None
 ) -> None:  # fmt: skip
     """Note a launch in a recording.  Raises what is wrong with the arguments."""
     work = launcher.prepare(values, grid)
@@ -68,9 +44,7 @@ def record_launch(
         noted.add(stream, step, values)
 
 
-def _on_gpu(
-    stream: Stream, launcher: "CudaLauncher | DevicePhases", values: tuple[Any, ...], grid: Grid | None
-) -> None:
+def _on_gpu(stream: Stream, launcher: StreamLauncher, values: tuple[Any, ...], grid: Grid | None) -> None:
     if not stream.queued:
         launcher(*values, grid=grid, stream=stream)
         return

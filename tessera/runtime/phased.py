@@ -3,7 +3,7 @@
 Both launchers have the interface of those for one artifact (`Launcher`, `CudaLauncher`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -86,6 +86,16 @@ class HostPhases:
         self._launchers = [Launcher(artifact, known) for artifact in artifacts]
 
     @property
+    def quick(self) -> Callable[..., bool]:
+        """What launches when the arguments are exactly what the kernel takes."""
+        return self.run
+
+    @property
+    def on_streams(self) -> None:
+        """The host has no streams of its own: queues launch there."""
+        return
+
+    @property
     def last_groups(self) -> tuple[int | None, ...]:
         """How many groups each phase of the last call had."""
         return tuple(launcher.last_groups[0] for launcher in self._launchers)
@@ -139,9 +149,14 @@ class DevicePhases:
         self._captured: list[tuple[DeviceArray, ...]] = []
 
     @property
-    def quick(self) -> Any:
+    def quick(self) -> Callable[..., bool]:
         """What launches on the default stream when the arguments are like those of an earlier call."""
         return self.run
+
+    @property
+    def on_streams(self) -> "DevicePhases":
+        """The launcher itself."""
+        return self
 
     @property
     def last_groups(self) -> tuple[int | None, ...]:

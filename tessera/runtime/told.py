@@ -4,38 +4,25 @@ While something is subscribed to launches, calls of kernels leave their quick wa
 """
 
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final, Protocol
+from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.events import BytesMoved, Launched, publish, wanted, when_wanted
+from tessera.runtime.launchers import Launcher
 from tessera.runtime.recording import Recorder
 
 HOST: Final = "host"
 
 
-class AnyLauncher(Protocol):
-    """What launches a kernel: on the CPU, on a GPU, or by interpreting it."""
-
-    @property
-    def artifact(self) -> Artifact:
-        """What is launched, first where there are several phases."""
-        ...
-
-    @property
-    def last_groups(self) -> Sequence[int | None]:
-        """How many groups each phase of the last launch had."""
-        ...
-
-
-def told_launch(launcher: AnyLauncher) -> AbstractContextManager[None]:
+def told_launch(launcher: Launcher) -> AbstractContextManager[None]:
     """Publish the launch that `launcher` makes inside the `with`, unless that raises."""
     return _timed(launcher) if wanted(Launched) else nullcontext()
 
 
 @contextmanager
-def _timed(launcher: AnyLauncher) -> Generator[None]:
+def _timed(launcher: Launcher) -> Generator[None]:
     start = time.perf_counter()
     yield
     seconds = time.perf_counter() - start

@@ -20,6 +20,7 @@ class HostLauncher:
     """Binds a function."""
 
     artifact = SimpleNamespace(name="k", span=Span("cell.py", 7, 1, 7, 2))
+    on_streams = None
 
     def __init__(self, run) -> None:
         self.do = run
