@@ -58,3 +58,14 @@ def test_the_citation():
     citation = load(ROOT / "CITATION.cff")
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert "version" not in citation, "the version stands in tessera/__init__.py alone"
+
+
+def test_the_changelog_has_the_sections_of_keep_a_changelog():
+    order = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert releases[0].startswith("Unreleased\n")
+    for release in releases:
+        sections = re.findall(r"^### (.+)$", release, re.MULTILINE)
+        assert sections == [name for name in order if name in sections]
+        assert len(sections) == len(set(sections)) > 0
+        assert "\n* " not in release.partition("\n### ")[0], "a change outside the sections"
