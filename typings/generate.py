@@ -38,6 +38,7 @@ CORRECTIONS: Final = (
     (r"\*(args|arg_types)(?=,)", r"*\1: Type"),
     (r"def set_type\(self, type: _T\):", "def set_type(self, type: _T) -> None:"),
     (r"\*(ops|dialects)(?=\))", r"*\1: object"),
+    (r"def locations\(self\) -> list\[object\]", "def locations(self) -> list[Location]"),
     # Constraints of the dialect name a width in this way.
     (
         r"^class IntegerType\(Type\):\n",

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import Artifact, Binding
 from tessera.core.compilation import Compilation
@@ -12,6 +12,7 @@ from tessera.core.errors import TesseraError
 from tessera.core.events import PassRan, publish, wanted
 from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import CompilerCrash
+from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.source import NOWHERE, Span
@@ -72,7 +73,7 @@ def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compi
     passes = tile_passes(target.kind)
     stages = iter(_stages([step.name for step in passes]))
 
-    def snapshot(_: Pass, module: Any) -> None:
+    def snapshot(_: Pass, module: ir.Module) -> None:
         snapshots.append(listing_of_tile(module, next(stages), program))
 
     seconds = run_passes(passes, module, snapshot if observe else None)

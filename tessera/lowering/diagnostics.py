@@ -1,13 +1,12 @@
 """What MLIR reports, as an error that points into the user's text."""
 
-from typing import Any
-
 from tessera.core.mistakes import CompilerCrash
-from tessera.core.source import NOWHERE, Note
+from tessera.core.mlir import ir
+from tessera.core.source import NOWHERE, Note, Span
 from tessera.core.tile.location import spans
 
 
-def crash(error: Any, stage: str) -> CompilerCrash:
+def crash(error: ir.MLIRError, stage: str) -> CompilerCrash:
     """The `CompilerCrash` for an `ir.MLIRError` raised in `stage`; every diagnostic and note keeps its place."""
     diagnostics = list(error.error_diagnostics)
     if not diagnostics:
@@ -17,9 +16,9 @@ def crash(error: Any, stage: str) -> CompilerCrash:
     return CompilerCrash(f"{stage}: {first.message}", _place(first), notes=notes)
 
 
-def _note(diagnostic: Any) -> Note:
+def _note(diagnostic: ir.DiagnosticInfo) -> Note:
     return Note(str(diagnostic.message), _place(diagnostic))
 
 
-def _place(diagnostic: Any) -> Any:
+def _place(diagnostic: ir.DiagnosticInfo) -> Span:
     return next(iter(spans(diagnostic.location)), NOWHERE)

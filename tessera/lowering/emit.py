@@ -6,9 +6,8 @@ Python module of the dialect (those cost 10 to 25 ms each to import); the dialec
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 
 
 class Emitter:
@@ -17,20 +16,20 @@ class Emitter:
     Values are MLIR values; types are MLIR types or their text (`"vector<32xf32>"`), parsed once and kept.
     """
 
-    def __init__(self, block: Any, location: Any) -> None:
-        self.point: Any = ir.InsertionPoint(block)
-        self.location: Any = location
-        self._types: dict[str, Any] = {}
-        self._attributes: dict[str, Any] = {}
+    def __init__(self, block: ir.Block, location: ir.Location) -> None:
+        self.point: ir.InsertionPoint = ir.InsertionPoint(block)
+        self.location: ir.Location = location
+        self._types: dict[str, ir.Type] = {}
+        self._attributes: dict[str, ir.Attribute] = {}
 
     @classmethod
-    def before(cls, operation: Any) -> "Emitter":
+    def before(cls, operation: AnyOp) -> "Emitter":
         """An emitter that writes just before `operation`, with its location."""
-        emitter = cls(operation.block, operation.location)
+        emitter = cls(operation.operation.block, operation.location)
         emitter.point = ir.InsertionPoint(operation)
         return emitter
 
-    def type(self, text: Any) -> Any:
+    def type(self, text: ir.Type | str) -> ir.Type:
         """Return the MLIR type for its text; a type passes through."""
         if not isinstance(text, str):
             return text
@@ -39,7 +38,7 @@ class Emitter:
             found = self._types[text] = ir.Type.parse(text)
         return found
 
-    def attribute(self, text: Any) -> Any:
+    def attribute(self, text: ir.Attribute | str) -> ir.Attribute:
         """Return the MLIR attribute for its text; an attribute passes through."""
         if not isinstance(text, str):
             return text
@@ -51,11 +50,11 @@ class Emitter:
     def create(
         self,
         name: str,
-        operands: Sequence[Any] = (),
-        results: Sequence[Any] = (),
-        attributes: Mapping[str, Any] | None = None,
+        operands: Sequence[ir.Value] = (),
+        results: Sequence[ir.Type | str] = (),
+        attributes: Mapping[str, ir.Attribute | str] | None = None,
         regions: int = 0,
-    ) -> Any:
+    ) -> ir.Operation:
         """Create operation `name` and return it."""
         return ir.Operation.create(
             name,
@@ -68,12 +67,16 @@ class Emitter:
         )
 
     def value(
-        self, name: str, operands: Sequence[Any], result: Any, attributes: Mapping[str, Any] | None = None
-    ) -> Any:
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        result: ir.Type | str,
+        attributes: Mapping[str, ir.Attribute | str] | None = None,
+    ) -> ir.Value:
         """Create an operation with one result and return that result."""
         return self.create(name, operands, [result], attributes).results[0]
 
-    def constant(self, value: float, type_: Any) -> Any:
+    def constant(self, value: float, type_: ir.Type | str) -> ir.Value:
         """An `arith.constant` of a scalar type, or a splat of a vector or tensor type (text or MLIR type)."""
         kind = self.type(type_)
         shaped = isinstance(kind, ir.ShapedType)
@@ -87,7 +90,7 @@ class Emitter:
         return self.value("arith.constant", (), kind, {"value": attribute})
 
     @contextmanager
-    def at(self, block: Any) -> Generator[None]:
+    def at(self, block: ir.Block) -> Generator[None]:
         """Emit at the end of `block` inside the `with`."""
         before, self.point = self.point, ir.InsertionPoint(block)
         try:
@@ -96,7 +99,7 @@ class Emitter:
             self.point = before
 
     @contextmanager
-    def located(self, location: Any) -> Generator[None]:
+    def located(self, location: ir.Location) -> Generator[None]:
         """Give what is emitted inside the `with` another location."""
         before, self.location = self.location, location
         try:

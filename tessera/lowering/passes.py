@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from tessera.core.mlir import ir, passmanager
 from tessera.lowering.diagnostics import crash
@@ -21,15 +21,17 @@ class Pass(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Rewrite `module` in place."""
 
 
-Observer = Callable[[Pass, Any], None]
+Observer = Callable[[Pass, ir.Module], None]
 """Called after each pass with the pass and the module."""
 
 
-def run_passes(passes: Sequence[Pass], module: Any, observe: Observer | None = None) -> tuple[tuple[str, float], ...]:
+def run_passes(
+    passes: Sequence[Pass], module: ir.Module, observe: Observer | None = None
+) -> tuple[tuple[str, float], ...]:
     """Run `passes` in order; gives each one's name and seconds.
 
     The module is verified once, after the last pass (a verifier written in Python costs more than most passes), or
@@ -51,7 +53,7 @@ def run_passes(passes: Sequence[Pass], module: Any, observe: Observer | None = N
     return tuple(seconds)
 
 
-def verify(module: Any, stage: str) -> None:
+def verify(module: ir.Module, stage: str) -> None:
     """Raise `CompilerCrash`, naming `stage`, when `module` is not valid."""
     try:
         module.operation.verify()
@@ -59,13 +61,13 @@ def verify(module: Any, stage: str) -> None:
         raise crash(error, stage) from error
 
 
-def run_upstream(pipeline: str, module: Any) -> None:
+def run_upstream(pipeline: str, module: ir.Module) -> None:
     """Run a textual pipeline of upstream passes on `module`, without verifying between them."""
     _manager(ir.Context.current, pipeline).run(module.operation)
 
 
 @functools.lru_cache(maxsize=8)
-def _manager(_context: Any, pipeline: str) -> Any:
+def _manager(_context: ir.Context, pipeline: str) -> passmanager.PassManager:
     """A pass manager is worth keeping: collecting the patterns of every dialect takes longer than applying them."""
     manager = passmanager.PassManager.parse(pipeline)
     manager.enable_verifier(False)

@@ -461,7 +461,7 @@ class FusedLoc(Location):
         """
 
     @property
-    def locations(self) -> list[object]:
+    def locations(self) -> list[Location]:
         """Gets the list of locations from a `FusedLoc`."""
 
     @property

@@ -19,17 +19,23 @@ import sys
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from tessera.core.mlir import adopt_dialect, ext, ir
+from tessera.core.mlir import AnyOp, adopt_dialect, ext, ir
 from tessera.core.tile import verify
 
-Tessera: Final[Any] = types.new_class("Tessera", (ext.Dialect,), {"name": "tessera"})
-"""The dialect; `load` it once a context (see `context`)."""
+
+class Tessera(ext.Dialect, name="tessera"):
+    """The dialect; `load` it once a context (see `context`)."""
+
+
 adopt_dialect("tessera", sys.modules[__name__])
 
 
-def _effects(name: str, record: Callable[[Any, Any], None]) -> Any:
+_Record: TypeAlias = Callable[[AnyOp, ir.MemoryEffectInstancesList], None]
+
+
+def _effects(name: str, record: _Record) -> type:
     """A trait that states memory effects: `record(op, effects)` appends them."""
 
     class Interface(ir.MemoryEffectsOpInterface):
@@ -38,20 +44,20 @@ def _effects(name: str, record: Callable[[Any, Any], None]) -> Any:
     return type(name, (), {"attach": staticmethod(Interface.attach)})
 
 
-def _on_operand(effect: Any, index: int) -> Callable[[Any, Any], None]:
-    def record(op: Any, effects: Any) -> None:
+def _on_operand(effect: ir.MemoryEffect, index: int) -> _Record:
+    def record(op: AnyOp, effects: ir.MemoryEffectInstancesList) -> None:
         effects.append(effect, list(op.op_operands)[index])
 
     return record
 
 
-def _copy_effects(op: Any, effects: Any) -> None:
+def _copy_effects(op: AnyOp, effects: ir.MemoryEffectInstancesList) -> None:
     destination, source = list(op.op_operands)[:2]
     effects.append(ir.MemoryEffect.Write, destination)
     effects.append(ir.MemoryEffect.Read, source)
 
 
-def _alloc_effects(op: Any, effects: Any) -> None:
+def _alloc_effects(op: AnyOp, effects: ir.MemoryEffectInstancesList) -> None:
     effects.append(ir.MemoryEffect.Allocate, op.results[0])
 
 
@@ -64,18 +70,20 @@ _PURE: Final = ext.Pure
 COMPUTE: Final = "compute"
 """Attribute of a `dot` whose factors are rounded first: to what, a key of `dtypes.COMPUTE_TYPES`."""
 
+# To IRDL, `Any` is the constraint that everything meets.
 _VALUE: Final = ext.Operand[Any]
 _INDEX: Final = ext.Operand[ir.IntegerType[64]]
 _INDICES: Final = Sequence[_INDEX]
 _RESULT: Final = ext.Result[Any]
 _I64: Final = ext.Result[ir.IntegerType[64]]
 # IRDL has no name for dense arrays and booleans (they would be "any attribute"); the verifiers look at them.
-_ARRAY: Final[Any] = Any
+_ARRAY: Final[object] = Any
 _EXTENTS: Final = {"extents": _ARRAY, "dropped": _ARRAY}
 _ACCESS: Final = {"cache": ir.StringAttr, "in_bounds": _ARRAY}
 
+_Check: TypeAlias = Callable[[AnyOp], str | None]
 # name -> (trait or None, fields in order, verifier or None)
-_OPERATIONS: Final[dict[str, tuple[Any, dict[str, Any], Callable[[Any], str | None] | None]]] = {
+_OPERATIONS: Final[dict[str, tuple[type | None, dict[str, object], _Check | None]]] = {
     "id": (_PURE, {"of": ir.StringAttr, "result": _I64}, verify.identifier),
     "dim": (_PURE, {"symbol": ir.StringAttr, "result": _I64}, None),
     "read": (_READS, {"memory": _VALUE, "indices": _INDICES, **_ACCESS, "result": _RESULT}, verify.read),
@@ -116,12 +124,12 @@ _OPERATIONS: Final[dict[str, tuple[Any, dict[str, Any], Callable[[Any], str | No
 }
 
 
-def _define(name: str, trait: Any, fields: dict[str, Any], check: Callable[[Any], str | None] | None) -> Any:
+def _define(name: str, trait: type | None, fields: dict[str, object], check: _Check | None) -> type:
     """Define one operation of the dialect: fields are the operands, attributes and results in order."""
-    namespace: dict[str, Any] = {"__annotations__": dict(fields), "__doc__": f"`tessera.{name}`."}
+    namespace: dict[str, object] = {"__annotations__": dict(fields), "__doc__": f"`tessera.{name}`."}
     if check is not None:
 
-        def verify_invariants(op: Any) -> bool:
+        def verify_invariants(op: AnyOp) -> bool:
             problem = check(op)
             if problem is not None:
                 op.location.emit_error(f"{name}: {problem}")
@@ -129,17 +137,16 @@ def _define(name: str, trait: Any, fields: dict[str, Any], check: Callable[[Any]
 
         namespace["verify_invariants"] = staticmethod(verify_invariants)
     title = "".join(part.capitalize() for part in name.split("_")) + "Op"
-    return type(Tessera.Operation)(
-        title, (Tessera.Operation,), namespace, name=name, traits=[] if trait is None else [trait]
-    )
+    keywords = {"name": name, "traits": [] if trait is None else [trait]}
+    return types.new_class(title, (Tessera.Operation,), keywords, lambda body: body.update(namespace))
 
 
-OPERATIONS: Final[dict[str, Any]] = {name: _define(name, *row) for name, row in _OPERATIONS.items()}
+OPERATIONS: Final[dict[str, type]] = {name: _define(name, *row) for name, row in _OPERATIONS.items()}
 """Each operation's class, by its name without the dialect's."""
 
 
 @contextmanager
-def context() -> Generator[Any]:
+def context() -> Generator[ir.Context]:
     """A fresh MLIR context with the dialect loaded, current inside the `with` (about 10 ms)."""
     with ir.Context() as fresh, ir.Location.unknown():
         Tessera.load()
@@ -147,7 +154,7 @@ def context() -> Generator[Any]:
 
 
 @contextmanager
-def shared_context() -> Generator[Any]:
+def shared_context() -> Generator[ir.Context]:
     """The process's own context, for many small modules: replaced now and then, as contexts only ever grow."""
     global _kept, _uses  # noqa: PLW0603 - one context a process is the point
     if _kept is None or _uses >= _MAX_USES:
@@ -159,5 +166,5 @@ def shared_context() -> Generator[Any]:
 
 
 _MAX_USES: Final = 64
-_kept: Any = None
+_kept: ir.Context | None = None
 _uses: int = 0

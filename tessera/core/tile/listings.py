@@ -1,10 +1,10 @@
 """Listings of the levels below Tile IR: upstream MLIR in its own syntax, and LLVM IR."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.listing import Line, Listing
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Program
 from tessera.core.source import Span, known_file
 from tessera.core.tile import location
@@ -15,7 +15,7 @@ _METADATA: Final = re.compile(r"!(?:\d+|[\w.]+) = ")
 _MAX_DEPTH: Final = 64
 
 
-def listing_of_mlir(module: Any, level: str, stage: str) -> Listing:
+def listing_of_mlir(module: ir.Module, level: str, stage: str) -> Listing:
     """Print `module` as MLIR does, without locations, each line linked to what its operation came from.
 
     The printed text is parsed again: the locations of that copy are the lines.
@@ -47,10 +47,10 @@ def listing_of_llvm(text: str, stage: str = "", program: Program | None = None) 
     return Listing("llvm", stage, tuple(lines))
 
 
-def _walk(module: Any) -> list[Any]:
-    found: list[Any] = []
+def _walk(module: ir.Module) -> list[AnyOp]:
+    found: list[AnyOp] = []
 
-    def visit(op: Any) -> Any:
+    def visit(op: AnyOp) -> ir.WalkResult:
         found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -58,7 +58,7 @@ def _walk(module: Any) -> list[Any]:
     return found
 
 
-def _linked(line: Line, place: Any) -> Line:
+def _linked(line: Line, place: ir.Location) -> Line:
     spans = dict.fromkeys((*line.spans, *location.spans(place)))
     ops = dict.fromkeys((*line.ops, *location.identities(place)))
     return Line(line.text, tuple(spans), tuple(ops))

@@ -3,10 +3,10 @@
 The verifiers of single operations are in `verify.py` and upstream; this says which operations there are at all.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mistakes import CompilerCrash
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.source import NOWHERE
 from tessera.core.tile.dialect import OPERATIONS
 from tessera.core.tile.location import spans
@@ -34,7 +34,7 @@ ELEMENTS: Final = frozenset(("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", 
 """Element types of scalars and tiles; memory holds all but i1."""
 
 
-def legal_type(kind: Any) -> bool:
+def legal_type(kind: ir.Type) -> bool:
     """Whether a value of type `kind` may appear in Tile IR."""
     if isinstance(kind, ir.RankedTensorType):
         return kind.has_static_shape and kind.rank > 0 and str(kind.element_type) in ELEMENTS
@@ -45,11 +45,11 @@ def legal_type(kind: Any) -> bool:
     return str(kind) in ELEMENTS
 
 
-def check_tile_ir(module: Any, stage: str) -> None:
+def check_tile_ir(module: ir.Module, stage: str) -> None:
     """Raise `CompilerCrash`, naming `stage`, unless every operation and type of `module` is one of Tile IR's."""
-    problems: list[tuple[str, Any]] = []
+    problems: list[tuple[str, ir.Location]] = []
 
-    def visit(op: Any) -> Any:
+    def visit(op: AnyOp) -> ir.WalkResult:
         if op.name not in LEGAL_OPERATIONS:
             problems.append((f"the operation {op.name}", op.location))
         problems.extend((f"the type {v.type}", op.location) for v in op.results if not legal_type(v.type))

@@ -5,17 +5,16 @@ operation's own location.
 """
 
 import math
-from typing import Any
 
 from tessera.core.dtypes import COMPUTE_TYPES
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.spec import ID_KINDS, REDUCTIONS
 
 _MODES = ("down", "up", "xor", "idx")
 _WARP = 32
 
 
-def identifier(op: Any) -> str | None:
+def identifier(op: AnyOp) -> str | None:
     """`id`: a known kind, an axis below 3."""
     of = str(ir.StringAttr(op.attributes["of"]).value)
     if of not in ID_KINDS:
@@ -25,27 +24,27 @@ def identifier(op: Any) -> str | None:
     return None
 
 
-def read(op: Any) -> str | None:
+def read(op: AnyOp) -> str | None:
     """`read`: one index an axis, the memory's element as result."""
     return _element(op.operands[0], op.results[0].type, len(op.operands) - 1, op)
 
 
-def write(op: Any) -> str | None:
+def write(op: AnyOp) -> str | None:
     """`write`: one index an axis, a value of the memory's element type."""
     return _element(op.operands[0], op.operands[1].type, len(op.operands) - 2, op)
 
 
-def load(op: Any) -> str | None:
+def load(op: AnyOp) -> str | None:
     """`load`: a tile of `extents` without the dropped axes."""
     return _block(op, op.operands[0], op.results[0].type, len(op.operands) - 1)
 
 
-def store(op: Any) -> str | None:
+def store(op: AnyOp) -> str | None:
     """`store`: a tile of `extents` without the dropped axes."""
     return _block(op, op.operands[0], op.operands[1].type, len(op.operands) - 2)
 
 
-def masked_store(op: Any) -> str | None:
+def masked_store(op: AnyOp) -> str | None:
     """`masked_store`: as `store`, with one flag an element."""
     mask = op.operands[2].type
     if tile(mask)[0] != tile(op.operands[1].type)[0] or str(tile(mask)[1]) != "i1":
@@ -53,20 +52,20 @@ def masked_store(op: Any) -> str | None:
     return _block(op, op.operands[0], op.operands[1].type, len(op.operands) - 3)
 
 
-def valid(op: Any) -> str | None:
+def valid(op: AnyOp) -> str | None:
     """`valid`: one flag an element."""
     (shape, _), (flags, element) = tile(op.operands[0].type), tile(op.results[0].type)
     return None if shape and shape == flags and str(element) == "i1" else "must give one flag for each element"
 
 
-def fill(op: Any) -> str | None:
+def fill(op: AnyOp) -> str | None:
     """`fill`: a tile, and a scalar of its element type."""
     shape, element = tile(op.operands[0].type)
     fits = shape and op.operands[1].type == element and op.results[0].type == op.operands[0].type
     return None if fits else "the value must be of the tile's element type, and the result of its type"
 
 
-def copy(op: Any) -> str | None:
+def copy(op: AnyOp) -> str | None:
     """`copy`: a shared buffer that holds `extents` without the dropped axes."""
     destination = op.operands[0].type
     if not isinstance(destination, ir.MemRefType) or not is_shared(destination):
@@ -76,7 +75,7 @@ def copy(op: Any) -> str | None:
     return _block(op, op.operands[1], destination, len(op.operands) - 2)
 
 
-def alloc(op: Any) -> str | None:
+def alloc(op: AnyOp) -> str | None:
     """`alloc`: a shared buffer with fixed extents."""
     kind = op.results[0].type
     if not isinstance(kind, ir.MemRefType) or not is_shared(kind):
@@ -84,12 +83,12 @@ def alloc(op: Any) -> str | None:
     return None if kind.has_static_shape else "every extent must be a number"
 
 
-def group_sync(op: Any) -> str | None:
+def group_sync(op: AnyOp) -> str | None:
     """`group_sync`: a positive size."""
     return None if ir.IntegerAttr(op.attributes["size"]).value > 0 else "size must be positive"
 
 
-def shuffle(op: Any) -> str | None:
+def shuffle(op: AnyOp) -> str | None:
     """`shuffle`: a known mode, a width that is a power of two up to a warp, one scalar type."""
     mode = ir.StringAttr(op.attributes["mode"]).value
     if mode not in _MODES:
@@ -100,26 +99,26 @@ def shuffle(op: Any) -> str | None:
     return None if op.operands[0].type == op.results[0].type else "operand and result differ in type"
 
 
-def arange(op: Any) -> str | None:
+def arange(op: AnyOp) -> str | None:
     """`arange`: an i64 tile of rank 1."""
     shape, element = tile(op.results[0].type)
     return None if len(shape) == 1 and str(element) == "i64" else "must give an i64 tile of rank 1"
 
 
-def broadcast(op: Any) -> str | None:
+def broadcast(op: AnyOp) -> str | None:
     """`broadcast`: same rank, extents equal or repeated from 1."""
     (before, element), (after, result) = tile(op.operands[0].type), tile(op.results[0].type)
     fits = len(before) == len(after) and all(b in (1, a) for b, a in zip(before, after, strict=True))
     return None if fits and element == result else f"{before} does not broadcast to {after}"
 
 
-def reshape(op: Any) -> str | None:
+def reshape(op: AnyOp) -> str | None:
     """`reshape`: as many elements before as after."""
     (before, element), (after, result) = tile(op.operands[0].type), tile(op.results[0].type)
     return None if math.prod(before) == math.prod(after) and element == result else f"{before} does not fit {after}"
 
 
-def transpose(op: Any) -> str | None:
+def transpose(op: AnyOp) -> str | None:
     """`transpose`: `permutation` orders the axes."""
     (before, element), (after, result) = tile(op.operands[0].type), tile(op.results[0].type)
     order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
@@ -129,7 +128,7 @@ def transpose(op: Any) -> str | None:
     return None if fits else f"{before} permuted by {order} is not {after}"
 
 
-def reduce(op: Any) -> str | None:
+def reduce(op: AnyOp) -> str | None:
     """`reduce`: the operand's shape without `axis`; a scalar when nothing is left."""
     shape, element = tile(op.operands[0].type)
     if ir.StringAttr(op.attributes["kind"]).value not in REDUCTIONS:
@@ -146,7 +145,7 @@ def reduce(op: Any) -> str | None:
     return None if result == element else "the result must be the element type"
 
 
-def softmax(op: Any) -> str | None:
+def softmax(op: AnyOp) -> str | None:
     """`softmax`: a float tile, an axis of it."""
     shape, element = tile(op.operands[0].type)
     if op.operands[0].type != op.results[0].type:
@@ -157,7 +156,7 @@ def softmax(op: Any) -> str | None:
     return None if 0 <= axis < len(shape) else f"axis {axis} of a tile of rank {len(shape)}"
 
 
-def dot(op: Any) -> str | None:
+def dot(op: AnyOp) -> str | None:
     """`dot`: [M, K] x [K, N] (+ [M, N]) -> [M, N]."""
     (a, a_element), (b, b_element), (c, _) = (tile(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
     if len(a) != 2 or len(b) != 2 or a[1] != b[0] or c != [a[0], b[1]]:
@@ -171,35 +170,37 @@ def dot(op: Any) -> str | None:
     return _computed(op, str(a_element)) if "compute" in op.attributes else None
 
 
-def _computed(op: Any, element: str) -> str | None:
+def _computed(op: AnyOp, element: str) -> str | None:
     """`dot` with `compute`: a known format, of factors that can be rounded to it, in a sum nobody called exact."""
     name = ir.StringAttr(op.attributes["compute"]).value
     if name not in COMPUTE_TYPES:
         return f"unknown format '{name}'"
     if element != COMPUTE_TYPES[name].factors.name:
         return f"factors of {element} are not rounded to {name}"
-    return "rounded factors in an exact product" if op.attributes["exact"].value else None
+    return "rounded factors in an exact product" if ir.BoolAttr(op.attributes["exact"]).value else None
 
 
-def is_shared(memory: Any) -> bool:
+def is_shared(memory: ir.Type) -> bool:
     """Whether a memref type is a buffer in the group's shared memory."""
-    space = memory.memory_space
+    space = ir.MemRefType(memory).memory_space
     return space is not None and str(space).strip('"') in ("shared", "shared.xor")
 
 
-def tile(kind: Any) -> tuple[list[int], Any]:
+def tile(kind: ir.Type) -> tuple[list[int], ir.Type]:
     """Shape and element type of a tile's type; ([], type) of anything else, which fits no tile."""
     if not isinstance(kind, ir.RankedTensorType):
         return [], kind
     return list(kind.shape), kind.element_type
 
 
-def _stored(memory: Any, value: Any) -> bool:
+def _stored(memory: ir.Type, value: ir.Type) -> bool:
     """Whether values of element type `value` live in `memory`: a bool (i1) lives in a byte."""
-    return memory.element_type == value or (str(value) == "i1" and str(memory.element_type) == "i8")
+    return ir.ShapedType(memory).element_type == value or (
+        str(value) == "i1" and str(ir.ShapedType(memory).element_type) == "i8"
+    )
 
 
-def _element(memory: Any, value: Any, indices: int, op: Any) -> str | None:
+def _element(memory: ir.Value, value: ir.Type, indices: int, op: AnyOp) -> str | None:
     kind = memory.type
     if not isinstance(kind, ir.MemRefType):
         return "the memory must be an array or a shared buffer"
@@ -210,7 +211,7 @@ def _element(memory: Any, value: Any, indices: int, op: Any) -> str | None:
     return None if _stored(kind, value) else f"{value} in a memory of {kind.element_type}"
 
 
-def _block(op: Any, memory: Any, block: Any, starts: int) -> str | None:
+def _block(op: AnyOp, memory: ir.Value, block: ir.Type, starts: int) -> str | None:
     kind = memory.type
     if not isinstance(kind, ir.MemRefType):
         return "the memory must be an array or a shared buffer"

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared
 from tessera.lowering.tile.attributes import dropped_axes, from_attribute
 from tessera.lowering.tile.bounds import Bounds, Knowledge
@@ -21,7 +21,7 @@ ACCESSES: Final = (
     "tessera.copy",
 )
 
-Shapes = dict[Any, tuple[int | str, ...]]
+Shapes = dict[ir.Value, tuple[int | str, ...]]
 """The extents of each array."""
 
 
@@ -32,9 +32,9 @@ class Access:
     The shared end of a `copy` is an access of the whole buffer: starts are empty.
     """
 
-    op: Any
-    memory: Any
-    starts: tuple[Any, ...]
+    op: AnyOp
+    memory: ir.Value
+    starts: tuple[ir.Value, ...]
     extents: tuple[int, ...]
     writes: bool
 
@@ -49,7 +49,7 @@ class Access:
         return self.op.name == "tessera.copy" and self.writes
 
 
-def accesses(root: Any) -> list[Access]:
+def accesses(root: AnyOp | ir.Module) -> list[Access]:
     """Every access inside `root` in program order; a copy reads its source, then writes its destination."""
     found: list[Access] = []
     for op in operations(root, *ACCESSES):
@@ -57,7 +57,7 @@ def accesses(root: Any) -> list[Access]:
     return found
 
 
-def accesses_of(op: Any) -> list[Access]:
+def accesses_of(op: AnyOp) -> list[Access]:
     """The accesses of one operation."""
     operands = list(op.operands)
     match op.name:
@@ -72,19 +72,19 @@ def accesses_of(op: Any) -> list[Access]:
         case "tessera.masked_store":
             return [Access(op, operands[0], tuple(operands[3:]), extents_of(op), True)]
         case _:
-            shape = tuple(operands[0].type.shape)
+            shape = tuple(ir.ShapedType(operands[0].type).shape)
             return [
                 Access(op, operands[1], tuple(operands[2:]), extents_of(op), False),
                 Access(op, operands[0], (), shape, True),
             ]
 
 
-def extents_of(op: Any) -> tuple[int, ...]:
+def extents_of(op: AnyOp) -> tuple[int, ...]:
     """The `extents` attribute."""
     return tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
 
 
-def array_shapes(function: Any) -> Shapes:
+def array_shapes(function: AnyOp) -> Shapes:
     """The extents of the kernel's arrays, with the names of their symbols."""
     shapes: Shapes = {}
     arguments = function.regions[0].blocks[0].arguments
@@ -96,7 +96,7 @@ def array_shapes(function: Any) -> Shapes:
     return shapes
 
 
-def group_of(function: Any) -> tuple[int, ...] | None:
+def group_of(function: AnyOp) -> tuple[int, ...] | None:
     """The kernel's `tile[...]`, or None."""
     if "tessera.group" not in function.attributes:
         return None
@@ -105,7 +105,7 @@ def group_of(function: Any) -> tuple[int, ...] | None:
 
 
 def window_limits(
-    op: Any, memory: Any, starts: Sequence[Any], shapes: Shapes, facts: Knowledge | None = None
+    op: AnyOp, memory: ir.Value, starts: Sequence[ir.Value], shapes: Shapes, facts: Knowledge | None = None
 ) -> list[Item]:
     """The limits that the tile of a load or store keeps where it is inside the memory, axis by axis.
 
@@ -113,7 +113,7 @@ def window_limits(
     """
     dropped = dropped_axes(op)
     kept = [axis for axis in range(len(starts)) if axis not in dropped]
-    shape = shapes.get(memory) or tuple(memory.type.shape)
+    shape = shapes.get(memory) or tuple(ir.ShapedType(memory.type).shape)
     items: list[Item] = []
     for axis, (start, extent, end) in enumerate(zip(starts, extents_of(op), shape, strict=True)):
         place = kept.index(axis) if axis in kept else WHOLE

@@ -6,9 +6,10 @@ and conversions out of range are all guarded.  Every function works on scalars a
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.dtypes import DType, bf16, f32
+from tessera.core.mlir import ir
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.tile.types import BOOL, element, like
 from tessera.lowering.emit import Emitter
@@ -52,8 +53,8 @@ class Arithmetic:
     emit: Emitter
 
     def operation(
-        self, opcode: str, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None] = ()
-    ) -> Any:
+        self, opcode: str, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None] = ()
+    ) -> ir.Value | None:
         """The value of `opcode` on `values`, all of type `kind`; None when there is no such operation.
 
         `known` has the interval of each operand where there is one: it spares guards.
@@ -67,7 +68,7 @@ class Arithmetic:
             return self._op(direct, values, kind)
         if opcode in _IDENTITY_ON_INTEGERS:
             return values[0]
-        compound: dict[str, Callable[[Scalar | Tile, list[Any], Sequence[Interval | None]], Any]] = {
+        compound: dict[str, Callable[[Scalar | Tile, list[ir.Value], Sequence[Interval | None]], ir.Value]] = {
             "div": self._integer_quotient,
             "floordiv": self._floordiv,
             "mod": self._mod,
@@ -80,7 +81,7 @@ class Arithmetic:
         }
         return compound[opcode](kind, values, known) if opcode in compound else None
 
-    def compare(self, predicate: str, kind: Scalar | Tile, left: Any, right: Any) -> Any:
+    def compare(self, predicate: str, kind: Scalar | Tile, left: ir.Value, right: ir.Value) -> ir.Value:
         """Compare two values of type `kind`: booleans of that shape.  NaN differs from everything."""
         if kind.dtype.is_float:
             name, table = "arith.cmpf", _ORDERED
@@ -88,7 +89,7 @@ class Arithmetic:
             name, table = "arith.cmpi", _SIGNED if kind.dtype.kind == "int" else _UNSIGNED
         return self.emit.value(name, [left, right], like(kind, BOOL), {"predicate": integer(table[predicate])})
 
-    def cast(self, value: Any, kind: Scalar | Tile, to: DType) -> Any:
+    def cast(self, value: ir.Value, kind: Scalar | Tile, to: DType) -> ir.Value:
         """Convert `value` of type `kind` to `to`: floats round to nearest even, float to integer saturates."""
         source, result = kind.dtype, like(kind, element(to))
         if source == to:
@@ -110,13 +111,13 @@ class Arithmetic:
             return self.emit.value("arith.trunci", [value], result)
         return self.emit.value("arith.extsi" if source.kind == "int" else "arith.extui", [value], result)
 
-    def select(self, condition: Any, yes: Any, no: Any) -> Any:
+    def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
         """`yes` where `condition` holds, else `no`."""
         return self.emit.value("arith.select", [condition, yes, no], yes.type)
 
     # -- floats ------------------------------------------------------------------------------------------------
 
-    def _float_to_float(self, value: Any, kind: Scalar | Tile, to: DType) -> Any:
+    def _float_to_float(self, value: ir.Value, kind: Scalar | Tile, to: DType) -> ir.Value:
         result = like(kind, element(to))
         if kind.dtype.bits < to.bits:
             return self.emit.value("arith.extf", [value], result)
@@ -124,7 +125,7 @@ class Arithmetic:
             value = self.emit.value("arith.extf", [value], like(kind, "f32"))
         return self.emit.value("arith.truncf", [value], result)
 
-    def _wide_integer_to_bf16(self, value: Any, kind: Scalar | Tile) -> Any:
+    def _wide_integer_to_bf16(self, value: ir.Value, kind: Scalar | Tile) -> ir.Value:
         """An integer of 32 or 64 bits by way of f32, which holds 24 bits of it, rounded once.
 
         Large ones are rounded to odd: without the bits that do not fit, and an odd last bit if one of those was set.
@@ -143,7 +144,7 @@ class Arithmetic:
         kept = self._op("arith.ori", [self._op("arith.subi", [value, low], kind), sticky], kind)
         return self._float_to_float(self.cast(kept, kind, f32), _as(kind, f32), bf16)
 
-    def _saturate(self, value: Any, kind: Scalar | Tile, to: DType) -> Any:
+    def _saturate(self, value: ir.Value, kind: Scalar | Tile, to: DType) -> ir.Value:
         """Float to integer, towards zero; too large gives the largest, too small the smallest, NaN gives 0."""
         signed = to.kind == "int"
         if kind.dtype.bits < f32.bits:
@@ -163,7 +164,7 @@ class Arithmetic:
         number = self.select(under, self._const(low, target), number)
         return self.select(over, self._const(high - 1, target), number)
 
-    def _float_divmod(self, kind: Scalar | Tile, a: Any, b: Any) -> tuple[Any, Any]:
+    def _float_divmod(self, kind: Scalar | Tile, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Python's `//` and `%` of floats, step by step as NumPy's `divmod` does them; f16 and bf16 in f32."""
         zero, one = self._const(0, kind), self._const(1, kind)
         remainder = self._op("arith.remf", [a, b], kind)
@@ -188,7 +189,7 @@ class Arithmetic:
         by_zero = self.compare("eq", kind, b, zero)
         return self.select(by_zero, ratio, whole), self.select(by_zero, remainder, modulus)
 
-    def _divmod_of_floats(self, kind: Scalar | Tile, values: list[Any], which: int) -> Any:
+    def _divmod_of_floats(self, kind: Scalar | Tile, values: list[ir.Value], which: int) -> ir.Value:
         if kind.dtype.bits >= f32.bits:
             return self._float_divmod(kind, values[0], values[1])[which]
         wide = _as(kind, f32)
@@ -197,17 +198,17 @@ class Arithmetic:
 
     # -- integers ----------------------------------------------------------------------------------------------
 
-    def _floordiv(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
+    def _floordiv(self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]) -> ir.Value:
         if kind.dtype.is_float:
             return self._divmod_of_floats(kind, values, 0)
         return self._integer_divmod(kind, values, known)[0]
 
-    def _mod(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
+    def _mod(self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]) -> ir.Value:
         if kind.dtype.is_float:
             return self._divmod_of_floats(kind, values, 1)
         return self._integer_divmod(kind, values, known)[1]
 
-    def _integer_quotient(self, kind: Scalar | Tile, values: list[Any], _: Sequence[Interval | None]) -> Any:
+    def _integer_quotient(self, kind: Scalar | Tile, values: list[ir.Value], _: Sequence[Interval | None]) -> ir.Value:
         """Quotient towards zero; 0 for a divisor of 0."""
         a, b = values
         by_zero = self._is(kind, b, 0)
@@ -216,8 +217,8 @@ class Arithmetic:
         return self.select(by_zero, self._const(0, kind), quotient)
 
     def _integer_divmod(
-        self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]
-    ) -> tuple[Any, Any]:
+        self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]
+    ) -> tuple[ir.Value, ir.Value]:
         """Quotient towards minus infinity and remainder with the divisor's sign; both 0 for a divisor of 0."""
         a, b = values
         dividend, divisor = known
@@ -236,8 +237,8 @@ class Arithmetic:
         return zeroed, remainder
 
     def _rounded_down(
-        self, kind: Scalar | Tile, quotient: Any, remainder: Any, divisor: Any, positive: bool
-    ) -> tuple[Any, Any]:
+        self, kind: Scalar | Tile, quotient: ir.Value, remainder: ir.Value, divisor: ir.Value, positive: bool
+    ) -> tuple[ir.Value, ir.Value]:
         """From division that rounds towards zero to the one that rounds down: where signs differ, one less."""
         zero = self._const(0, kind)
         if positive:
@@ -251,7 +252,9 @@ class Arithmetic:
         moved = self._op("arith.addi", [remainder, divisor], kind)
         return self.select(apart, lower, quotient), self.select(apart, moved, remainder)
 
-    def _safe_divisor(self, kind: Scalar | Tile, a: Any, b: Any, by_zero: Any, *, signed: bool) -> Any:
+    def _safe_divisor(
+        self, kind: Scalar | Tile, a: ir.Value, b: ir.Value, by_zero: ir.Value | None, *, signed: bool
+    ) -> ir.Value:
         """`b`, or 1 where dividing by it would trap: zero, and the smallest integer by -1."""
         unsafe = by_zero
         if signed:
@@ -263,18 +266,18 @@ class Arithmetic:
             unsafe = overflow
             if by_zero is not None:
                 unsafe = self.emit.value("arith.ori", [by_zero, overflow], like(kind, BOOL))
-        return self.select(unsafe, self._const(1, kind), b)
+        return b if unsafe is None else self.select(unsafe, self._const(1, kind), b)
 
-    def _is(self, kind: Scalar | Tile, value: Any, number: int) -> Any:
+    def _is(self, kind: Scalar | Tile, value: ir.Value, number: int) -> ir.Value:
         return self.compare("eq", kind, value, self._const(number, kind))
 
-    def _shift_left(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
+    def _shift_left(self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]) -> ir.Value:
         if _within(known[1], kind.dtype.bits):
             return self._op("arith.shli", values, kind)
         fits, amount = self._amount(kind, values[1])
         return self.select(fits, self._op("arith.shli", [values[0], amount], kind), self._const(0, kind))
 
-    def _shift_right(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
+    def _shift_right(self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]) -> ir.Value:
         signed, width = kind.dtype.kind == "int", kind.dtype.bits
         name = "arith.shrsi" if signed else "arith.shrui"
         if _within(known[1], width):
@@ -285,14 +288,14 @@ class Arithmetic:
         fits, amount = self._amount(kind, values[1])
         return self.select(fits, self._op(name, [values[0], amount], kind), self._const(0, kind))
 
-    def _amount(self, kind: Scalar | Tile, shift: Any) -> tuple[Any, Any]:
+    def _amount(self, kind: Scalar | Tile, shift: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Whether a shift is below the width (a negative one is not), and the shift, 0 where it is not."""
         attributes = {"predicate": integer(_UNSIGNED["lt"])}
         bound = self._const(kind.dtype.bits, kind)
         fits = self.emit.value("arith.cmpi", [shift, bound], like(kind, BOOL), attributes)
         return fits, self.select(fits, shift, self._const(0, kind))
 
-    def _integer_power(self, kind: Scalar | Tile, values: list[Any], known: Sequence[Interval | None]) -> Any:
+    def _integer_power(self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]) -> ir.Value:
         """`base ** exponent` modulo 2**bits by squaring; a negative exponent gives the whole part of the power."""
         one = self._const(1, kind)
         if known[1] is not None and known[1][0] == known[1][1] and _within(known[1], kind.dtype.bits):
@@ -320,7 +323,7 @@ class Arithmetic:
         negative = self.compare("lt", kind, values[1], self._const(0, kind))
         return self.select(negative, self.select(unit, power, self._const(0, kind)), power)
 
-    def _known_power(self, kind: Scalar | Tile, base: Any, exponent: int) -> Any:
+    def _known_power(self, kind: Scalar | Tile, base: ir.Value, exponent: int) -> ir.Value:
         product = None
         while exponent:
             if exponent & 1:
@@ -331,10 +334,10 @@ class Arithmetic:
 
     # -- small parts -------------------------------------------------------------------------------------------
 
-    def _op(self, name: str, values: list[Any], kind: Scalar | Tile) -> Any:
+    def _op(self, name: str, values: list[ir.Value], kind: Scalar | Tile) -> ir.Value:
         return self.emit.value(name, values, like(kind, element(kind.dtype)))
 
-    def _const(self, value: float, kind: Scalar | Tile) -> Any:
+    def _const(self, value: float, kind: Scalar | Tile) -> ir.Value:
         dtype = kind.dtype
         return self.emit.constant(wrapped(value, dtype), like(kind, element(dtype)))
 

@@ -1,9 +1,9 @@
 """Plain values to MLIR attributes and back: how a kernel's facts travel with its function."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Attribute
 
 RANGES: Final = "tessera.ranges"
@@ -12,27 +12,27 @@ LENGTH: Final = "tessera.length"
 """Attribute of a loop whose trips do not depend on each other: how long it is, an expression of shape symbols."""
 
 
-def integers(values: Sequence[int]) -> Any:
+def integers(values: Sequence[int]) -> ir.DenseI64ArrayAttr:
     """`array<i64: ...>`."""
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
 
 
-def flags(values: Sequence[bool]) -> Any:
+def flags(values: Sequence[bool]) -> ir.DenseBoolArrayAttr:
     """`array<i1: ...>`."""
     return ir.DenseBoolArrayAttr.get([bool(v) for v in values])
 
 
-def integer(value: int) -> Any:
+def integer(value: int) -> ir.IntegerAttr:
     """`value : i64`."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 
 
-def text(value: str) -> Any:
+def text(value: str) -> ir.StringAttr:
     """A string."""
     return ir.StringAttr.get(value)
 
 
-def to_attribute(value: Attribute) -> Any:
+def to_attribute(value: Attribute) -> ir.Attribute:
     """The attribute for a number, bool, string, None or tuple of them."""
     match value:
         case None:
@@ -49,12 +49,12 @@ def to_attribute(value: Attribute) -> Any:
             return ir.ArrayAttr.get([to_attribute(v) for v in value])
 
 
-def dictionary(values: Mapping[str, Attribute]) -> Any:
+def dictionary(values: Mapping[str, Attribute]) -> ir.DictAttr:
     """A dictionary attribute."""
     return ir.DictAttr.get({name: to_attribute(value) for name, value in values.items()})
 
 
-def from_attribute(attribute: Any) -> Attribute:
+def from_attribute(attribute: ir.Attribute) -> Attribute:
     """The value `to_attribute` was given; dense arrays come back as tuples too."""
     match attribute:
         case ir.BoolAttr() | ir.StringAttr() | ir.FloatAttr() | ir.IntegerAttr():
@@ -87,16 +87,16 @@ def number_of(attribute: ir.Attribute) -> bool | int | float:
 # -- what operations of the `tessera` dialect say ----------------------------------------------------------------
 
 
-def named_axis(op: Any) -> int | None:
+def named_axis(op: AnyOp) -> int | None:
     """The axis that a `tessera.id` or `tessera.reduce` is about, or None."""
     return int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
 
 
-def dropped_axes(op: Any) -> frozenset[int]:
+def dropped_axes(op: AnyOp) -> frozenset[int]:
     """The axes of the memory that the tile of a load, store or copy has not."""
     return frozenset(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
 
 
-def proven_axes(op: Any) -> list[bool]:
+def proven_axes(op: AnyOp) -> list[bool]:
     """Of each axis of the memory, whether an access is known to stay inside."""
     return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))

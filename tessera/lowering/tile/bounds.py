@@ -5,11 +5,11 @@ index, branches give bounds of what they compare.  Extents and ids are taken to 
 them is known not to wrap; whatever might leave 62 bits is unknown.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.tile.walk import ancestors, constant, defining
 
 _LARGEST: Final = 1 << 47
@@ -45,8 +45,8 @@ class Bounds:
 class Fact:
     """`smaller + gap <= larger`, as signed numbers (gap 0 or 1)."""
 
-    smaller: Any
-    larger: Any
+    smaller: ir.Value
+    larger: ir.Value
     gap: int
 
 
@@ -56,9 +56,9 @@ class Knowledge:
 
     facts: tuple[Fact, ...] = ()
     group: tuple[int, ...] | None = None
-    known: dict[Any, Bounds | None] = field(default_factory=dict[Any, Bounds | None])
+    known: dict[ir.Value, Bounds | None] = field(default_factory=dict[ir.Value, Bounds | None])
 
-    def bounds(self, value: Any, depth: int = 0) -> Bounds | None:
+    def bounds(self, value: ir.Value, depth: int = 0) -> Bounds | None:
         """The bounds of an i64 scalar, or None where nothing is known."""
         if value not in self.known:
             self.known[value] = None  # a loop through the facts finds nothing new
@@ -67,7 +67,7 @@ class Knowledge:
 
     # -- from the operation that makes the value ---------------------------------------------------------------
 
-    def _made(self, value: Any, depth: int) -> Bounds | None:
+    def _made(self, value: ir.Value, depth: int) -> Bounds | None:
         number = constant(value)
         if number is not None:
             return _checked(number, {None: number})
@@ -87,22 +87,24 @@ class Knowledge:
             return None
         return _RULES[op.name](*operands)
 
-    def _identifier(self, op: Any) -> Bounds:
+    def _identifier(self, op: AnyOp) -> Bounds:
         of = str(ir.StringAttr(op.attributes["of"]).value)
         if of == "lane_in_warp":
             return Bounds(0, {None: _WARP - 1})
         if of in ("lane", "group_lanes", "warp") and self.group is not None:
             lanes = 1
             for axis, extent in enumerate(self.group):
-                lanes *= extent if "axis" not in op.attributes or op.attributes["axis"].value == axis else 1
+                lanes *= (
+                    extent if "axis" not in op.attributes or ir.IntegerAttr(op.attributes["axis"]).value == axis else 1
+                )
             if of == "group_lanes":
                 return Bounds(lanes, {None: lanes})
             return Bounds(0, {None: (lanes - 1) // (_WARP if of == "warp" else 1)})
         return Bounds(1 if of in ("group_lanes", "grid_groups") else 0, {None: _LARGEST})
 
-    def _index(self, value: Any, depth: int) -> Bounds | None:
+    def _index(self, value: ir.Value, depth: int) -> Bounds | None:
         """The index of a loop lies from the lower bound to just below the upper one."""
-        owner = value.owner.owner
+        owner = ir.BlockArgument(value).owner.owner
         if owner.operation.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
             return None
         first, last, step = list(owner.operation.operands)[:3]
@@ -117,7 +119,7 @@ class Knowledge:
 
     # -- from the branches around it ---------------------------------------------------------------------------
 
-    def _narrowed(self, value: Any, found: Bounds | None, depth: int) -> Bounds | None:
+    def _narrowed(self, value: ir.Value, found: Bounds | None, depth: int) -> Bounds | None:
         if not self.facts or depth > _MAX_DEPTH:
             return found
         low, above = (found.low, dict(found.above)) if found is not None else (None, {})
@@ -130,7 +132,7 @@ class Knowledge:
         return Bounds(low, above) if low is not None and None in above else found
 
 
-def knowledge(op: Any, group: tuple[int, ...] | None = None) -> Knowledge:
+def knowledge(op: AnyOp, group: tuple[int, ...] | None = None) -> Knowledge:
     """What holds where `op` stands: the conditions of the branches around it; `group` is the kernel's `tile[...]`."""
     facts: list[Fact] = []
     inner = op
@@ -141,11 +143,11 @@ def knowledge(op: Any, group: tuple[int, ...] | None = None) -> Knowledge:
     return Knowledge(tuple(facts), group)
 
 
-def _inside(op: Any, region: Any) -> bool:
-    return op.block == region.blocks[0]
+def _inside(op: AnyOp, region: ir.Region) -> bool:
+    return op.operation.block == region.blocks[0]
 
 
-def _facts(condition: Any, holds: bool, depth: int) -> list[Fact]:
+def _facts(condition: ir.Value, holds: bool, depth: int) -> list[Fact]:
     """What follows from `condition` being true (`holds`) or false."""
     op = defining(condition)
     if op is None or depth > _MAX_DEPTH:
@@ -160,7 +162,7 @@ def _facts(condition: Any, holds: bool, depth: int) -> list[Fact]:
     return _comparison(predicate if holds else _NEGATED[predicate], *op.operands)
 
 
-def _comparison(predicate: int, a: Any, b: Any) -> list[Fact]:
+def _comparison(predicate: int, a: ir.Value, b: ir.Value) -> list[Fact]:
     if predicate in _MIRRORED:
         predicate, a, b = _MIRRORED[predicate], b, a
     if predicate == _EQ:
@@ -227,7 +229,7 @@ def _remainder(a: Bounds, b: Bounds) -> Bounds | None:
     return _minimum(Bounds(0, a.above), Bounds(0, {s: n - 1 for s, n in b.above.items()}))
 
 
-_RULES: Final[dict[str, Any]] = {
+_RULES: Final[dict[str, Callable[..., Bounds | None]]] = {
     "arith.addi": _add,
     "arith.subi": _subtract,
     "arith.muli": _multiply,

@@ -1,6 +1,6 @@
 """What tiles of indices and comparisons of them say, such as `tile.arange(n, n + 64)[None, :] < columns`."""
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mlir import ir
 from tessera.core.tile.verify import tile
@@ -17,7 +17,7 @@ MIRRORED: Final = {LESS: GREATER, AT_MOST: AT_LEAST, GREATER: LESS, AT_LEAST: AT
 """What a predicate is with its operands exchanged."""
 
 
-def not_negative(condition: Any, holds: bool) -> list[Linear]:
+def not_negative(condition: ir.Value, holds: bool) -> list[Linear]:
     """What is not negative where a condition of a branch holds, or does not: differences of what it compares."""
     op = defining(condition)
     if op is None:
@@ -34,7 +34,7 @@ def not_negative(condition: Any, holds: bool) -> list[Linear]:
     return [] if found is None else [found[0 if holds else 1]]
 
 
-def splat_number(value: Any) -> float | None:
+def splat_number(value: ir.Value) -> float | None:
     """The number that all elements of a tile are, or None."""
     op = defining(value)
     if op is None or not isinstance(value.type, ir.RankedTensorType):
@@ -46,12 +46,12 @@ def splat_number(value: Any) -> float | None:
     return _plain(inner.attributes["value"]) if inner is not None and inner.name == "arith.constant" else None
 
 
-def _plain(attribute: Any) -> float | None:
+def _plain(attribute: ir.Attribute) -> float | None:
     value = attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr) else None
     return None if value is None or str(value) == "-0.0" else value
 
 
-def repeated_index(value: Any) -> Any | None:
+def repeated_index(value: ir.Value) -> ir.Value | None:
     """The i64 that a tile repeats, or None."""
     op = defining(value)
     while op is not None and op.name in ("tessera.broadcast", "tessera.reshape"):
@@ -61,7 +61,7 @@ def repeated_index(value: Any) -> Any | None:
     return op.operands[0]
 
 
-def counting_axis(value: Any) -> tuple[int, Any] | None:
+def counting_axis(value: ir.Value) -> tuple[int, Linear] | None:
     """The axis along which a tile of i64 counts up by one, and the form of what it begins with; or None."""
     op = defining(value)
     if op is None:

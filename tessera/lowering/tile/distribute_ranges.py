@@ -1,8 +1,9 @@
 """Spread the independent iterations of a kernel's tile loops over groups."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.expressions import Expression, read_expression, translate
 from tessera.lowering.emit import Emitter
 from tessera.lowering.passes import Pass
@@ -31,7 +32,7 @@ class DistributeRanges(Pass):
 
     name: ClassVar[str] = "tile-distribute-ranges"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Distribute the kernel's outermost loops where that is provably legal."""
         function = kernel(module)
         if operations(function, "tessera.id"):
@@ -41,17 +42,17 @@ class DistributeRanges(Pass):
             _distribute(function, loops)
 
 
-def _nest(function: Any) -> list[Any]:
+def _nest(function: AnyOp) -> list[AnyOp]:
     """The loops to spread, outer first."""
     loop = _outermost(function)
-    loops: list[Any] = []
+    loops: list[AnyOp] = []
     while loop is not None and LENGTH in loop.attributes and len(loops) < _MAX_RANGES:
         loops.append(loop)
         loop = _only_effect(body(loop))
     return loops
 
 
-def _outermost(function: Any) -> Any | None:
+def _outermost(function: AnyOp) -> ir.Operation | None:
     """The tile loop that is all a kernel does, apart from computing values that each group can compute again."""
     written = [access.memory for access in accesses(function) if access.writes]
     found = None
@@ -64,14 +65,14 @@ def _outermost(function: Any) -> Any | None:
     return found
 
 
-def _recomputed(op: Any, written: list[Any]) -> bool:
+def _recomputed(op: AnyOp, written: list[ir.Value]) -> bool:
     """Whether each group may do what stands before or after the loop: it is cheap, and reads what stays as it was."""
     if _harmless(op) or op.name in _PURE:
         return True
     return op.name in ("tessera.read", "tessera.load") and op.operands[0] not in written
 
 
-def _only_effect(block: Any) -> Any | None:
+def _only_effect(block: ir.Block) -> ir.Operation | None:
     """The tile loop that is all `block` does, apart from computing indices and constants."""
     found = None
     for view in list(block.operations)[:-1]:
@@ -83,16 +84,16 @@ def _only_effect(block: Any) -> Any | None:
     return found
 
 
-def _is_tile_loop(op: Any) -> bool:
+def _is_tile_loop(op: AnyOp) -> bool:
     return op.name == "scf.for" and "tessera.kind" in op.attributes and op.attributes["tessera.kind"] == text("tile")
 
 
-def _harmless(op: Any) -> bool:
+def _harmless(op: AnyOp) -> bool:
     dialect = op.name.partition(".")[0]
     return dialect in ("arith", "math", "tensor") or op.name in ("tessera.dim", "tessera.alloc")
 
 
-def _distribute(function: Any, loops: list[Any]) -> None:
+def _distribute(function: AnyOp, loops: list[AnyOp]) -> None:
     """Replace `loops` by their innermost body, at top level."""
     outer = loops[0]
     emit = Emitter.before(outer)
@@ -107,11 +108,11 @@ def _distribute(function: Any, loops: list[Any]) -> None:
     outer.erase()
 
 
-def _length(loop: Any) -> Expression:
+def _length(loop: AnyOp) -> Expression:
     return read_expression(from_attribute(loop.attributes[LENGTH]))
 
 
-def _from(loop: Any, distance: Any) -> Any:
+def _from(loop: AnyOp, distance: ir.Value) -> ir.Value:
     """The index that lies `distance` behind the loop's lower bound."""
     lower = loop.operands[0]
     if constant(lower) == 0:
@@ -121,18 +122,18 @@ def _from(loop: Any, distance: Any) -> Any:
         return emit.value("arith.addi", [lower, distance], "i64")
 
 
-def _indices(emit: Emitter, loops: list[Any]) -> list[Any]:
+def _indices(emit: Emitter, loops: list[AnyOp]) -> list[ir.Value]:
     """How far each loop's index is from its first, as a function of the group's number; the innermost runs fastest."""
     with emit.located(loops[0].location):
         group = emit.value("tessera.id", [], "i64", {"of": text("group")})
-    numbers: list[Any] = []
+    numbers: list[ir.Value] = []
     for loop in reversed(loops[1:]):
         with emit.located(loop.location):
             count = _count(emit, loop)
             numbers.append(emit.value("arith.remui", [group, count], "i64"))
             group = emit.value("arith.divui", [group, count], "i64")
     numbers.append(group)
-    made: list[Any] = []
+    made: list[ir.Value] = []
     for loop, number in zip(loops, reversed(numbers), strict=True):
         with emit.located(loop.location):
             step = constant(loop.operands[2]) or 1
@@ -140,7 +141,7 @@ def _indices(emit: Emitter, loops: list[Any]) -> list[Any]:
     return made
 
 
-def _count(emit: Emitter, loop: Any) -> Any:
+def _count(emit: Emitter, loop: AnyOp) -> ir.Value:
     """How many iterations `loop` has.  A loop without any has no groups, so nobody divides by 0."""
     step = constant(loop.operands[2]) or 1
     length = _length(loop)
@@ -159,12 +160,12 @@ class _Values:
 
     emit: Emitter
 
-    def leaf(self, leaf: int | str) -> Any:
+    def leaf(self, leaf: int | str) -> ir.Value:
         """A constant, or the value of a symbol."""
         if isinstance(leaf, int):
             return self.emit.constant(leaf, "i64")
         return self.emit.value("tessera.dim", [], "i64", {"symbol": text(leaf)})
 
-    def apply(self, name: str, a: Any, b: Any) -> Any:
+    def apply(self, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
         """One operation."""
         return self.emit.value(_ARITHMETIC[name], [a, b], "i64")

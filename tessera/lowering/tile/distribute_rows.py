@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared, tile
 from tessera.lowering.emit import Emitter
 from tessera.lowering.passes import Pass
@@ -45,7 +45,7 @@ class DistributeRows(Pass):
     rows: int = 64
     name: ClassVar[str] = "tile-distribute-rows"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Distribute the rows of the kernel where that is provably legal."""
         function = kernel(module)
         plan = _plan(function)
@@ -58,7 +58,7 @@ class DistributeRows(Pass):
             _Rewriter(function, cuts, total, rows).run(stores)
 
 
-def _plan(function: Any) -> tuple[int, list[Any], Cuts] | None:
+def _plan(function: AnyOp) -> tuple[int, list[AnyOp], Cuts] | None:
     """How many rows there are, the stores and what they cut; None when rows are not independent."""
     stores = operations(function, "tessera.store")
     if RANGES in function.attributes or not stores or operations(function, *_BLOCKED):
@@ -76,9 +76,9 @@ def _plan(function: Any) -> tuple[int, list[Any], Cuts] | None:
     return (heights.pop(), stores, cuts) if legal else None
 
 
-def _rows_apart(function: Any, stores: Sequence[Any], cuts: Cuts) -> bool:
+def _rows_apart(function: AnyOp, stores: Sequence[AnyOp], cuts: Cuts) -> bool:
     """Of an array that is written, every access is a cut one, with the same rows: so no group sees another's."""
-    windows: dict[Any, tuple[int, int | None]] = {}
+    windows: dict[ir.Value, tuple[int, int | None]] = {}
     for store in stores:
         axis = memory_axis(store, 0)
         window = (axis, constant(store.operands[2 + axis]))
@@ -87,14 +87,14 @@ def _rows_apart(function: Any, stores: Sequence[Any], cuts: Cuts) -> bool:
     return all(_agrees(access, windows, cuts) for access in accesses(function) if not access.writes)
 
 
-def _agrees(access: Access, windows: dict[Any, tuple[int, int | None]], cuts: Cuts) -> bool:
+def _agrees(access: Access, windows: dict[ir.Value, tuple[int, int | None]], cuts: Cuts) -> bool:
     if access.memory not in windows:
         return True
     axis, start = windows[access.memory]
     return cuts.loads.get(access.op) == axis and constant(access.starts[axis]) == start
 
 
-def _worthwhile(function: Any, cuts: Cuts, share: float) -> bool:
+def _worthwhile(function: AnyOp, cuts: Cuts, share: float) -> bool:
     """What every group computes whole is no more than its own share of what is cut."""
     whole = cut = 0.0
     for op in operations(function):
@@ -106,25 +106,25 @@ def _worthwhile(function: Any, cuts: Cuts, share: float) -> bool:
     return whole <= cut
 
 
-def _work(op: Any) -> int:
+def _work(op: AnyOp) -> int:
     """Roughly how many elements `op` handles: multiply-adds of a product, else the larger of operand and result."""
     sizes = [math.prod(tile(v.type)[0]) for v in (*op.operands, *op.results)]
     return sizes[-1] * tile(op.operands[0].type)[0][1] if op.name == "tessera.dot" else max(sizes)
 
 
-def _uses_agree(stores: Sequence[Any], cuts: Cuts) -> bool:
+def _uses_agree(stores: Sequence[AnyOp], cuts: Cuts) -> bool:
     """A cut value is used whole nowhere, unless it is cheap to have both."""
     written = [store.operands[0] for store in stores]
     return all(_cheap(value, written) or not cuts.whole_uses(value) for value in cuts.axes)
 
 
-def _cheap(value: Any, written: Sequence[Any]) -> bool:
+def _cheap(value: ir.Value, written: Sequence[ir.Value]) -> bool:
     """Whether a value can be had whole beside its cut self; not so of an array in which other groups write."""
     op = defining(value)
     return op is not None and op.name in SOURCES and not (op.name == "tessera.load" and op.operands[0] in written)
 
 
-def _height(function: Any, rows: int, total: int, store: Any) -> int:
+def _height(function: AnyOp, rows: int, total: int, store: AnyOp) -> int:
     """The height of a block: the kernel's option, or a power of two that gives enough groups of enough elements."""
     options = ir.DictAttr(function.attributes["tessera.options"])
     if "rows" in options:
@@ -139,18 +139,21 @@ def _height(function: Any, rows: int, total: int, store: Any) -> int:
     return rows
 
 
-def _whole(store: Any) -> bool:
+def _whole(store: AnyOp) -> bool:
     """Whether a store covers its array's rows to the last, so that rows past them are masked anyway."""
     axis = memory_axis(store, 0)
     kind = store.operands[0].type
-    static = not kind.is_dynamic_dim(axis)
-    return static and (constant(store.operands[2 + axis]) or 0) + extents_of(store)[axis] == kind.shape[axis]
+    static = not ir.ShapedType(kind).is_dynamic_dim(axis)
+    return (
+        static
+        and (constant(store.operands[2 + axis]) or 0) + extents_of(store)[axis] == ir.ShapedType(kind).shape[axis]
+    )
 
 
 class _Rewriter:
     """Cuts the values of one kernel into blocks of `rows` of its `total` rows."""
 
-    def __init__(self, function: Any, cuts: Cuts, total: int, rows: int) -> None:
+    def __init__(self, function: AnyOp, cuts: Cuts, total: int, rows: int) -> None:
         self.function = function
         self.cuts = cuts
         self.rows = rows
@@ -161,7 +164,7 @@ class _Rewriter:
         group = emit.value("tessera.id", [], "i64", {"of": text("group")})
         self.first = emit.value("arith.muli", [group, emit.constant(rows, "i64")], "i64")
 
-    def run(self, stores: Sequence[Any]) -> None:
+    def run(self, stores: Sequence[AnyOp]) -> None:
         """Shrink every cut value, and move the windows of loads, stores and copies."""
         # An operation's hash covers its operands, types and attributes: look everything up before changing anything.
         cuts = self.cuts
@@ -177,7 +180,7 @@ class _Rewriter:
         for op, axis, operand in windows:
             self._window(op, axis, operand)
 
-    def _keep_whole(self, value: Any, uses: Sequence[tuple[Any, int]]) -> None:
+    def _keep_whole(self, value: ir.Value, uses: Sequence[tuple[AnyOp, int]]) -> None:
         """Give those who need all rows of a cheap value a copy of it."""
         op = defining(value)
         if op is None:
@@ -186,15 +189,15 @@ class _Rewriter:
         for user, number in uses:
             user.operands[number] = copy.results[0]
 
-    def _shrink(self, value: Any, axis: int) -> None:
+    def _shrink(self, value: ir.Value, axis: int) -> None:
         """Give a cut value its smaller type, and its operation what goes with it."""
         kind = value.type
-        shape = list(kind.shape)
+        shape = list(ir.ShapedType(kind).shape)
         shape[axis] = self.rows
         if isinstance(kind, ir.MemRefType):
             value.set_type(ir.MemRefType.get(shape, kind.element_type, memory_space=kind.memory_space))
         else:
-            value.set_type(ir.RankedTensorType.get(shape, kind.element_type))
+            value.set_type(ir.RankedTensorType.get(shape, ir.ShapedType(kind).element_type))
         op = defining(value)
         if op is None:
             return
@@ -206,7 +209,7 @@ class _Rewriter:
         elif op.name == "tessera.load":
             self._resize(op, memory_axis(op, axis))
 
-    def _window(self, op: Any, axis: int, operand: int) -> None:
+    def _window(self, op: AnyOp, axis: int, operand: int) -> None:
         """Let `op` access the block's rows along axis `axis` of an array."""
         self._resize(op, axis)
         inside = proven_axes(op)
@@ -214,12 +217,12 @@ class _Rewriter:
         op.attributes["in_bounds"] = flags(inside)
         self._moved(op, operand)
 
-    def _resize(self, op: Any, axis: int) -> None:
+    def _resize(self, op: AnyOp, axis: int) -> None:
         extents = list(extents_of(op))
         extents[axis] = self.rows
         op.attributes["extents"] = integers(extents)
 
-    def _moved(self, op: Any, operand: int) -> None:
+    def _moved(self, op: AnyOp, operand: int) -> None:
         """Add the block's first row to an index operand."""
         start = op.operands[operand]
         moved = self.first

@@ -1,10 +1,10 @@
 """What exists of every tile of a kernel: the analysis behind `tile-mask-absent`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mistakes import UnsupportedLoop
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import spans
 from tessera.core.tile.verify import tile
@@ -59,25 +59,25 @@ _ATTEMPTS: Final = 4
 class Existence:
     """Works out what exists of each tile; `of` has the result, without tiles of which everything does."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: AnyOp) -> None:
         self.shapes = array_shapes(function)
         self.group = group_of(function)
         self.unobserved = Unobserved(function, self.shapes)
-        self.of: dict[Any, Presence] = {}
-        self._known: dict[Any, Knowledge] = {}
-        self._values: dict[Flags, Any] = {}
+        self.of: dict[ir.Value, Presence] = {}
+        self._known: dict[ir.Block, Knowledge] = {}
+        self._values: dict[Flags, ir.Value] = {}
 
-    def presence(self, value: Any) -> Presence:
+    def presence(self, value: ir.Value) -> Presence:
         """What exists of a tile."""
         found = self.of.get(value)
         return everything(tile(value.type)[0]) if found is None else found
 
-    def block(self, block: Any) -> None:
+    def block(self, block: ir.Block) -> None:
         """Follow the operations of a block."""
         for op in list(block.operations):  # loops and branches may be replaced
             self.operation(op.operation)
 
-    def operation(self, op: Any) -> None:
+    def operation(self, op: AnyOp) -> None:
         """Follow one operation, and what is inside it."""
         name = str(op.name)
         rule = _RULES.get(name)
@@ -86,7 +86,7 @@ class Existence:
         elif name.partition(".")[0] in ("arith", "math") and _is_tile(op.results[0]):
             self._element_wise(op)
 
-    def _set(self, value: Any, found: Presence) -> None:
+    def _set(self, value: ir.Value, found: Presence) -> None:
         if found.items:
             self.of[value] = found
         else:
@@ -94,10 +94,10 @@ class Existence:
 
     # -- where tiles come from ---------------------------------------------------------------------------------
 
-    def load(self, op: Any) -> None:
+    def load(self, op: AnyOp) -> None:
         """What may be outside, unless it does not count anyway."""
         memory, *starts = op.operands
-        facts = self._known.setdefault(op.block, knowledge(op, self.group))
+        facts = self._known.setdefault(op.operation.block, knowledge(op, self.group))
         items = [
             item
             for item in window_limits(op, memory, starts, self.shapes, facts)
@@ -107,7 +107,7 @@ class Existence:
 
     # -- element by element ------------------------------------------------------------------------------------
 
-    def _element_wise(self, op: Any) -> None:
+    def _element_wise(self, op: AnyOp) -> None:
         tiles = [v for v in op.operands if _is_tile(v)]
         found = [self.presence(v) for v in tiles]
         items = frozenset[Item]().union(*(f.items for f in found))
@@ -115,23 +115,23 @@ class Existence:
             zeros = {item for item in items if self._stays_zero(op, tiles, item)}
             self._set(op.results[0], made(found[0].shape, items, zeros))
 
-    def _stays_zero(self, op: Any, tiles: Sequence[Any], item: Item) -> bool:
+    def _stays_zero(self, op: AnyOp, tiles: Sequence[ir.Value], item: Item) -> bool:
         """Whether a result is 0 where an item is not met that its operands have."""
         if op.name in EXPONENTIALS:
             return self._vanishes(op, item)
         return stays_zero(op, tiles, [item in self.presence(v).zeros for v in tiles])
 
-    def _vanishes(self, op: Any, item: Item) -> bool:
+    def _vanishes(self, op: AnyOp, item: Item) -> bool:
         """Whether an exponential is 0 where an item is not met: see `exponentials`."""
         maximum = maximum_of_difference(op)
         if maximum is None:
             return False
-        facts = self._known.setdefault(op.block, knowledge(op, self.group))
+        facts = self._known.setdefault(op.operation.block, knowledge(op, self.group))
         return vanishes(self.presence(maximum.operands[0]), item, reduced_axis(maximum), facts)
 
     # -- one operation each; see the table at the end ------------------------------------------------------------
 
-    def select(self, op: Any) -> None:
+    def select(self, op: AnyOp) -> None:
         """A choice by a scalar is one tile or the other; by a tile it is both; any other is element-wise."""
         condition, yes, no = op.operands
         if not _is_tile(yes):
@@ -153,14 +153,14 @@ class Existence:
         zeros = found.zeros | (test & a.zeros & b.zeros)
         self._set(op.results[0], self._settled(op, made(found.shape, found.items | test, zeros)))
 
-    def _settled(self, op: Any, found: Presence) -> Presence:
+    def _settled(self, op: AnyOp, found: Presence) -> Presence:
         """`found`, whose computed conditions of computed conditions are values: what holds all of them would double."""
         return Presence(
             found.shape, frozenset(self._value_of(op, item) for item in found.items),
             frozenset(self._value_of(op, item) for item in found.zeros),
         )  # fmt: skip
 
-    def _value_of(self, op: Any, item: Item) -> Item:
+    def _value_of(self, op: AnyOp, item: Item) -> Item:
         place, part = item
         if not isinstance(part, Flags) or not nested(part):
             return item
@@ -168,20 +168,20 @@ class Existence:
             self._values[part] = Masks(Emitter.before(op)).computed(part)
         return place, Flags("given", part.shape, (self._values[part],))
 
-    def _implied(self, condition: Any, a: Presence, b: Presence) -> tuple[Presence, Presence]:
+    def _implied(self, condition: ir.Value, a: Presence, b: Presence) -> tuple[Presence, Presence]:
         """Both choices without the items that the condition implies wherever it makes the choice."""
         true, false = self.meaning(condition)
         return _without(a, true), _without(b, false)
 
     # -- what a tile of bool says of indices -------------------------------------------------------------------
 
-    def meaning(self, value: Any) -> Meaning:
+    def meaning(self, value: ir.Value) -> Meaning:
         """The items that are met wherever a tile of i1 is true, and those that are met wherever it is false."""
         op = defining(value)
         rule = _MEANINGS.get(str(op.name)) if op is not None else None
-        return (frozenset(), frozenset()) if rule is None else rule(self, op)
+        return (frozenset(), frozenset()) if op is None or rule is None else rule(self, op)
 
-    def compared(self, op: Any) -> Meaning:
+    def compared(self, op: AnyOp) -> Meaning:
         """A comparison of indices with a number is a limit, and another one where it is false."""
         predicate = int(ir.IntegerAttr(op.attributes["predicate"]).value)
         a, b = op.operands
@@ -199,22 +199,22 @@ class Existence:
             return frozenset({below if less else above}), frozenset({above if less else below})
         return frozenset(), frozenset()
 
-    def joined(self, op: Any) -> Meaning:
+    def joined(self, op: AnyOp) -> Meaning:
         """All that both say where both are true, or both are false."""
         a, b = (self.meaning(v) for v in op.operands)
         both = a[0] | b[0], a[1] | b[1]
         return (both[0], frozenset()) if op.name == "arith.andi" else (frozenset(), both[1])
 
-    def negated(self, op: Any) -> Meaning:
+    def negated(self, op: AnyOp) -> Meaning:
         """The same the other way round."""
         true, false = self.meaning(op.operands[0])
         return (false, true) if splat_number(op.operands[1]) else (frozenset(), frozenset())
 
-    def tested(self, op: Any) -> Meaning:
+    def tested(self, op: AnyOp) -> Meaning:
         """`tessera.valid`: what exists."""
         return self.presence(op.operands[0]).items, frozenset()
 
-    def elsewhere(self, op: Any) -> Meaning:
+    def elsewhere(self, op: AnyOp) -> Meaning:
         """The same in another shape."""
         shape = tuple(tile(op.operands[0].type)[0])
         true, false = (
@@ -224,29 +224,29 @@ class Existence:
 
     # -- shapes ------------------------------------------------------------------------------------------------
 
-    def shaped(self, op: Any) -> None:
+    def shaped(self, op: AnyOp) -> None:
         """Elements that only move."""
         self._set(op.results[0], self._settled(op, _SHAPES[str(op.name)](self.presence(op.operands[0]), op)))
 
-    def reduce(self, op: Any) -> None:
+    def reduce(self, op: AnyOp) -> None:
         """What is left but the axis."""
         if _is_tile(op.results[0]):
             axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
             self._set(op.results[0], reduced(self.presence(op.operands[0]), axis))
 
-    def softmax(self, op: Any) -> None:
+    def softmax(self, op: AnyOp) -> None:
         """As its operand."""
         found = self.presence(op.operands[0])
         self._set(op.results[0], Presence(found.shape, found.items))
 
-    def dot(self, op: Any) -> None:
+    def dot(self, op: AnyOp) -> None:
         """As the sums that it goes on with; else rows and columns."""
         a, b, *acc = (self.presence(v) for v in op.operands)
         self._set(op.results[0], Presence(acc[0].shape, acc[0].items) if acc else multiplied(a, b))
 
     # -- control flow ------------------------------------------------------------------------------------------
 
-    def loop(self, op: Any) -> None:
+    def loop(self, op: AnyOp) -> None:
         """Find what exists of carried tiles in every trip; where that depends on the trip, the loop carries it too."""
         inner, carried = body(op), _tiles(op.results)
         lower, upper = list(op.operands)[:2]
@@ -265,7 +265,7 @@ class Existence:
             entering = again
         self._carry(op, carried, first, leaving)
 
-    def _trip(self, op: Any, carried: Sequence[int], entering: Sequence[Presence]) -> list[Presence]:
+    def _trip(self, op: AnyOp, carried: Sequence[int], entering: Sequence[Presence]) -> list[Presence]:
         """What exists of the carried tiles after a trip, from what does before it."""
         inner = body(op)
         for i, found in zip(carried, entering, strict=True):
@@ -274,11 +274,11 @@ class Existence:
         last = list(inner.operations)[-1].operation
         return [self.presence(last.operands[i]) for i in carried]
 
-    def _carry(self, op: Any, carried: Sequence[int], first: Sequence[Presence], leaving: Sequence[Presence]) -> None:
+    def _carry(self, op: AnyOp, carried: Sequence[int], first: Sequence[Presence], leaving: Sequence[Presence]) -> None:
         """Let a loop carry what exists of its tiles, in values of their own."""
         inner = body(op)
         luggage = [Luggage(a.shape) for a in first]
-        arguments: list[list[Any]] = [[] for _ in first]
+        arguments: list[list[ir.Value]] = [[] for _ in first]
         while _take_all(luggage, first, leaving):
             for bag, values in zip(luggage, arguments, strict=True):
                 values += [inner.add_argument(kind, op.location) for kind in bag.types[len(values) :]]
@@ -290,7 +290,8 @@ class Existence:
         end = [v for bag, found in zip(luggage, leaving, strict=True) for v in bag.packed(Masks(after), found)]
         order = [v for values in arguments for v in values]
         # Arguments were added as they were needed, tile after tile only within one round.
-        places = [values.index(v) for values in [list(inner.arguments)[1 + len(op.results) :]] for v in order]
+        added = list[ir.Value](inner.arguments)[1 + len(op.results) :]
+        places = [added.index(v) for v in order]
         start, end = ([v for _, v in sorted(zip(places, vs, strict=True), key=lambda p: p[0])] for vs in (start, end))
         made_op = before.create(
             "scf.for", [*op.operands, *start], [v.type for v in (*op.results, *start)], _attributes(op), regions=1
@@ -306,9 +307,9 @@ class Existence:
             old.replace_all_uses_with(new)
         op.erase()
 
-    def branch(self, op: Any) -> None:
+    def branch(self, op: AnyOp) -> None:
         """What exists of a result is what exists of what the side yields that runs."""
-        sides: list[Any] = []
+        sides: list[ir.Operation] = []
         for region in op.regions:
             for block in region.blocks:
                 self.block(block)
@@ -322,7 +323,9 @@ class Existence:
         else:
             self._yield_more(op, sides, tiles, found)
 
-    def _yield_more(self, op: Any, sides: Sequence[Any], tiles: Sequence[int], found: list[list[Presence]]) -> None:
+    def _yield_more(
+        self, op: AnyOp, sides: Sequence[ir.Operation], tiles: Sequence[int], found: list[list[Presence]]
+    ) -> None:
         """Let a branch yield what exists of its tiles, in values of their own."""
         luggage = [Luggage(pair[0].shape) for pair in found]
         for bag, pair in zip(luggage, found, strict=True):
@@ -349,7 +352,7 @@ class Existence:
             old.replace_all_uses_with(new)
         op.erase()
 
-    def repeat(self, op: Any) -> None:
+    def repeat(self, op: AnyOp) -> None:
         """Follow both regions of a `while`; of tiles that it hands on, everything has to exist."""
         handed = list(op.operands)
         for region in op.regions:
@@ -388,11 +391,11 @@ def _take_all(luggage: Sequence[Luggage], *found: Sequence[Presence]) -> bool:
     return any(new)
 
 
-def _tiles(values: Iterable[Any]) -> list[int]:
+def _tiles(values: Iterable[ir.Value]) -> list[int]:
     return [number for number, value in enumerate(values) if _is_tile(value)]
 
 
-def _attributes(op: Any) -> dict[str, Any]:
+def _attributes(op: AnyOp) -> dict[str, ir.Attribute]:
     return {name: op.attributes[name] for name in op.attributes}
 
 
@@ -402,28 +405,28 @@ def _implies(item: Item, other: Item) -> bool:
     return not item[1].guards and keeps(item, other)
 
 
-def _is_tile(value: Any) -> bool:
+def _is_tile(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def _transposed(found: Presence, op: Any) -> Presence:
+def _transposed(found: Presence, op: AnyOp) -> Presence:
     return transposed(found, list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
 
 
-def _broadcast(found: Presence, op: Any) -> Presence:
+def _broadcast(found: Presence, op: AnyOp) -> Presence:
     return broadcast(found, tile(op.results[0].type)[0])
 
 
-def _reshaped(found: Presence, op: Any) -> Presence:
+def _reshaped(found: Presence, op: AnyOp) -> Presence:
     return reshaped(found, tile(op.results[0].type)[0])
 
 
-_SHAPES: Final[dict[str, Callable[[Presence, Any], Presence]]] = {
+_SHAPES: Final[dict[str, Callable[[Presence, AnyOp], Presence]]] = {
     "tessera.transpose": _transposed,
     "tessera.broadcast": _broadcast,
     "tessera.reshape": _reshaped,
 }
-_MEANINGS: Final[dict[str, Callable[[Existence, Any], Meaning]]] = {
+_MEANINGS: Final[dict[str, Callable[[Existence, AnyOp], Meaning]]] = {
     "arith.cmpi": Existence.compared,
     "arith.andi": Existence.joined,
     "arith.ori": Existence.joined,
@@ -431,7 +434,7 @@ _MEANINGS: Final[dict[str, Callable[[Existence, Any], Meaning]]] = {
     "tessera.valid": Existence.tested,
     **dict.fromkeys(_SHAPES, Existence.elsewhere),
 }
-_RULES: Final[dict[str, Callable[[Existence, Any], None]]] = {
+_RULES: Final[dict[str, Callable[[Existence, AnyOp], None]]] = {
     "tessera.load": Existence.load,
     "arith.select": Existence.select,
     **dict.fromkeys(_SHAPES, Existence.shaped),

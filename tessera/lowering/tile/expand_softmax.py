@@ -1,9 +1,9 @@
 """Write a softmax as the operations it is made of."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.emit import Emitter
 from tessera.lowering.passes import Pass
 from tessera.lowering.tile.attributes import integer, text
@@ -21,13 +21,13 @@ class ExpandSoftmax(Pass):
 
     name: ClassVar[str] = "tile-expand-softmax"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Expand every softmax of `module`."""
         for op in operations(module, "tessera.softmax"):
             _expand(op)
 
 
-def _expand(op: Any) -> None:
+def _expand(op: AnyOp) -> None:
     emit = Emitter.before(op)
     x, axis = op.operands[0], ir.IntegerAttr(op.attributes["axis"]).value
     maximum = _along(emit, x, "max", axis)
@@ -40,9 +40,9 @@ def _expand(op: Any) -> None:
     op.erase()
 
 
-def _along(emit: Emitter, tile: Any, kind: str, axis: int) -> Any:
+def _along(emit: Emitter, tile: ir.Value, kind: str, axis: int) -> ir.Value:
     """Reduce `tile` along `axis`; the result keeps that axis, with extent 1."""
-    shape, element = list(tile.type.shape), tile.type.element_type
+    shape, element = list(ir.ShapedType(tile.type).shape), ir.ShapedType(tile.type).element_type
     left = shape[:axis] + shape[axis + 1 :]
     kept = ir.RankedTensorType.get([*shape[:axis], 1, *shape[axis + 1 :]], element)
     result = ir.RankedTensorType.get(left, element) if left else element
@@ -50,5 +50,5 @@ def _along(emit: Emitter, tile: Any, kind: str, axis: int) -> Any:
     return emit.value("tessera.reshape" if left else "tensor.splat", [reduced], kept)
 
 
-def _spread(emit: Emitter, tile: Any, kind: Any) -> Any:
+def _spread(emit: Emitter, tile: ir.Value, kind: ir.Type) -> ir.Value:
     return emit.value("tessera.broadcast", [tile], kind)

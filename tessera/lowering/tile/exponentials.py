@@ -4,9 +4,9 @@ Where elements of `s` are replaced by -inf for the maximum, the same replaced ti
 exponential is 0 there, which is what sums and products of it want, and no second mask is needed.
 """
 
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.tile.attributes import named_axis
 from tessera.lowering.tile.bounds import Knowledge
 from tessera.lowering.tile.presence import WHOLE, Item, Limit, Presence
@@ -16,7 +16,7 @@ EXPONENTIALS: Final = ("math.exp", "math.exp2")
 _REPEATED: Final = ("tessera.broadcast", "tessera.reshape", "tensor.splat")
 
 
-def maximum_of_difference(op: Any) -> Any | None:
+def maximum_of_difference(op: AnyOp) -> AnyOp | None:
     """Return the `tessera.reduce max` over s that is part of m in exp(s - m), where m is at least that maximum.
 
     before: `%m = arith.maximumf %top, (tessera.reduce max %s)`, `%d = arith.subf %s, (broadcast %m)`, `math.exp2 %d`
@@ -33,7 +33,7 @@ def maximum_of_difference(op: Any) -> Any | None:
     return found if found is not None and _is_repeated_along(reduced_axis(found), shift) else None
 
 
-def reduced_axis(op: Any) -> int:
+def reduced_axis(op: AnyOp) -> int:
     """Return the axis of a `tessera.reduce`, of a tile of one axis that one where none is named, else WHOLE."""
     axis = named_axis(op)
     if axis is not None:
@@ -41,7 +41,7 @@ def reduced_axis(op: Any) -> int:
     return 0 if len(ir.RankedTensorType(op.operands[0].type).shape) == 1 else WHOLE
 
 
-def _maximum(op: Any, tile: Any) -> Any | None:
+def _maximum(op: AnyOp | None, tile: ir.Value) -> AnyOp | None:
     """Return the maximum of `tile` among the operands of nested maximums."""
     if op is None:
         return None
@@ -52,7 +52,7 @@ def _maximum(op: Any, tile: Any) -> Any | None:
     return op if is_maximum and op.operands[0] == tile else None
 
 
-def _is_repeated_along(axis: int, shift: Any) -> bool:
+def _is_repeated_along(axis: int, shift: ir.Value) -> bool:
     """Return whether a tile repeats its operand along `axis` alone: a square tile might do so along the other."""
     op = defining(shift)
     if op is None or op.name == "tensor.splat":

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.tile.walk import constant, defining, symbol
 
 _MAX_DEPTH: Final = 16
@@ -13,7 +14,7 @@ _MAX_DEPTH: Final = 16
 class Linear:
     """`constant` and the sum of each term's value times its coefficient; the name of a symbol stands for its extent."""
 
-    terms: frozenset[tuple[Any, int]]
+    terms: frozenset[tuple[ir.Value | str, int]]
     constant: int
 
     def __sub__(self, other: "Linear") -> "Linear":
@@ -24,7 +25,7 @@ class Linear:
         return self.constant - other.constant if self.terms == other.terms else None
 
 
-def linear(value: Any, depth: int = 0) -> Linear:
+def linear(value: Index | str, depth: int = 0) -> Linear:
     """The form of an i64 of Tile IR, of a number, or of a symbol's extent."""
     if isinstance(value, int):
         return Linear(frozenset(), value)
@@ -57,5 +58,5 @@ def _scaled(a: Linear, factor: int) -> Linear:
     return _made({value: coefficient * factor for value, coefficient in a.terms}, a.constant * factor)
 
 
-def _made(terms: Mapping[Any, int], number: int) -> Linear:
+def _made(terms: Mapping[ir.Value | str, int], number: int) -> Linear:
     return Linear(frozenset((value, coefficient) for value, coefficient in terms.items() if coefficient), number)

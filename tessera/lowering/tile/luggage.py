@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.tile.linear import linear
@@ -32,7 +32,7 @@ class Luggage:
         return bool(new)
 
     @property
-    def types(self) -> list[Any]:
+    def types(self) -> list[ir.Type]:
         """The type of each piece."""
         flag, index = ir.IntegerType.get_signless(1), ir.IntegerType.get_signless(64)
         shapes = [list(self._shape(place)) for place, _ in self.pieces]
@@ -41,9 +41,9 @@ class Luggage:
             for shape, (_, kind) in zip(shapes, self.pieces, strict=True)
         ]
 
-    def packed(self, masks: Masks, found: Presence) -> list[Any]:
+    def packed(self, masks: Masks, found: Presence) -> list[ir.Value]:
         """The values, computed by `masks`."""
-        values: list[Any] = []
+        values: list[ir.Value] = []
         for place, kind in self.pieces:
             parts = [part for where, part in found.items if where == place and _piece((where, part))[1] == kind]
             if kind == FLAGS:
@@ -52,12 +52,12 @@ class Luggage:
                 values.append(masks.limit([part for part in parts if isinstance(part, Limit)], upper=kind == UPPER))
         return values
 
-    def unpacked(self, values: Sequence[Any]) -> Presence:
+    def unpacked(self, values: Sequence[ir.Value]) -> Presence:
         """What the values say."""
         items = {(place, self._part(place, kind, v)) for (place, kind), v in zip(self.pieces, values, strict=True)}
         return Presence(self.shape, frozenset(items))
 
-    def _part(self, place: int, kind: str, value: Any) -> Part:
+    def _part(self, place: int, kind: str, value: ir.Value) -> Part:
         if kind == FLAGS:
             return Flags("given", self._shape(place), (value,))
         return Limit(linear(value), kind == UPPER, fixed=False, start=None, end=value)

@@ -1,11 +1,11 @@
 """Make explicit, by masks, what operations leave out because it does not exist."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import tile
 from tessera.lowering.emit import Emitter
 from tessera.lowering.passes import Pass, run_upstream
@@ -36,7 +36,7 @@ class MaskAbsent(Pass):
 
     name: ClassVar[str] = "tile-mask-absent"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Rewrite the kernel."""
         function = kernel(module)
         _share_constants(function)
@@ -52,9 +52,9 @@ class MaskAbsent(Pass):
                 del op.attributes[CHOICE]
 
 
-def _share_constants(function: Any) -> None:
+def _share_constants(function: AnyOp) -> None:
     """Take their places from constants that several lines write: merged, they belong to none, as in MLIR itself."""
-    first: dict[Any, Any] = {}
+    first: dict[ir.Attribute, AnyOp] = {}
     for op in operations(function, "arith.constant"):
         same = first.setdefault(op.attributes["value"], op)
         if same.location != op.location:
@@ -65,7 +65,7 @@ def _share_constants(function: Any) -> None:
 class _Rewriter:
     existence: Existence
 
-    def reduce(self, op: Any) -> None:
+    def reduce(self, op: AnyOp) -> None:
         """Where everything is reduced, all of the tile counts; else what is absent of a result may be anything."""
         found, axis = self._of(op.operands[0]), named_axis(op)
         whole = not isinstance(op.results[0].type, ir.RankedTensorType)
@@ -75,11 +75,13 @@ class _Rewriter:
             items = [item for item in items if not found.known_zero(item)]
         source = op.operands[0]
         differences = self._differences(op) if kind == "max" else []
-        self._mask(op, 0, items, _identity(kind, source.type.element_type, "tessera.unsigned" in op.attributes))
+        self._mask(
+            op, 0, items, _identity(kind, ir.ShapedType(source.type).element_type, "tessera.unsigned" in op.attributes)
+        )
         for difference in differences:  # their exponentials are 0 where the masked tile is -inf
             difference.operands[0] = op.operands[0]
 
-    def _differences(self, reduce: Any) -> list[Any]:
+    def _differences(self, reduce: AnyOp) -> list[AnyOp]:
         """The differences whose exponentials `Existence` takes to be 0 where the maximum's tile is masked."""
         users = [use.owner.operation for use in reduce.operands[0].uses]
         return [
@@ -89,17 +91,17 @@ class _Rewriter:
             and any(self._has_maximum(other.owner.operation, reduce) for other in user.results[0].uses)
         ]
 
-    def _has_maximum(self, op: Any, reduce: Any) -> bool:
+    def _has_maximum(self, op: AnyOp, reduce: AnyOp) -> bool:
         found = maximum_of_difference(op)
         return found is not None and found == reduce and bool(self._of(op.results[0]).zeros)
 
-    def softmax(self, op: Any) -> None:
+    def softmax(self, op: AnyOp) -> None:
         """As the maximum that it begins with: the exponential of the least number is 0."""
         axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
         items = [item for item in self._of(op.operands[0]).items if item[0] in (axis, MASK)]
         self._mask(op, 0, items, -math.inf)
 
-    def dot(self, op: Any) -> None:
+    def dot(self, op: AnyOp) -> None:
         """What is absent along K counts as 0, and what is absent in rows and columns that a sum has."""
         a, b, *acc = (self._of(v) for v in op.operands)
         for number, found, along in ((0, a, 1), (1, b, 0)):
@@ -108,7 +110,7 @@ class _Rewriter:
                 items += [item for item in found.items if item[0] in (1 - along, WHOLE) and item not in acc[0].items]
             self._mask(op, number, [item for item in items if not found.known_zero(item)], 0)
 
-    def valid(self, op: Any) -> None:
+    def valid(self, op: AnyOp) -> None:
         """The mask; of that which a choice by it does not have itself, where there is nothing but choices."""
         found = self._of(op.operands[0])
         items = found.items
@@ -120,7 +122,7 @@ class _Rewriter:
         op.results[0].replace_all_uses_with(Masks(Emitter.before(op)).flags(found.shape, items))
         op.erase()
 
-    def fill(self, op: Any) -> None:
+    def fill(self, op: AnyOp) -> None:
         """A choice between the tile and the value, unless that is what the tile holds already."""
         source, value = op.operands
         found, emit = self._of(source), Emitter.before(op)
@@ -134,7 +136,7 @@ class _Rewriter:
         op.results[0].replace_all_uses_with(source)
         op.erase()
 
-    def store(self, op: Any) -> None:
+    def store(self, op: AnyOp) -> None:
         """A `masked_store`, where something absent lies inside the array."""
         memory, value, *starts = op.operands
         found = self._of(value)
@@ -147,7 +149,7 @@ class _Rewriter:
             emit.create("tessera.masked_store", [memory, value, mask, *starts], (), attributes)
             op.erase()
 
-    def _mask(self, op: Any, number: int, items: Iterable[Item], other: float) -> None:
+    def _mask(self, op: AnyOp, number: int, items: Iterable[Item], other: float) -> None:
         value = op.operands[number]
         emit = Emitter.before(op)
         mask = Masks(emit).tile(tuple(tile(value.type)[0]), items)
@@ -156,11 +158,11 @@ class _Rewriter:
                 "arith.select", [mask, value, emit.constant(other, value.type)], value.type
             )
 
-    def _of(self, value: Any) -> Presence:
+    def _of(self, value: ir.Value) -> Presence:
         return self.existence.presence(value)
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: ir.Value) -> bool:
     op = value.owner.operation if not isinstance(value.owner, ir.Block) else None
     if op is None or op.name != "arith.constant":
         return False
@@ -168,7 +170,7 @@ def _is_zero(value: Any) -> bool:
     return isinstance(number, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr) and str(float(number.value)) == "0.0"
 
 
-def _identity(kind: str, element: Any, unsigned: bool) -> float:
+def _identity(kind: str, element: ir.Type, unsigned: bool) -> float:
     """The number that changes no reduction of this kind."""
     if kind == "sum":
         return 0
@@ -180,7 +182,7 @@ def _identity(kind: str, element: Any, unsigned: bool) -> float:
     return (1 << (element.width - 1)) - 1 if greatest else -(1 << (element.width - 1))
 
 
-_REWRITES: Final[dict[str, Any]] = {
+_REWRITES: Final[dict[str, Callable[[_Rewriter, AnyOp], None]]] = {
     "tessera.reduce": _Rewriter.reduce,
     "tessera.softmax": _Rewriter.softmax,
     "tessera.dot": _Rewriter.dot,

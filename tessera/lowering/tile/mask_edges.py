@@ -1,8 +1,9 @@
 """Mark the accesses that are proven to stay inside their array, so that no mask is computed for them."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from tessera.core.mlir import ir
 from tessera.lowering.passes import Pass
 from tessera.lowering.tile.access import ACCESSES, Access, accesses_of, array_shapes, group_of
 from tessera.lowering.tile.attributes import flags
@@ -22,27 +23,27 @@ class MaskEdges(Pass):
 
     name: ClassVar[str] = "tile-mask-edges"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Mark every access of the kernel."""
         function = kernel(module)
         shapes, lanes = array_shapes(function), group_of(function)
-        known: dict[Any, Knowledge] = {}
+        known: dict[ir.Block, Knowledge] = {}
         for op in operations(function, *ACCESSES):
-            facts = known.setdefault(op.block, knowledge(op, lanes))
+            facts = known.setdefault(op.operation.block, knowledge(op, lanes))
             access = accesses_of(op)[0]
             op.attributes["in_bounds"] = flags(_proven(access, shapes, facts))
 
 
-def _proven(access: Access, shapes: dict[Any, tuple[int | str, ...]], facts: Knowledge) -> list[bool]:
+def _proven(access: Access, shapes: dict[ir.Value, tuple[int | str, ...]], facts: Knowledge) -> list[bool]:
     memory = access.memory
-    shape = shapes.get(memory) or tuple(memory.type.shape)
+    shape = shapes.get(memory) or tuple(ir.ShapedType(memory.type).shape)
     return [
         _inside(start, extent, whole, facts)
         for start, extent, whole in zip(access.starts, access.extents, shape, strict=True)
     ]
 
 
-def _inside(start: Any, extent: int, whole: int | str, facts: Knowledge) -> bool:
+def _inside(start: ir.Value, extent: int, whole: int | str, facts: Knowledge) -> bool:
     bounds = facts.bounds(start)
     if bounds is None or bounds.low < 0:
         return False

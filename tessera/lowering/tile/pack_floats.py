@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import ml_dtypes
 import numpy as np
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.emit import Emitter
 from tessera.lowering.passes import Pass
 from tessera.lowering.tile.attributes import integer, text
@@ -39,7 +39,7 @@ class Format:
 
     mantissa: int
     bias: int
-    numpy: Any
+    numpy: type[np.generic]
     infinity: int | None
     nan: int
     nans: int
@@ -84,7 +84,7 @@ class PackFloats(Pass):
     name: ClassVar[str] = "tile-pack-floats"
     products: bool = False
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Rewrite `module`; one without such floats stays as it is."""
         every = operations(module)
         if not any(_has_format(op) for op in every):
@@ -104,7 +104,7 @@ class PackFloats(Pass):
                     widen_factors(op)
 
 
-def widen_factors(dot: Any) -> None:
+def widen_factors(dot: AnyOp) -> None:
     """Give a product on bytes factors of f16, and the bytes' format no more."""
     emit = Emitter.before(dot)
     source = FORMATS[str(ir.StringAttr(dot.attributes[FACTORS]).value)]
@@ -117,24 +117,24 @@ def widen_factors(dot: Any) -> None:
 # -- types ---------------------------------------------------------------------------------------------------------
 
 
-def _element(kind: Any) -> Any:
+def _element(kind: ir.Type) -> ir.Type:
     return ir.ShapedType(kind).element_type if isinstance(kind, ir.ShapedType) else kind
 
 
-def _format_of(value: Any) -> str | None:
+def _format_of(value: ir.Value) -> str | None:
     return _TYPES.get(str(_element(value.type)))
 
 
-def _blocks(op: Any) -> list[Any]:
+def _blocks(op: AnyOp) -> list[ir.Block]:
     return [block for region in op.regions for block in region.blocks]
 
 
-def _has_format(op: Any) -> bool:
+def _has_format(op: AnyOp) -> bool:
     values = [*op.results, *(argument for block in _blocks(op) for argument in block.arguments)]
     return any(_format_of(value) for value in values)
 
 
-def _retype(op: Any) -> None:
+def _retype(op: AnyOp) -> None:
     """Bytes instead of floats of 8 bits in what `op` defines."""
     for value in (*op.results, *(argument for block in _blocks(op) for argument in block.arguments)):
         found = _format_of(value)
@@ -148,18 +148,18 @@ def _retype(op: Any) -> None:
         op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
 
 
-def _bytes(kind: Any) -> Any:
+def _bytes(kind: ir.Type) -> ir.Type:
     byte = ir.IntegerType.get_signless(8)
     if isinstance(kind, ir.MemRefType):
         return ir.MemRefType.get(list(kind.shape), byte, kind.layout, kind.memory_space)
     return _like(kind, byte)
 
 
-def _like(kind: Any, element: Any) -> Any:
+def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
     return ir.RankedTensorType.get(list(kind.shape), element) if isinstance(kind, ir.RankedTensorType) else element
 
 
-def _constant(attribute: Any, name: str, kind: Any) -> Any:
+def _constant(attribute: ir.Attribute, name: str, kind: ir.Type) -> ir.Attribute:
     shaped = isinstance(attribute, ir.DenseElementsAttr)
     number = ir.FloatAttr(attribute.get_splat_value() if shaped else attribute).value
     code = int(np.asarray(number, FORMATS[name].numpy).view(np.int8))
@@ -170,7 +170,7 @@ def _constant(attribute: Any, name: str, kind: Any) -> Any:
 # -- conversions ---------------------------------------------------------------------------------------------------
 
 
-def _convert(op: Any, source: str | None, target: str | None) -> None:
+def _convert(op: AnyOp, source: str | None, target: str | None) -> None:
     emit, value, result = Emitter.before(op), op.operands[0], op.results[0].type
     if source is not None:
         value = _widen(emit, value, FORMATS[source])
@@ -185,43 +185,43 @@ def _convert(op: Any, source: str | None, target: str | None) -> None:
 class _Words:
     """Integers of 32 bits, scalars or tiles, in the shape of `model`."""
 
-    def __init__(self, emit: Emitter, model: Any) -> None:
+    def __init__(self, emit: Emitter, model: ir.Type) -> None:
         self.emit = emit
         self.words = _like(model, ir.IntegerType.get_signless(32))
         self.floats = _like(model, ir.F32Type.get())
         self.flags = _like(model, ir.IntegerType.get_signless(1))
 
-    def integer(self, value: int) -> Any:
+    def integer(self, value: int) -> ir.Value:
         """The same number everywhere, which may be unsigned."""
         return self.emit.constant(value, self.words)
 
-    def op(self, name: str, a: Any, b: Any) -> Any:
+    def op(self, name: str, a: ir.Value, b: Index) -> ir.Value:
         """`arith.name`; `b` may be a number."""
         return self.emit.value(f"arith.{name}", [a, self.integer(b) if isinstance(b, int) else b], self.words)
 
-    def compare(self, predicate: int, a: Any, b: int) -> Any:
+    def compare(self, predicate: int, a: ir.Value, b: int) -> ir.Value:
         """An i1."""
         return self.emit.value("arith.cmpi", [a, self.integer(b)], self.flags, {"predicate": integer(predicate)})
 
-    def select(self, condition: Any, yes: Any, no: Any) -> Any:
+    def select(self, condition: ir.Value, yes: Index, no: ir.Value) -> ir.Value:
         """Either; both may be numbers."""
         values = [self.integer(v) if isinstance(v, int) else v for v in (yes, no)]
         return self.emit.value("arith.select", [condition, *values], self.words)
 
-    def bits(self, value: Any) -> Any:
+    def bits(self, value: ir.Value) -> ir.Value:
         """Of an f32."""
         return self.emit.value("arith.bitcast", [value], self.words)
 
-    def number(self, bits: Any) -> Any:
+    def number(self, bits: ir.Value) -> ir.Value:
         """The f32 with these bits."""
         return self.emit.value("arith.bitcast", [bits], self.floats)
 
-    def real(self, name: str, a: Any, b: float) -> Any:
+    def real(self, name: str, a: ir.Value, b: float) -> ir.Value:
         """`arith.name` of f32."""
         return self.emit.value(f"arith.{name}", [a, self.emit.constant(b, self.floats)], self.floats)
 
 
-def _widen(emit: Emitter, value: Any, source: Format) -> Any:
+def _widen(emit: Emitter, value: ir.Value, source: Format) -> ir.Value:
     """Bytes as f32, exactly; NaN becomes the quiet one without payload."""
     k = _Words(emit, value.type)
     code = emit.value("arith.extsi", [value], k.words)
@@ -236,7 +236,7 @@ def _widen(emit: Emitter, value: Any, source: Format) -> Any:
     return k.number(k.op("ori", bits, k.op("andi", code, _MOST_NEGATIVE)))
 
 
-def _narrow(emit: Emitter, value: Any, target: Format) -> Any:
+def _narrow(emit: Emitter, value: ir.Value, target: Format) -> ir.Value:
     """f32 as bytes, to nearest even; too large is infinite, or NaN where there is no infinity."""
     k = _Words(emit, value.type)
     all_bits = k.bits(value)
@@ -257,7 +257,7 @@ def _narrow(emit: Emitter, value: Any, target: Format) -> Any:
     return emit.value("arith.trunci", [signed], _bytes(value.type))
 
 
-def _as_f32(emit: Emitter, value: Any) -> Any:
+def _as_f32(emit: Emitter, value: ir.Value) -> ir.Value:
     """A float as f32: exactly, or of f64 so that rounding once more is as good as rounding once."""
     source = str(_element(value.type))
     k = _Words(emit, value.type)
@@ -266,13 +266,13 @@ def _as_f32(emit: Emitter, value: Any) -> Any:
     return _to_odd(emit, value, k) if source == "f64" else value
 
 
-def _to_odd(emit: Emitter, value: Any, k: _Words) -> Any:
+def _to_odd(emit: Emitter, value: ir.Value, k: _Words) -> ir.Value:
     """f64 as f32; inexact ones become the neighbour towards zero with its last bit set."""
     kind = value.type
     near = emit.value("arith.truncf", [value], k.floats)
     back = emit.value("arith.extf", [near], kind)
     sizes = [emit.value("math.absf", [v], kind) for v in (back, value)]
-    compare: Callable[[int, list[Any]], Any] = lambda predicate, pair: emit.value(  # noqa: E731
+    compare: Callable[[int, list[ir.Value]], ir.Value] = lambda predicate, pair: emit.value(  # noqa: E731
         "arith.cmpf", pair, k.flags, {"predicate": integer(predicate)}
     )
     step = emit.value("arith.extui", [compare(_FARTHER, sizes)], k.words)

@@ -8,9 +8,9 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared
 from tessera.lowering.passes import Pass
 from tessera.lowering.tile.attributes import integer, text
@@ -49,7 +49,7 @@ class PlaceValues(Pass):
 
     name: ClassVar[str] = "tile-place-values"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Mark every operation of the kernel."""
         _Placement(kernel(module)).mark()
 
@@ -57,20 +57,20 @@ class PlaceValues(Pass):
 class _Placement:
     """The placement of one kernel.  `order` numbers operations in program order, outer before inner."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: AnyOp) -> None:
         self.ops = operations(function)[1:]
         self.order = {op: number for number, op in enumerate(self.ops)}
         self.names = {op: str(op.name) for op in self.ops}
         self.makers = [op for op in self.ops if self.names[op] not in _CONTROL and any(map(_is_tile, op.results))]
-        self.virtual: dict[Any, bool] = {}
+        self.virtual: dict[AnyOp, bool] = {}
         self._writes = self._places_of_writes()
         self._ends = self._ends_of_loops()
-        self._levels: dict[Any, int] = {}
-        self._reads: dict[Any, int] = {}
-        self._costs: dict[Any, int] = {}
-        self._readers: dict[Any, tuple[Any, ...]] = {}
-        self._aligned: dict[tuple[Any, Any], bool] = {}
-        self._reached: dict[tuple[Any, Any], bool] = {}
+        self._levels: dict[AnyOp, int] = {}
+        self._reads: dict[AnyOp, int] = {}
+        self._costs: dict[AnyOp, int] = {}
+        self._readers: dict[ir.Value, tuple[AnyOp, ...]] = {}
+        self._aligned: dict[tuple[ir.Value, ir.Value], bool] = {}
+        self._reached: dict[tuple[ir.Value, ir.Value], bool] = {}
 
     def mark(self) -> None:
         """Decide, users before what they use, and write the attributes."""
@@ -89,9 +89,9 @@ class _Placement:
             if carried is not None:
                 op.attributes["tessera.replaces"] = integer(carried)
 
-    def _places_of_writes(self) -> dict[Any, list[int]]:
+    def _places_of_writes(self) -> dict[ir.Value | None, list[int]]:
         """The numbers of the operations that write each array; under None, those that may write shared memory."""
-        found: dict[Any, list[int]] = {None: []}
+        found: dict[ir.Value | None, list[int]] = {None: []}
         for op in self.ops:
             if self.names[op] in _WRITES:
                 memory = op.operands[0] if op.operands else None
@@ -101,10 +101,10 @@ class _Placement:
                     found[None].append(self.order[op])
         return found
 
-    def _ends_of_loops(self) -> dict[Any, int]:
+    def _ends_of_loops(self) -> dict[AnyOp, int]:
         """The number of each loop's last operation."""
-        ends: dict[Any, int] = {}
-        around: list[Any] = []
+        ends: dict[AnyOp, int] = {}
+        around: list[AnyOp] = []
         for number, op in enumerate(self.ops):
             while around and not _is_inside(op, around[-1]):
                 ends[around.pop()] = number - 1
@@ -114,7 +114,7 @@ class _Placement:
 
     # -- virtual or not ----------------------------------------------------------------------------------------
 
-    def _is_virtual(self, op: Any) -> bool:
+    def _is_virtual(self, op: AnyOp) -> bool:
         name = self.names[op]
         if name in _FREE:
             return True
@@ -132,13 +132,13 @@ class _Placement:
         reads, cost = self.reads(op), self.cost(op)
         return reads <= 1 or cost * reads <= cost + 1 + reads
 
-    def _virtual_users(self, op: Any) -> Iterator[Any]:
+    def _virtual_users(self, op: AnyOp) -> Iterator[AnyOp]:
         return (user for user, _ in _uses(op.results[0]) if self.virtual.get(user, False))
 
-    def _handed_on(self, op: Any) -> bool:
+    def _handed_on(self, op: AnyOp) -> bool:
         return any(self.names[user] in _FLOWS for user, _ in _uses(op.results[0]))
 
-    def reads(self, op: Any) -> int:
+    def reads(self, op: AnyOp) -> int:
         """How often each element of `op`'s result is read, if it is not kept."""
         found = self._reads.get(op)
         if found is None:
@@ -146,7 +146,7 @@ class _Placement:
             found = self._reads[op] = sum(self._reads_of_user(op, user) for user in users)
         return found
 
-    def _reads_of_user(self, op: Any, user: Any) -> int:
+    def _reads_of_user(self, op: AnyOp, user: AnyOp) -> int:
         times = _LOOP ** _loops_between(op, user)
         if self.virtual.get(user, False):
             times *= max(1, self.reads(user))
@@ -157,7 +157,7 @@ class _Placement:
             times *= math.prod(a for i, (b, a) in enumerate(zip(before, after, strict=True)) if b != a and i != last)
         return times
 
-    def cost(self, op: Any) -> int:
+    def cost(self, op: AnyOp) -> int:
         """What computing one element takes, in simple operations, with everything virtual it reads."""
         found = self._costs.get(op)
         if found is None:
@@ -172,7 +172,7 @@ class _Placement:
 
     # -- loads and the writes after them -----------------------------------------------------------------------
 
-    def readers(self, value: Any) -> tuple[Any, ...]:
+    def readers(self, value: ir.Value) -> tuple[AnyOp, ...]:
         """The operations at which `value`'s memory is read: users, and users of what is computed from it."""
         found = self._readers.get(value)
         if found is None:
@@ -182,7 +182,7 @@ class _Placement:
             found = self._readers[value] = tuple(dict.fromkeys(reader for readers in chain for reader in readers))
         return found
 
-    def _overwritten(self, load: Any) -> bool:
+    def _overwritten(self, load: AnyOp) -> bool:
         """Whether a reader of `load` may come after a write to the same memory."""
         memory = load.operands[0]
         # Any lane may write shared memory after a barrier, and buffers may take turns under one name.
@@ -191,7 +191,7 @@ class _Placement:
             self._written_before(load, reader, writes) for reader in self.readers(load.results[0])
         )
 
-    def _written_before(self, load: Any, reader: Any, writes: Sequence[int]) -> bool:
+    def _written_before(self, load: AnyOp, reader: AnyOp, writes: Sequence[int]) -> bool:
         """Whether one of `writes`, sorted, may come between `load` and `reader`."""
         begin, end = self.order[load], self.order[reader]
         if _any_between(writes, begin + 1, end):
@@ -207,12 +207,12 @@ class _Placement:
 
     # -- results in place of carried tiles ---------------------------------------------------------------------
 
-    def _replaces(self, op: Any) -> int | None:
+    def _replaces(self, op: AnyOp) -> int | None:
         """Which carried tile of the loop around `op` its result may overwrite; None for none."""
         loop = op.parent.operation if op.parent is not None else None
         if loop is None or self.names.get(loop) != "scf.for" or self.names[op] == "tessera.load":
             return None
-        block = op.block
+        block = op.operation.block
         end = list(block.operations)[-1].operation
         places = [index for index, value in enumerate(end.operands) if value == op.results[0]]
         if len(places) != 1:
@@ -231,10 +231,10 @@ class _Placement:
             return None if aside or not aligned else index
         return index if all(self._aligned_value(v, carried) for v in op.operands) else None
 
-    def _depends(self, op: Any, value: Any) -> bool:
+    def _depends(self, op: AnyOp, value: ir.Value) -> bool:
         return any(self._reaches(v, value) for v in op.operands)
 
-    def _reaches(self, value: Any, source: Any) -> bool:
+    def _reaches(self, value: ir.Value, source: ir.Value) -> bool:
         """Whether reading `value` reads the memory of `source`."""
         if value == source:
             return True
@@ -245,7 +245,7 @@ class _Placement:
             self._reached[value, source] = found
         return found
 
-    def _aligned_value(self, value: Any, source: Any) -> bool:
+    def _aligned_value(self, value: ir.Value, source: ir.Value) -> bool:
         """Whether reading an element of `value` reads, of `source`, nothing but the same element."""
         op = defining(value)
         if value == source or op is None or not self.virtual.get(op, False):
@@ -273,25 +273,25 @@ def _any_between(numbers: Sequence[int], first: int, last: int) -> bool:
     return place < len(numbers) and numbers[place] < last
 
 
-def _is_inside(op: Any, loop: Any) -> bool:
+def _is_inside(op: AnyOp, loop: AnyOp) -> bool:
     return loop in _ancestors(op)
 
 
-def _is_tile(value: Any) -> bool:
+def _is_tile(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def _shape(value: Any) -> list[int]:
-    return list(value.type.shape)
+def _shape(value: ir.Value) -> list[int]:
+    return list(ir.ShapedType(value.type).shape)
 
 
-def _uses(value: Any) -> Iterator[tuple[Any, int]]:
+def _uses(value: ir.Value) -> Iterator[tuple[AnyOp, int]]:
     for use in value.uses:
         yield use.owner.operation, use.operand_number
 
 
-def _ancestors(op: Any) -> list[Any]:
-    found: list[Any] = []
+def _ancestors(op: AnyOp) -> list[AnyOp]:
+    found: list[AnyOp] = []
     parent = op.parent
     while parent is not None:
         found.append(parent.operation)
@@ -299,13 +299,13 @@ def _ancestors(op: Any) -> list[Any]:
     return found
 
 
-def _loops_between(op: Any, user: Any) -> int:
+def _loops_between(op: AnyOp, user: AnyOp) -> int:
     """Loops around `user` that are not around `op`."""
     around = _ancestors(op)
     return sum(1 for a in _ancestors(user) if a not in around and str(a.name) in _LOOPS)
 
 
-def _consecutive(load: Any) -> bool:
+def _consecutive(load: AnyOp) -> bool:
     """Whether the tile's vectors lie side by side in memory."""
     extents = list(ir.DenseI64ArrayAttr(load.attributes["extents"]))
     last = max((axis for axis, extent in enumerate(extents) if extent > 1), default=len(extents) - 1)
@@ -314,7 +314,7 @@ def _consecutive(load: Any) -> bool:
     return plain and all(extent == 1 for extent in list(kind.shape)[last + 1 :]) if kind.rank else True
 
 
-def _turns(op: Any) -> bool:
+def _turns(op: AnyOp) -> bool:
     """Whether a transpose moves the axis along which vectors lie."""
     order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
     before, after = _shape(op.operands[0]), _shape(op.results[0])
@@ -322,12 +322,12 @@ def _turns(op: Any) -> bool:
     return kept != sorted(kept) and len(after) > 1
 
 
-def _only_units(op: Any) -> bool:
+def _only_units(op: AnyOp) -> bool:
     """Whether a reshape adds and drops axes of extent 1, no more."""
     return [e for e in _shape(op.operands[0]) if e > 1] == [e for e in _shape(op.results[0]) if e > 1]
 
 
-def _same_place(load: Any, store: Any) -> bool:
+def _same_place(load: AnyOp, store: AnyOp) -> bool:
     """Whether a store writes the very block that a load reads."""
     same = all(load.attributes[name] == store.attributes[name] for name in ("extents", "dropped"))
     return same and str(store.name) == "tessera.store" and list(load.operands)[1:] == list(store.operands)[2:]

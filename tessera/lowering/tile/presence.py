@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.tile.linear import Linear
 
 WHOLE: Final = -1
@@ -21,8 +22,8 @@ MASK: Final = -2
 class Guard:
     """When a condition counts: where the i1 `a` (with `b`: where the index a is less than b) is as `holds` says."""
 
-    a: Any
-    b: Any
+    a: ir.Value
+    b: ir.Value | None
     holds: bool = True
 
     @property
@@ -42,8 +43,8 @@ class Limit:
     bound: Linear
     upper: bool
     fixed: bool
-    start: Any = field(compare=False)
-    end: Any = field(compare=False)
+    start: ir.Value | None = field(compare=False)
+    end: Index | str | None = field(compare=False)
     guards: frozenset[Guard] = frozenset()
 
     def implies(self, other: "Limit") -> bool:
@@ -64,7 +65,7 @@ class Flags:
 
     kind: str
     shape: tuple[int, ...]
-    inputs: tuple[Any, ...]
+    inputs: tuple[Any, ...]  # by kind, see above
     guards: frozenset[Guard] = frozenset()
 
 
@@ -156,7 +157,7 @@ def merged(a: Presence, b: Presence, guard: Guard) -> Presence:
     return made(a.shape, items, zeros)
 
 
-def chosen(condition: Any, a: Presence, b: Presence, rest: tuple[Presence, Presence]) -> Presence:
+def chosen(condition: ir.Value | str, a: Presence, b: Presence, rest: tuple[Presence, Presence]) -> Presence:
     """What exists of a choice, element by element, between two tiles.
 
     rest: the same of both without what the condition implies already
@@ -184,7 +185,7 @@ def moved(found: Presence, shape: Sequence[int], change: Callable[[Item], Item |
     return made(shape, items, zeros)
 
 
-def _mask_moved(part: Part, name: str, shape: Sequence[int], *attributes: tuple[str, Any]) -> Item:
+def _mask_moved(part: Part, name: str, shape: Sequence[int], *attributes: tuple[str, tuple[int, ...]]) -> Item:
     before = part.shape if isinstance(part, Flags) else ()
     inner = Presence(before, frozenset({(MASK, part)}))
     return MASK, Flags("moved", tuple(shape), (name, attributes, inner))

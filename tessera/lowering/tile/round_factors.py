@@ -1,9 +1,9 @@
 """Factors of products that are rounded to tf32 before they are multiplied, where no hardware does it on the way."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.tile.dialect import COMPUTE
 from tessera.lowering.emit import Emitter
 from tessera.lowering.passes import Pass
@@ -27,13 +27,13 @@ class RoundFactors(Pass):
 
     name: ClassVar[str] = "tile-round-factors"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Rewrite `module`; one without such products stays as it is."""
         for dot in operations(module, "tessera.dot"):
             round_factors(dot)
 
 
-def round_factors(dot: Any) -> None:
+def round_factors(dot: AnyOp) -> None:
     """Give a product on tf32 rounded factors, and the rounding no more; others stay as they are."""
     if COMPUTE not in dot.attributes:
         return
@@ -43,11 +43,11 @@ def round_factors(dot: Any) -> None:
     del dot.attributes[COMPUTE]
 
 
-def rounded_to_tf32(emit: Emitter, value: Any) -> Any:
+def rounded_to_tf32(emit: Emitter, value: ir.Value) -> ir.Value:
     """An f32, or a tile of them, with 10 bits of mantissa, to nearest even; infinities and NaN stay."""
     words, flags = (_like(value.type, ir.IntegerType.get_signless(bits)) for bits in (32, 1))
 
-    def op(name: str, a: Any, b: Any) -> Any:
+    def op(name: str, a: ir.Value, b: Index) -> ir.Value:
         return emit.value(f"arith.{name}", [a, emit.constant(b, words) if isinstance(b, int) else b], words)
 
     bits = emit.value("arith.bitcast", [value], words)
@@ -59,7 +59,7 @@ def rounded_to_tf32(emit: Emitter, value: Any) -> Any:
     return emit.value("arith.bitcast", [chosen], value.type)
 
 
-def _like(kind: Any, element: Any) -> Any:
+def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """The type of a scalar or tile, of another element."""
     shaped = isinstance(kind, ir.RankedTensorType)
     return ir.RankedTensorType.get(list(kind.shape), element) if shaped else element

@@ -1,24 +1,23 @@
 """Where the values are made that a condition on the elements of a tile consists of."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.tile.presence import Limit, Part, Presence
 from tessera.lowering.tile.walk import ancestors
 
 
-def available(part: Part, op: Any) -> bool:
+def available(part: Part, op: AnyOp) -> bool:
     """Whether all values that a condition is made of are there before `op`."""
-    around = [op.block, *(outer.block for outer in ancestors(op) if outer.parent is not None)]
+    around = [op.operation.block, *(outer.block for outer in ancestors(op) if outer.parent is not None)]
     return all(any(_block_of(v) == block for block in around) for v in _values(part))
 
 
-def _block_of(value: Any) -> Any:
+def _block_of(value: ir.Value) -> ir.Block:
     return value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
 
 
-def _values(part: Part) -> Iterator[Any]:
+def _values(part: Part) -> Iterator[ir.Value]:
     """The values of Tile IR in a condition."""
     for guard in part.guards:
         yield guard.a

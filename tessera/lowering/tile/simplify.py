@@ -1,8 +1,9 @@
 """Fold constants, drop what is unused, and compute nothing twice."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.passes import CANONICALIZE, Pass, run_upstream
 
 # Simplifying regions merges blocks, of which structured control flow has only one: half the time for nothing.
@@ -20,6 +21,6 @@ class Simplify(Pass):
 
     name: ClassVar[str] = "tile-simplify"
 
-    def run(self, module: Any) -> None:
+    def run(self, module: ir.Module) -> None:
         """Simplify every function of `module`."""
         run_upstream(_PIPELINE, module)

@@ -7,13 +7,13 @@ after:  `%t = "tessera.load"(%X, %i) {extents = array<i64: 128>, ...} : (memref<
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.dtypes import i64
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.dependences import Dependences
-from tessera.core.program.program import Block, Op, Parameter, Program, Value
+from tessera.core.program.program import Attribute, Block, Op, Parameter, Program, Value
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import named, origin, place
@@ -27,7 +27,7 @@ from tessera.lowering.tile.intervals import Intervals
 _NOT_IN_A_SYMBOL: Final = re.compile(r"\W", re.ASCII)
 
 
-def to_tile(program: Program) -> Any:
+def to_tile(program: Program) -> ir.Module:
     """Build the module of `program` in the current MLIR context (the dialect must be loaded)."""
     module = ir.Module.create(loc=place(program.span))
     _Builder(program, module).build()
@@ -42,11 +42,11 @@ def function_name(program: Program) -> str:
 class _Builder:
     """Builds one module.  `values` maps the Program's values; `intervals` says how large they can be."""
 
-    def __init__(self, program: Program, module: Any) -> None:
+    def __init__(self, program: Program, module: ir.Module) -> None:
         self.program = program
         self.emit = Emitter(module.body, place(program.span))
         self.arithmetic = Arithmetic(self.emit)
-        self.values: dict[Value, Any] = {}
+        self.values: dict[Value, ir.Value] = {}
         self.intervals = Intervals()
         self.dependences = Dependences(program)
         self.identity = {op: number for number, op in enumerate(program.body.walk())}
@@ -55,7 +55,7 @@ class _Builder:
         """Create the function and everything in it."""
         program, emit = self.program, self.emit
         kinds = [emit.type(mlir_type(p.value.type)) for p in program.parameters]
-        attributes = {
+        attributes: dict[str, ir.Attribute] = {
             "sym_name": text(function_name(program)),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, [])),
             "arg_attrs": ir.ArrayAttr.get([_facts(p) for p in program.parameters]),
@@ -115,7 +115,7 @@ class _Builder:
         self.values[op.result] = self.arithmetic.compare(str(op.attributes["predicate"]), left.type, a, b)
 
     def select(self, op: Op) -> None:
-        mark = {CHOICE: ir.UnitAttr.get()} if isinstance(op.result.type, Tile) else {}
+        mark: dict[str, ir.Attribute] = {CHOICE: ir.UnitAttr.get()} if isinstance(op.result.type, Tile) else {}
         self.emit_value(op, "arith.select", mark)
 
     def cast(self, op: Op) -> None:
@@ -133,7 +133,7 @@ class _Builder:
         memory = op.operands[1 if op.opcode == "copy" else 0].type
         if isinstance(memory, Scalar | Tile):
             raise _unknown(op)
-        attributes = {"in_bounds": flags([False] * len(memory.shape))}
+        attributes: dict[str, ir.Attribute] = {"in_bounds": flags([False] * len(memory.shape))}
         if op.opcode != "copy":
             attributes["cache"] = text(str(op.attributes.get("cache") or ""))
         for name in ("extents", "dropped") if op.opcode in ("load", "store", "copy") else ():
@@ -145,7 +145,9 @@ class _Builder:
         kind, axis = op.operands[0].type, op.attributes.get("axis")
         if not isinstance(kind, Tile):
             raise _unknown(op)
-        attributes = {} if axis is None else {"axis": integer(_number(op, "axis") % len(kind.shape))}
+        attributes: dict[str, ir.Attribute] = (
+            {} if axis is None else {"axis": integer(_number(op, "axis") % len(kind.shape))}
+        )
         if op.opcode == "reduce":
             attributes["kind"] = text(str(op.attributes["kind"]))
         self.emit_value(op, f"tessera.{op.opcode}", attributes | _sign(kind))
@@ -162,7 +164,7 @@ class _Builder:
             attributes[COMPUTE] = text(str(op.attributes["compute"]))
         self.emit_value(op, "tessera.dot", attributes | _sign(kind))
 
-    def emit_value(self, op: Op, name: str, attributes: dict[str, Any] | None = None) -> None:
+    def emit_value(self, op: Op, name: str, attributes: dict[str, ir.Attribute] | None = None) -> None:
         results = [mlir_type(v.type) for v in op.results]
         made = self.emit.create(name, [self.values[v] for v in op.operands], results, attributes)
         self._bind(op.results, made.results)
@@ -175,7 +177,7 @@ class _Builder:
         stride = self.intervals.of(op.operands[2])
         upward = stride is not None and stride[0] > 0
         bounds = [lower, upper, step] if upward else self._count(lower, upper, step)
-        attributes = {"tessera.kind": text(str(op.attributes.get("kind", "range")))}
+        attributes: dict[str, ir.Attribute] = {"tessera.kind": text(str(op.attributes.get("kind", "range")))}
         if op.attributes.get("kind") == "tile" and self.dependences.of(op) is None:
             length = self.dependences.length(op)
             attributes |= {} if length is None else {LENGTH: to_attribute(length)}
@@ -191,7 +193,7 @@ class _Builder:
             self._body(body, "scf.yield")
         self._bind(op.results, loop.results)
 
-    def _count(self, lower: Any, upper: Any, step: Any) -> list[Any]:
+    def _count(self, lower: ir.Value, upper: ir.Value, step: ir.Value) -> list[ir.Value]:
         """Bounds 0, n, 1 of a loop whose step may be negative (or 0: no iteration)."""
         kind, emit = Scalar(i64), self.emit
         zero, one = emit.constant(0, "i64"), emit.constant(1, "i64")
@@ -223,7 +225,7 @@ class _Builder:
                 self._body(block, terminator)
         self._bind(op.results, loop.results)
 
-    def _block(self, region: Any, arguments: Sequence[Value]) -> Any:
+    def _block(self, region: ir.Region, arguments: Sequence[Value]) -> ir.Block:
         """Append a block whose arguments carry the user's names."""
         kinds = [self.emit.type(mlir_type(v.type)) for v in arguments]
         block = region.blocks.append(*kinds, arg_locs=[named(v.name, v.span) for v in arguments])
@@ -238,14 +240,14 @@ class _Builder:
             else:
                 self._emit(op)
 
-    def _bind(self, values: Sequence[Value], made: Sequence[Any]) -> None:
+    def _bind(self, values: Sequence[Value], made: Sequence[ir.Value]) -> None:
         self.values.update(zip(values, list(made), strict=True))
 
 
-def _facts(parameter: Parameter) -> Any:
+def _facts(parameter: Parameter) -> ir.DictAttr:
     """The argument attributes of one parameter: its name and dtype, and of an array also extents and mutability."""
     kind = parameter.value.type
-    facts: dict[str, Any] = {"tessera.name": parameter.name}
+    facts: dict[str, Attribute] = {"tessera.name": parameter.name}
     if isinstance(kind, Scalar | Array):
         facts["tessera.dtype"] = kind.dtype.name
     if isinstance(kind, Array):
@@ -253,7 +255,7 @@ def _facts(parameter: Parameter) -> Any:
     return dictionary(facts)
 
 
-def _sign(kind: Tile) -> dict[str, Any]:
+def _sign(kind: Tile) -> dict[str, ir.Attribute]:
     """Says of an operation on unsigned integers what their type does not."""
     return {"tessera.unsigned": ir.UnitAttr.get()} if kind.dtype.kind == "uint" else {}
 

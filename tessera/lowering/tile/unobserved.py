@@ -5,9 +5,9 @@ after:  of %q and %o nothing counts from the index n - %m on: whether it exists 
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import tile
 from tessera.lowering.tile.access import Shapes, window_limits
 from tessera.lowering.tile.presence import WHOLE, Item, axis_groups, keeps
@@ -24,20 +24,20 @@ class Unobserved:
     A tile that is not among them is not used at all.
     """
 
-    def __init__(self, function: Any, shapes: Shapes) -> None:
+    def __init__(self, function: AnyOp, shapes: Shapes) -> None:
         self.shapes = shapes
-        self._items: dict[Any, Items] = {}
+        self._items: dict[ir.Value, Items] = {}
         self._changed = True
         while self._changed:  # what counts of a carried tile is known when its loop is
             self._changed = False
             self._block(body(function))
 
-    def drops(self, value: Any, item: Item) -> bool:
+    def drops(self, value: ir.Value, item: Item) -> bool:
         """Whether what exceeds `item`, a limit, does not count."""
         known = self._items.get(value)
         return known is None or any(keeps(other, item) for other in known)
 
-    def _block(self, block: Any) -> None:
+    def _block(self, block: ir.Block) -> None:
         for view in reversed(list(block.operations)):
             op = view.operation
             rule = _RULES.get(str(op.name))
@@ -46,7 +46,7 @@ class Unobserved:
             else:
                 self._other(op)
 
-    def _other(self, op: Any) -> None:
+    def _other(self, op: AnyOp) -> None:
         """An operation that is element-wise, or one of which nothing is known."""
         alike = op.name.partition(".")[0] in ("arith", "math") or op.name in ("tessera.valid", "tessera.fill")
         found = self._of(op.results[0]) if alike and len(op.results) == 1 else _NONE
@@ -56,10 +56,10 @@ class Unobserved:
             for block in region.blocks:
                 self._block(block)
 
-    def _of(self, value: Any) -> Items | None:
+    def _of(self, value: ir.Value) -> Items | None:
         return self._items.get(value)
 
-    def _use(self, value: Any, found: Items | None) -> None:
+    def _use(self, value: ir.Value, found: Items | None) -> None:
         """One use of a tile, of which nothing beyond `found` counts (None: nothing at all)."""
         if not isinstance(value.type, ir.RankedTensorType) or found is None:
             return
@@ -71,28 +71,28 @@ class Unobserved:
 
     # -- one operation each ------------------------------------------------------------------------------------
 
-    def store(self, op: Any) -> None:
+    def store(self, op: AnyOp) -> None:
         """What is outside the array is left out."""
         memory, value, *starts = op.operands
         self._use(value, frozenset(window_limits(op, memory, starts, self.shapes)))
 
-    def broadcast(self, op: Any) -> None:
+    def broadcast(self, op: AnyOp) -> None:
         """Axes that are not repeated."""
         before, after = (tile(v.type)[0] for v in (op.operands[0], op.results[0]))
         same = [axis for axis, (a, b) in enumerate(zip(before, after, strict=True)) if a == b]
         self._moved(op, {axis: axis for axis in same})
 
-    def reshape(self, op: Any) -> None:
+    def reshape(self, op: AnyOp) -> None:
         """Axes that stay what they are."""
         before, after = (tile(v.type)[0] for v in (op.operands[0], op.results[0]))
         self._moved(op, {new[0]: old[0] for old, new in axis_groups(before, after) if len(old) == len(new) == 1})
 
-    def transpose(self, op: Any) -> None:
+    def transpose(self, op: AnyOp) -> None:
         """Every axis is another one."""
         order: list[int] = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
         self._moved(op, dict(enumerate(order)))
 
-    def reduce(self, op: Any) -> None:
+    def reduce(self, op: AnyOp) -> None:
         """All but the axis."""
         result = op.results[0]
         if not isinstance(result.type, ir.RankedTensorType):
@@ -102,12 +102,12 @@ class Unobserved:
         rank = len(tile(op.operands[0].type)[0])
         self._moved(op, dict(enumerate(a for a in range(rank) if a != axis)))
 
-    def softmax(self, op: Any) -> None:
+    def softmax(self, op: AnyOp) -> None:
         """All but the axis, along which every element counts."""
         axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
         self._moved(op, {a: a for a in range(len(tile(op.operands[0].type)[0])) if a != axis})
 
-    def dot(self, op: Any) -> None:
+    def dot(self, op: AnyOp) -> None:
         """Rows are those of the first factor, columns those of the second."""
         found = self._of(op.results[0])
         a, b, *acc = op.operands
@@ -116,7 +116,7 @@ class Unobserved:
         for value in acc:
             self._use(value, found)
 
-    def _moved(self, op: Any, axes: dict[int, int]) -> None:
+    def _moved(self, op: AnyOp, axes: dict[int, int]) -> None:
         """The axes of the result that are axes of the operand."""
         found = self._of(op.results[0])
         if found is not None:
@@ -126,7 +126,7 @@ class Unobserved:
 
     # -- control flow ------------------------------------------------------------------------------------------
 
-    def loop(self, op: Any) -> None:
+    def loop(self, op: AnyOp) -> None:
         """What a loop carries counts where it does in any trip, and where the result does."""
         inner = body(op)
         last = list(inner.operations)[-1].operation
@@ -138,7 +138,7 @@ class Unobserved:
                 self._use(value, found)
         self._block(inner)
 
-    def branch(self, op: Any) -> None:
+    def branch(self, op: AnyOp) -> None:
         """What a side yields is the result."""
         for region in op.regions:
             for block in region.blocks:
@@ -147,19 +147,19 @@ class Unobserved:
                     self._use(value, self._of(result))
                 self._block(block)
 
-    def nothing(self, op: Any) -> None:
+    def nothing(self, op: AnyOp) -> None:
         """The end of a loop or a branch: see there; what a `while` hands on counts."""
-        if op.parent.name == "scf.while":
+        if op.parent is not None and op.parent.name == "scf.while":
             for value in op.operands:
                 self._use(value, _NONE)
 
 
-def _there(found: Items | None, op: Any) -> Items | None:
+def _there(found: Items | None, op: AnyOp) -> Items | None:
     """The items that mean the same in every trip of a loop."""
     return None if found is None else frozenset(item for item in found if available(item[1], op))
 
 
-_RULES: Final[dict[str, Callable[[Unobserved, Any], None]]] = {
+_RULES: Final[dict[str, Callable[[Unobserved, AnyOp], None]]] = {
     "tessera.store": Unobserved.store,
     "tessera.broadcast": Unobserved.broadcast,
     "tessera.reshape": Unobserved.reshape,

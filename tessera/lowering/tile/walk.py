@@ -1,16 +1,15 @@
 """Find operations, and ask what a value is: the questions passes on Tile IR have in common."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 
 
-def operations(root: Any, *names: str) -> list[Any]:
+def operations(root: AnyOp | ir.Module, *names: str) -> list[AnyOp]:
     """Every operation inside `root` with one of `names` (any, without names), outer before inner."""
-    found: list[Any] = []
+    found: list[AnyOp] = []
 
-    def visit(op: Any) -> Any:
+    def visit(op: AnyOp) -> ir.WalkResult:
         if not names or op.name in names:
             found.append(op)
         return ir.WalkResult.ADVANCE
@@ -19,23 +18,23 @@ def operations(root: Any, *names: str) -> list[Any]:
     return found
 
 
-def kernel(module: Any) -> Any:
+def kernel(module: ir.Module) -> ir.Operation:
     """The kernel's function: the only `func.func` of a Tile IR module."""
     return next(op.operation for op in module.body.operations if op.operation.name == "func.func")
 
 
-def body(op: Any) -> Any:
+def body(op: AnyOp) -> ir.Block:
     """The only block of an operation's first region."""
     return op.regions[0].blocks[0]
 
 
-def defining(value: Any) -> Any | None:
+def defining(value: ir.Value) -> ir.Operation | None:
     """The operation that makes `value`, or None for a block argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def constant(value: Any) -> int | None:
+def constant(value: ir.Value) -> int | None:
     """The integer that `value` is known to be, or None."""
     op = defining(value)
     if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.IntegerAttr):
@@ -43,7 +42,7 @@ def constant(value: Any) -> int | None:
     return int(ir.IntegerAttr(op.attributes["value"]).value)
 
 
-def symbol(value: Any) -> str | None:
+def symbol(value: ir.Value) -> str | None:
     """The shape symbol whose extent `value` is, or None."""
     op = defining(value)
     if op is None or op.name != "tessera.dim":
@@ -51,13 +50,13 @@ def symbol(value: Any) -> str | None:
     return str(ir.StringAttr(op.attributes["symbol"]).value)
 
 
-def extent(value: Any) -> int | str | None:
+def extent(value: ir.Value) -> int | str | None:
     """The number or the symbol that `value` is known to be, or None."""
     number = constant(value)
     return symbol(value) if number is None else number
 
 
-def ancestors(op: Any) -> Iterator[Any]:
+def ancestors(op: AnyOp) -> Iterator[ir.Operation]:
     """The operations around `op`, inner before outer."""
     parent = op.parent
     while parent is not None:

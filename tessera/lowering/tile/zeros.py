@@ -1,8 +1,9 @@
 """Which element-wise operations make 0 of tiles that hold 0: there no mask is needed where 0 is wanted."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.tile.comparisons import splat_number
 
 _KEEP_ZERO: Final = frozenset(
@@ -17,7 +18,7 @@ _ZERO_OF_BOTH: Final = frozenset(
 """Operations that make 0 of operands that are all 0."""
 
 
-def stays_zero(op: Any, tiles: Sequence[Any], zero: Sequence[bool]) -> bool:
+def stays_zero(op: AnyOp, tiles: Sequence[ir.Value], zero: Sequence[bool]) -> bool:
     """Return whether the result of `op` is 0 where those of `tiles`, its operands, are 0 that `zero` names."""
     zero = [known or splat_number(v) == 0 for known, v in zip(zero, tiles, strict=True)]
     if all(zero):

@@ -6,6 +6,7 @@ Both are sources of vectors (see `sources.py`), and both can be written.
 from collections.abc import Sequence
 from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.emit import Emitter
 from tessera.lowering.target.cpu.context import ArrayRef
 from tessera.lowering.target.cpu.tile.memory import Memory
@@ -179,7 +180,7 @@ class Access:
             checks = [c for s in spans for c in (self.indices.at_most(s.low, index), self.indices.less(index, s.high))]
             flags = [] if self.only is None else [self.only.at(index, 0)]
             return self.indices.all([*([] if self.outer is None else [self.outer]), *checks, *flags])
-        masks = [] if self.outer is None else [self.memory.splat(self.outer, lanes)]
+        masks: list[ir.Value] = [] if self.outer is None else [self.memory.splat(self.outer, lanes)]
         if self.span is not None:
             masks += [self._compare(5, self.span.low, index, lanes), self._compare(2, self.span.high, index, lanes)]
         if valid is not None:
