@@ -187,8 +187,10 @@ class Access:
             masks.append(self.memory.first_lanes(valid, lanes))
         if self.only is not None:
             masks.append(self.only.at(index, lanes, valid))
-        result = masks[0] if masks else None
-        for mask in masks[1:]:
+        if not masks:
+            return None
+        result, *others = masks
+        for mask in others:
             result = self.memory.emitter.value("arith.andi", [result, mask], mask.type)
         return result
 
