@@ -60,7 +60,7 @@ test-versions: $(STAMP)
 	    --requirement pyproject.toml --extra dev
 	PYTHONPATH=. $(ENVS)/$(RESOLUTION)/bin/python -m pytest $(or $(TESTS),$(EVERYTHING))
 
-coverage: lint  ## the same, and which share of the lines ran: make coverage TESTS=tests/core
+coverage: lint  ## the tests, and which share of the lines they ran: make coverage TESTS=tests/core
 	rm -rf build/coverage && mkdir -p build/coverage
 	PYTHONPATH=.:tests COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")') \
 	    $(BIN)/python -m coverage run -m pytest -p support.measured_workers $(or $(TESTS),$(EVERYTHING))

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final
 
 import grimp
-from ruff import find_ruff_bin
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("tessera", "tessera_magics")
@@ -169,7 +168,7 @@ def ruff_findings(*rules: str, root: Path = ROOT) -> dict[str, list[str]]:
         f"--select={','.join(rules)}", "--config=lint.mccabe.max-complexity=10",
         "--config=lint.pylint.max-statements=40", *(str(root / package) for package in PACKAGES),
     ]  # fmt: skip
-    done = subprocess.run([find_ruff_bin(), *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "ruff", *arguments], capture_output=True, text=True, check=True)
     found: dict[str, list[str]] = {rule: [] for rule in rules}
     for finding in json.loads(done.stdout):
         path = Path(finding["filename"]).relative_to(root.resolve()).as_posix()
@@ -303,7 +302,7 @@ def imports() -> Iterator[Measurement]:
     """Measure the import graph."""
     edges = import_graph()
     packages = cycles(package_graph(edges))
-    yield count("package cycles", map(" ".join, packages), 2)
+    yield count("package cycles", map(" ".join, packages), 3)
     yield count("packages in cycles", (name for cycle in packages for name in cycle), 12)
     yield count("import cycles", map(" ".join, cycles(edges)), 0)
 
