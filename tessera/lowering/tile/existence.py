@@ -5,6 +5,7 @@ from typing import Final
 
 from tessera.core.mistakes import UnsupportedLoop
 from tessera.core.mlir import AnyOp, ir
+from tessera.core.ordered_set import OrderedSet
 from tessera.core.source import NOWHERE
 from tessera.core.tile.location import spans
 from tessera.core.tile.verify import tile
@@ -52,7 +53,7 @@ from tessera.lowering.tile.zeros import stays_zero
 CHOICE: Final = "tessera.choice"
 """Marks an `arith.select` of tiles that is the user's choice: what exists of it is what exists of what is chosen."""
 
-Meaning = tuple[frozenset[Item], frozenset[Item]]
+Meaning = tuple[OrderedSet[Item], OrderedSet[Item]]
 _ATTEMPTS: Final = 4
 
 
@@ -110,9 +111,9 @@ class Existence:
     def _element_wise(self, op: AnyOp) -> None:
         tiles = [v for v in op.operands if _is_tile(v)]
         found = [self.presence(v) for v in tiles]
-        items = frozenset[Item]().union(*(f.items for f in found))
+        items = OrderedSet[Item]().union(*(f.items for f in found))
         if items:
-            zeros = {item for item in items if self._stays_zero(op, tiles, item)}
+            zeros = [item for item in items if self._stays_zero(op, tiles, item)]
             self._set(op.results[0], made(found[0].shape, items, zeros))
 
     def _stays_zero(self, op: AnyOp, tiles: Sequence[ir.Value], item: Item) -> bool:
@@ -156,8 +157,8 @@ class Existence:
     def _settled(self, op: AnyOp, found: Presence) -> Presence:
         """`found`, whose computed conditions of computed conditions are values: what holds all of them would double."""
         return Presence(
-            found.shape, frozenset(self._value_of(op, item) for item in found.items),
-            frozenset(self._value_of(op, item) for item in found.zeros),
+            found.shape, OrderedSet(self._value_of(op, item) for item in found.items),
+            OrderedSet(self._value_of(op, item) for item in found.zeros),
         )  # fmt: skip
 
     def _value_of(self, op: AnyOp, item: Item) -> Item:
@@ -179,7 +180,7 @@ class Existence:
         """The items that are met wherever a tile of i1 is true, and those that are met wherever it is false."""
         op = defining(value)
         rule = _MEANINGS.get(str(op.name)) if op is not None else None
-        return (frozenset(), frozenset()) if op is None or rule is None else rule(self, op)
+        return (OrderedSet(), OrderedSet()) if op is None or rule is None else rule(self, op)
 
     def compared(self, op: AnyOp) -> Meaning:
         """A comparison of indices with a number is a limit, and another one where it is false."""
@@ -196,23 +197,23 @@ class Existence:
             fixed = tile(op.results[0].type)[0][axis] == 1
             below, above = ((axis, Limit(bound, upper, fixed, None, None)) for upper in (True, False))
             less = order in (LESS, AT_MOST)
-            return frozenset({below if less else above}), frozenset({above if less else below})
-        return frozenset(), frozenset()
+            return OrderedSet([below if less else above]), OrderedSet([above if less else below])
+        return OrderedSet(), OrderedSet()
 
     def joined(self, op: AnyOp) -> Meaning:
         """All that both say where both are true, or both are false."""
         a, b = (self.meaning(v) for v in op.operands)
         both = a[0] | b[0], a[1] | b[1]
-        return (both[0], frozenset()) if op.name == "arith.andi" else (frozenset(), both[1])
+        return (both[0], OrderedSet()) if op.name == "arith.andi" else (OrderedSet(), both[1])
 
     def negated(self, op: AnyOp) -> Meaning:
         """The same the other way round."""
         true, false = self.meaning(op.operands[0])
-        return (false, true) if splat_number(op.operands[1]) else (frozenset(), frozenset())
+        return (false, true) if splat_number(op.operands[1]) else (OrderedSet(), OrderedSet())
 
     def tested(self, op: AnyOp) -> Meaning:
         """`tessera.valid`: what exists."""
-        return self.presence(op.operands[0]).items, frozenset()
+        return self.presence(op.operands[0]).items, OrderedSet()
 
     def elsewhere(self, op: AnyOp) -> Meaning:
         """The same in another shape."""
@@ -367,7 +368,7 @@ class Existence:
             )
 
 
-def _without(found: Presence, implied: frozenset[Item]) -> Presence:
+def _without(found: Presence, implied: OrderedSet[Item]) -> Presence:
     return found.without([item for item in found.items if any(_implies(other, item) for other in implied)])
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tessera.core.mlir import ir
+from tessera.core.ordered_set import OrderedSet
 from tessera.lowering.tile.linear import linear
 from tessera.lowering.tile.masks import Masks
 from tessera.lowering.tile.presence import MASK, WHOLE, Flags, Item, Limit, Part, Presence
@@ -54,8 +55,8 @@ class Luggage:
 
     def unpacked(self, values: Sequence[ir.Value]) -> Presence:
         """What the values say."""
-        items = {(place, self._part(place, kind, v)) for (place, kind), v in zip(self.pieces, values, strict=True)}
-        return Presence(self.shape, frozenset(items))
+        items = ((place, self._part(place, kind, v)) for (place, kind), v in zip(self.pieces, values, strict=True))
+        return Presence(self.shape, OrderedSet(items))
 
     def _part(self, place: int, kind: str, value: ir.Value) -> Part:
         if kind == FLAGS:

@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, Final
 
 from tessera.core.mlir import Index, ir
+from tessera.core.ordered_set import OrderedSet
 from tessera.lowering.tile.linear import Linear
 
 WHOLE: Final = -1
@@ -45,7 +46,7 @@ class Limit:
     fixed: bool
     start: ir.Value | None = field(compare=False)
     end: Index | str | None = field(compare=False)
-    guards: frozenset[Guard] = frozenset()
+    guards: OrderedSet[Guard] = field(default_factory=OrderedSet[Guard])
 
     def implies(self, other: "Limit") -> bool:
         """Whether what keeps this limit keeps the other; their guards do not count."""
@@ -66,7 +67,7 @@ class Flags:
     kind: str
     shape: tuple[int, ...]
     inputs: tuple[Any, ...]  # by kind, see above
-    guards: frozenset[Guard] = frozenset()
+    guards: OrderedSet[Guard] = field(default_factory=OrderedSet[Guard])
 
 
 Part = Limit | Flags
@@ -81,12 +82,12 @@ class Presence:
     """
 
     shape: tuple[int, ...]
-    items: frozenset[Item] = frozenset()
-    zeros: frozenset[Item] = field(default=frozenset(), compare=False)
+    items: OrderedSet[Item] = field(default_factory=OrderedSet[Item])
+    zeros: OrderedSet[Item] = field(default_factory=OrderedSet[Item], compare=False)
 
-    def at(self, place: int) -> frozenset[Part]:
+    def at(self, place: int) -> OrderedSet[Part]:
         """The conditions of one place."""
-        return frozenset(part for where, part in self.items if where == place)
+        return OrderedSet(part for where, part in self.items if where == place)
 
     def without(self, items: Iterable[Item]) -> "Presence":
         """The same without some of its items."""
@@ -110,9 +111,9 @@ def everything(shape: Sequence[int]) -> Presence:
 
 def made(shape: Sequence[int], items: Iterable[Item], zeros: Iterable[Item] = ()) -> Presence:
     """A presence without what follows from the rest of it."""
-    kept = _without_opposites(set(items))
-    kept = {item for item in kept if not any(_follows(item, other) for other in kept if other != item)}
-    return Presence(tuple(shape), frozenset(kept), frozenset(kept.intersection(zeros)))
+    found = _without_opposites(OrderedSet(items))
+    kept = OrderedSet(item for item in found if not any(_follows(item, other) for other in found if other != item))
+    return Presence(tuple(shape), kept, kept.intersection(zeros))
 
 
 def _follows(item: Item, other: Item) -> bool:
@@ -127,7 +128,7 @@ def _follows(item: Item, other: Item) -> bool:
     return not part.implies(stronger) or stronger.guards != part.guards  # of two equal ones, neither
 
 
-def _without_opposites(items: set[Item]) -> set[Item]:
+def _without_opposites(items: OrderedSet[Item]) -> OrderedSet[Item]:
     """Join what counts where something holds and what counts where it does not."""
     for place, part in items:
         for guard in part.guards:
@@ -144,16 +145,16 @@ def keeps(item: Item, other: Item) -> bool:
     return place == there and isinstance(part, Limit) and isinstance(weaker, Limit) and part.implies(weaker)
 
 
-def guarded(items: Iterable[Item], guard: Guard) -> set[Item]:
+def guarded(items: Iterable[Item], guard: Guard) -> OrderedSet[Item]:
     """The items, where `guard` says so."""
-    return {(place, replace(part, guards=part.guards | {guard})) for place, part in items}
+    return OrderedSet((place, replace(part, guards=part.guards | {guard})) for place, part in items)
 
 
 def merged(a: Presence, b: Presence, guard: Guard) -> Presence:
     """What exists of a value that is the one of `a` where `guard` says so, else the one of `b`."""
     both = a.items & b.items
-    items = {*both, *guarded(a.items - both, guard), *guarded(b.items - both, guard.opposite)}
-    zeros = {*(both & a.zeros & b.zeros), *guarded(a.zeros - both, guard), *guarded(b.zeros - both, guard.opposite)}
+    items = (*both, *guarded(a.items - both, guard), *guarded(b.items - both, guard.opposite))
+    zeros = (*(both & a.zeros & b.zeros), *guarded(a.zeros - both, guard), *guarded(b.zeros - both, guard.opposite))
     return made(a.shape, items, zeros)
 
 
@@ -164,30 +165,30 @@ def chosen(condition: ir.Value | str, a: Presence, b: Presence, rest: tuple[Pres
     """
     if rest[0].items == rest[1].items:
         return replace(rest[0], zeros=rest[0].zeros & rest[1].zeros)
-    items: set[Item] = set()
+    items: list[Item] = []
     for place in (WHOLE, *range(len(a.shape))):
         first, second = a.at(place), b.at(place)
         common, extent = first & second, () if place == WHOLE else (a.shape[place],)
-        items |= {(place, part) for part in common}
+        items += [(place, part) for part in common]
         if first - common and second - common:
-            sides = [Presence(extent, frozenset((min(place, 0), p) for p in s - common)) for s in (first, second)]
-            items.add((place, Flags("either", extent, tuple(sides))))
-    items.add((MASK, Flags("choice", a.shape, (condition, *(replace(r, zeros=frozenset()) for r in rest)))))
-    zeros = {item for item in items if item in a.zeros and item in b.zeros}
+            sides = [Presence(extent, OrderedSet((min(place, 0), p) for p in s - common)) for s in (first, second)]
+            items.append((place, Flags("either", extent, tuple(sides))))
+    items.append((MASK, Flags("choice", a.shape, (condition, *(replace(r, zeros=OrderedSet()) for r in rest)))))
+    zeros = [item for item in items if item in a.zeros and item in b.zeros]
     return made(a.shape, items, zeros)
 
 
 def moved(found: Presence, shape: Sequence[int], change: Callable[[Item], Item | None]) -> Presence:
     """The presence of a tile of another shape, each item changed or (None) forgotten."""
     pairs = {item: change(item) for item in found.items}
-    items = {new for new in pairs.values() if new is not None}
-    zeros = {new for old, new in pairs.items() if new is not None and old in found.zeros}
+    items = [new for new in pairs.values() if new is not None]
+    zeros = [new for old, new in pairs.items() if new is not None and old in found.zeros]
     return made(shape, items, zeros)
 
 
 def _mask_moved(part: Part, name: str, shape: Sequence[int], *attributes: tuple[str, tuple[int, ...]]) -> Item:
     before = part.shape if isinstance(part, Flags) else ()
-    inner = Presence(before, frozenset({(MASK, part)}))
+    inner = Presence(before, OrderedSet([(MASK, part)]))
     return MASK, Flags("moved", tuple(shape), (name, attributes, inner))
 
 
@@ -212,7 +213,7 @@ def broadcast(found: Presence, shape: Sequence[int]) -> Presence:
         if place == MASK:
             return _mask_moved(part, "tessera.broadcast", shape)
         if isinstance(part, Flags) and place != WHOLE and part.shape != (shape[place],):
-            inner = Presence(part.shape, frozenset({(MASK, part)}))
+            inner = Presence(part.shape, OrderedSet([(MASK, part)]))
             return place, Flags("moved", (shape[place],), ("tessera.broadcast", (), inner))
         return item
 
@@ -236,19 +237,19 @@ def reshaped(found: Presence, shape: Sequence[int]) -> Presence:
         return item if place == WHOLE else (places[place], part) if place in places else None
 
     kept = moved(found, shape, change)
-    items, zeros = set(kept.items), set(kept.zeros)
+    items, zeros = list(kept.items), list(kept.zeros)
     for old, new in joined:
         inner = [(old.index(place), part) for place, part in found.items if place in old]
         if not inner:
             continue
-        item = _joined([found.shape[axis] for axis in old], frozenset(inner), new, shape)
-        items.add(item)
+        item = _joined([found.shape[axis] for axis in old], OrderedSet(inner), new, shape)
+        items.append(item)
         if all((old[place], part) in found.zeros for place, part in inner):
-            zeros.add(item)
+            zeros.append(item)
     return made(shape, items, zeros)
 
 
-def _joined(extents: Sequence[int], inner: frozenset[Item], new: Sequence[int], shape: Sequence[int]) -> Item:
+def _joined(extents: Sequence[int], inner: OrderedSet[Item], new: Sequence[int], shape: Sequence[int]) -> Item:
     """The item for conditions on axes that become others: the one axis that they are now, or the mask."""
     box = Presence(tuple(extents), inner)
     if len(new) == 1:
@@ -287,5 +288,5 @@ def reduced(found: Presence, axis: int) -> Presence:
 
 def multiplied(a: Presence, b: Presence) -> Presence:
     """What exists of a product: the rows of the first factor, the columns of the second."""
-    items = {item for item in a.items if item[0] in (0, WHOLE)} | {item for item in b.items if item[0] in (1, WHOLE)}
+    items = (*(item for item in a.items if item[0] in (0, WHOLE)), *(item for item in b.items if item[0] in (1, WHOLE)))
     return made((a.shape[0], b.shape[1]), items)
