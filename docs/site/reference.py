@@ -19,8 +19,7 @@ from tessera.frontend.namespace import LANGUAGE, Intrinsic, Namespace
 from tessera.frontend.reference import REFERENCE, Operation
 from tessera_magics.magics import TesseraMagics
 
-FUNCTIONS: Final = ("jit", "compile_source", "profile", "configure")
-MODULES: Final = ("autotune", "graph", "stream")
+ERROR: Final = "TesseraError"
 
 
 def directive(name: str, argument: str, body: str = "", **options: str) -> str:
@@ -104,44 +103,49 @@ def public(owner: object) -> Iterator[tuple[str, object]]:
         yield name, getattr(owner, name)
 
 
+def names() -> dict[str, object]:
+    """Return the public names of the package that are no part of the language, with what they stand for."""
+    return {name: getattr(tessera, name) for name in dir(tessera) if name not in LANGUAGE and name[0] != "_"}
+
+
+def modules() -> dict[str, types.ModuleType]:
+    """Return the modules among the public names; each has a page of its own."""
+    return {name: value for name, value in names().items() if isinstance(value, types.ModuleType)}
+
+
 def python() -> str:
     """Return the page of the names of `tessera` that ordinary Python uses."""
-    parts = [
-        "# Tessera from Python",
-        "Everything here is a name of the package `tessera`, or of a module that is imported from it.",
-        "## Kernels",
-        directive("py:decorator", "kernel(**options)", inspect.getdoc(tessera.kernel) or ""),
-        restructured(".. autoclass:: tessera.Kernel", "   :members:"),
-        *(restructured(f".. autofunction:: tessera.{name}") for name in FUNCTIONS),
-    ]
-    for module in MODULES:
-        parts += [f"## `tessera.{module}`", *_module(f"tessera.{module}", getattr(tessera, module))]
+    held = {name: value for name, value in names().items() if not isinstance(value, types.ModuleType)}
+    classes = [name for name, value in held.items() if isinstance(value, type) and name != ERROR]
+    functions = [name for name, value in held.items() if inspect.isfunction(value)]
+    decorators = held.keys() - {*classes, *functions, ERROR}
+    parts = ["# Tessera from Python", "The names of the package `tessera` for ordinary Python.", "## Kernels"]
+    parts += [directive("py:decorator", f"{name}(**options)", inspect.getdoc(held[name]) or "") for name in decorators]
+    parts += [restructured(f".. autoclass:: tessera.{name}", "   :members:") for name in classes]
+    parts.append("## Functions")
+    parts += [restructured(f".. autofunction:: tessera.{name}") for name in functions]
     parts.append("## What these functions return")
     parts += [restructured(f".. autoclass:: {k.__module__}.{k.__qualname__}", "   :members:") for k in results()]
-    parts += ["## Errors", restructured(".. autoclass:: tessera.TesseraError", "   :members:")]
+    parts += ["## Errors", restructured(f".. autoclass:: tessera.{ERROR}", "   :members:")]
     parts.append("Each mistake is a class of its own, with a code: [every mistake](/docs/errors.md).")
     return "\n\n".join(parts) + "\n"
 
 
-def _module(spelling: str, owner: object) -> Iterator[str]:
-    """Yield the text of a public module, and the entries of its public names."""
-    yield restructured(f".. automodule:: {spelling}")
-    for name, value in public(owner):
-        kind, members = ("class", "   :members:") if isinstance(value, type) else ("function", "")
-        yield restructured(f".. auto{kind}:: {spelling}.{name}", members)
-
-
 def results() -> list[type]:
-    """Return the classes that public functions and methods of kernels give back and that no public module names."""
-    functions = [getattr(tessera, name) for name in FUNCTIONS]
+    """Return the classes that public functions and methods of kernels give back and that have no public name."""
+    functions = [value for value in names().values() if inspect.isfunction(value)]
     functions += [value for name, value in vars(tessera.Kernel).items() if name[0] != "_" and inspect.isfunction(value)]
-    named = {settings.Settings, *(value for module in MODULES for _, value in public(getattr(tessera, module)))}
+    named = {settings.Settings, *(value for module in modules().values() for _, value in public(module))}
     return [kind for kind in dict.fromkeys(filter(None, map(returned, functions))) if kind not in named]
 
 
-def library() -> str:
-    """Return the page of the ready kernels."""
-    return "\n\n".join(["# Ready kernels", *_module("tessera.kernels", tessera.kernels)]) + "\n"
+def module(name: str, owner: types.ModuleType) -> str:
+    """Return the page of a public module: its text, and the entries of its public names."""
+    parts = [f"# `tessera.{name}`", restructured(f".. automodule:: tessera.{name}")]
+    for inner, value in public(owner):
+        kind, members = ("class", "   :members:") if isinstance(value, type) else ("function", "")
+        parts.append(restructured(f".. auto{kind}:: tessera.{name}.{inner}", members))
+    return "\n\n".join(parts) + "\n"
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -192,7 +196,5 @@ def setting() -> str:
 
 def pages() -> dict[str, str]:
     """Return every page of the reference as Markdown, by name."""
-    return {
-        "language": language(), "python": python(), "library": library(), "magics": magics(), "schedule": schedule(),
-        "settings": setting(),
-    }  # fmt: skip
+    tables = {"magics": magics(), "schedule": schedule(), "settings": setting()}
+    return {"language": language(), "python": python(), **tables, **{n: module(n, m) for n, m in modules().items()}}
