@@ -6,9 +6,10 @@ The compiler runs the passes that all targets share, then the target's own, and 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 from tessera.core.mistakes import CompilerCrash
+from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Target, TargetKind
 from tessera.lowering.passes import Pass
@@ -18,7 +19,7 @@ from tessera.lowering.target.result import TargetCode
 class Generate(Protocol):
     """From Tile IR to code."""
 
-    def __call__(self, module: Any, program: Program, target: Target, observe: bool, /) -> TargetCode:
+    def __call__(self, module: ir.Module, program: Program, target: Target, observe: bool, /) -> TargetCode:
         """Compile a Tile IR module, which it may change; with `observe`, its own levels and passes come along.
 
         Raises the TesseraError of what the target cannot do, and CompilerCrash where the fault is ours.

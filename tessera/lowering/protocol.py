@@ -8,7 +8,7 @@ from typing import Final
 
 from tessera.core.events import Attempted, Event, PassRan
 from tessera.core.program.program import Program
-from tessera.core.targets import Target
+from tessera.core.targets import Target, TargetKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,14 @@ class Compile:
     """Compile `program`; the reply's value is a `Compilation`.
 
     events: the kinds of events that the worker sends on their way, each as soon as it happens, before its reply
+    row: the target's row of the table, which the worker's own table may lack
     """
 
     program: Program
     target: Target
     observe: bool
     events: tuple[type[Event], ...] = ()
+    row: TargetKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

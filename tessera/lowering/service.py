@@ -28,7 +28,7 @@ from tessera.core.interrupts import LOOK
 from tessera.core.mistakes import CompilerCrash, CompileTimeout
 from tessera.core.program.program import Program
 from tessera.core.settings import current
-from tessera.core.targets import Target
+from tessera.core.targets import TARGETS, Target
 from tessera.lowering.key import toolchain
 from tessera.lowering.protocol import FROM_COMPILER, Compile, Reply, Request, Warm
 from tessera.lowering.reports import CrashReport, write_report
@@ -166,7 +166,8 @@ class CompileService:
         Raises the TesseraError of a mistake in the kernel, CompilerCrash when the compiler dies or fails (a report to
         replay it lies in the cache directory), CompileTimeout.  KeyboardInterrupt ends the worker.
         """
-        request = Compile(program, target, observe, tuple(kind for kind in FROM_COMPILER if wanted(kind)))
+        events = tuple(kind for kind in FROM_COMPILER if wanted(kind))
+        request = Compile(program, target, observe, events, TARGETS.get(target.name))
         try:
             value = self.call(request)
         except TesseraError as error:

@@ -24,6 +24,7 @@ from typing import Final
 from tessera.core.errors import TesseraError
 from tessera.core.events import Event, Subscriber, subscribe
 from tessera.core.private_files import Untrusted, read_private
+from tessera.core.targets import TARGETS
 from tessera.lowering.protocol import TAKEN, Abort, Compile, Reply, Request, Sleep, Warm
 
 _STATUS: Final = Path("/proc/self/status")
@@ -108,6 +109,8 @@ def _perform(request: Request, send: Subscriber) -> object:
         case Compile():
             from tessera.lowering.compile import compile_program  # noqa: PLC0415 - loads MLIR
 
+            if request.row is not None:
+                TARGETS.setdefault(request.row.name, request.row)
             with subscribe(send, *request.events) if request.events else nullcontext():
                 return compile_program(request.program, request.target, request.observe)
         case Warm():
