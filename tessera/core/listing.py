@@ -1,7 +1,10 @@
 """One level of a compilation as text, each line linked to the user's source and to the operations it came from."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
+from tessera.core.record import OpRecord, Row, of_row
 from tessera.core.source import Span
 
 
@@ -9,26 +12,44 @@ from tessera.core.source import Span
 class Line:
     """One printed line.
 
-    `spans` are the places in the user's text it came from (none: the compiler made it up); `ops` are the identities
-    of the operations it stands for: numbers given once, when the kernel becomes Tile IR, and kept by every pass.
+    `spans` are the places in the user's text it came from (none: the compiler made it up); `ops` are the numbers of
+    the Program's operations that it stands for; `record` is the identity of the operation that is printed on it (see
+    `tessera.core.record`), empty where none is.
     """
 
     text: str
     spans: tuple[Span, ...] = ()
     ops: tuple[int, ...] = ()
+    record: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+Printer = Callable[[Sequence[OpRecord]], tuple[Line, ...]]
+"""Makes lines of the operations of a stage."""
+
+
+@dataclass(frozen=True)
 class Listing:
-    """The text of one of a target's levels, as it stood after `stage` (a pass name, or "" for the final one)."""
+    """The text of one level as it stood after `stage` (a pass name, or "" for the final one).
+
+    given: the lines, of a level whose text is made elsewhere: by upstream MLIR, LLVM or a disassembler
+    records: the operations, of a level that `printer` prints; its lines are made where somebody reads them
+    """
 
     level: str
     stage: str
-    lines: tuple[Line, ...]
+    given: tuple[Line, ...] = ()
+    records: tuple[OpRecord, ...] = ()
+    printer: Printer | None = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Lines are pickled as tuples, several times faster than as dataclasses with slots: there are thousands."""
-        return _listing, (self.level, self.stage, [(line.text, line.spans, line.ops) for line in self.lines])
+        """Lines and records are pickled as tuples, several times faster than as dataclasses: there are thousands."""
+        lines = [(line.text, line.spans, line.ops, line.record) for line in self.given]
+        return _listing, (self.level, self.stage, lines, [record.row for record in self.records], self.printer)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """The lines."""
+        return self.given if self.printer is None else self.printer(self.records)
 
     @property
     def text(self) -> str:
@@ -36,5 +57,8 @@ class Listing:
         return "\n".join(line.text for line in self.lines)
 
 
-def _listing(level: str, stage: str, lines: list[tuple[str, tuple[Span, ...], tuple[int, ...]]]) -> Listing:
-    return Listing(level, stage, tuple(Line(*line) for line in lines))
+def _listing(
+    level: str, stage: str, lines: list[tuple[str, tuple[Span, ...], tuple[int, ...], str]], rows: list[Row],
+    printer: Printer | None,
+) -> Listing:  # fmt: skip
+    return Listing(level, stage, tuple(Line(*line) for line in lines), tuple(map(of_row, rows)), printer)

@@ -1,7 +1,7 @@
 """From a Program to an Artifact: Tile IR, the target's passes, the target's code."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -10,6 +10,7 @@ from tessera.core.artifact import Artifact, Binding
 from tessera.core.compilation import Compilation
 from tessera.core.errors import TesseraError
 from tessera.core.events import PassRan, publish, wanted
+from tessera.core.lineage import Lineage
 from tessera.core.listing import Line, Listing
 from tessera.core.mistakes import CompilerCrash
 from tessera.core.mlir import ir
@@ -18,8 +19,8 @@ from tessera.core.program.types import Array, Scalar
 from tessera.core.source import NOWHERE, Span
 from tessera.core.targets import TARGETS, Target
 from tessera.core.tile.dialect import shared_context
+from tessera.core.tile.records import listing_of_tile
 from tessera.core.tile.spec import check_tile_ir
-from tessera.core.tile.text import listing_of_tile
 from tessera.lowering.backends import backend_of
 from tessera.lowering.empty import without_empty_tiles
 from tessera.lowering.key import artifact_key, toolchain
@@ -80,7 +81,7 @@ def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compi
     check_tile_ir(module, "tile passes")
     _publish(ran := _passes_run(program, target, (("to-tile", built), *seconds), snapshots))
     if observe:
-        snapshots.append(Listing("tile", "", snapshots[-1].lines))
+        snapshots.append(replace(snapshots[-1], stage=""))
     start = time.perf_counter()
     code = backend_of(target.kind).generate(module, program, target, observe)
     generated = time.perf_counter() - start
@@ -89,14 +90,26 @@ def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compi
     artifact = _artifact(program, target, code, key)
     if not observe:
         return Compilation(artifact)
-    return Compilation(artifact, (_source_listing(program), *snapshots, *code.listings), (*ran, *below))
+    listings = (_source_listing(program), *_with_identities((*snapshots, *code.listings)))
+    return Compilation(artifact, listings, (*ran, *below))
+
+
+def _with_identities(listings: Sequence[Listing]) -> Iterator[Listing]:
+    """Give every operation its identity, from the Program to the last pass."""
+    lineage = Lineage()
+    for number, listing in enumerate(listings):
+        if not listing.records:
+            yield listing
+            continue
+        name = lineage.next if number else lineage.first
+        yield replace(listing, records=name(listing.records))
 
 
 def _passes_run(
     program: Program, target: Target, seconds: Sequence[tuple[str, float]], snapshots: Sequence[Listing]
 ) -> tuple[PassRan, ...]:
     """Return the passes on Tile IR; where there are snapshots of what they left, with whether they changed anything."""
-    changed = [True, *(before.text != after.text for before, after in pairwise(snapshots))]
+    changed = [True, *(before.records != after.records for before, after in pairwise(snapshots))]
     names = _stages([name for name, _ in seconds])
     return tuple(
         PassRan(program.name, str(target), "tile", name, spent, changed[number] if snapshots else None)

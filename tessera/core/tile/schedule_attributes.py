@@ -13,14 +13,10 @@ from typing import Any, Final
 
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
-from tessera.core.tile.tile_schedule import TileSchedule
+from tessera.core.tile.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
 
-PREFIX: Final = "tessera."
-SCHEDULE: Final = "tessera.schedule"
-"""Of the function: a dictionary of what is not the default of a `TileSchedule`."""
-LAYOUT, CARRIED = "layout", "carried"
-PRODUCT, RING, RUNS_ON, BESIDE, AHEAD, ISSUED = "product", "ring", "runs_on", "beside", "ahead", "issued"
-COPIED, ROUNDED, REALIGNED, BEGINS, SHARED = "copied", "rounded", "realigned", "begins", "shared"
+PRODUCT, RUNS_ON, BESIDE, AHEAD, ISSUED = "product", "runs_on", "beside", "ahead", "issued"
+ROUNDED, REALIGNED, BEGINS, SHARED = "rounded", "realigned", "begins", "shared"
 STORED, DELAYED, STREAMED, SKIPPED, REFUSED = "stored", "delayed", "streamed", "skipped", "refused"
 WGMMA, MMA, FMA = "wgmma", "mma", "fma"
 BY_GROUPS, BY_ALL = "by each warp group", "by the team"

@@ -1,29 +1,20 @@
-"""Tile IR as text a person reads, each line linked to the user's source and to the kernel's operations.
+"""Print the records of Tile IR as text that a person reads, each line linked to the source and to its operation.
 
     %acc_1 = tessera.dot %a, %b, %acc : tile<64x64xf32>
 
 One way only: the machine's form is MLIR's own.  Values carry the user's names where there is one, constants stand
-where they are used, slices read `%A[%m:+64, %k:+32]` (start and extent; a dropped axis has only its index).
+where they are used, slices read `%A[%m:+64, %k:+32]` (start and extent; a dropped axis has only its index).  MLIR is
+not needed: a stage travels, and is kept, as its records, and becomes text where somebody reads it.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tessera.core.listing import Line, Listing
-from tessera.core.mlir import AnyOp, ir
-from tessera.core.program.program import Program
-from tessera.core.tile import location
-from tessera.core.tile.forms import FORMS, attributes_text, type_text
-from tessera.core.tile.schedule_attributes import (
-    CARRIED,
-    COPIED,
-    LAYOUT,
-    PREFIX,
-    RING,
-    SCHEDULE,
-    is_marked,
-    schedule_of,
-)
+from tessera.core.listing import Line
+from tessera.core.record import AttributeData, OpRecord, ValueRecord, Verbatim
+from tessera.core.tile.forms import FORMS, attributes_text, numbers_of
+from tessera.core.tile.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
 
 _INDENT: Final = "  "
 _APART: Final = frozenset(("tessera.domain", SCHEDULE, PREFIX + LAYOUT, PREFIX + CARRIED))
@@ -32,76 +23,64 @@ carries lies where what is computed of it does."""
 _HIDDEN: Final = frozenset(("fastmath", "overflowFlags", "operandSegmentSizes"))
 
 
-def listing_of_tile(module: ir.Module, stage: str, program: Program) -> Listing:
-    """Print a Tile IR module as it stands after `stage`; names come from `program`."""
-    printer = _Printer(program)
-    for op in module.body.operations:
-        printer.function(op.operation)
-    return Listing("tile", stage, tuple(printer.lines))
+def lines_of_tile(records: Sequence[OpRecord]) -> tuple[Line, ...]:
+    """Print the operations of a Tile IR module."""
+    printer = _Printer(records)
+    for function in printer.inside["", 0]:
+        printer.function(function)
+    return tuple(printer.lines)
 
 
 class _Printer:
     """Prints one module.  `names` holds each value's text: `%name`, or the digits of a constant."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, records: Sequence[OpRecord]) -> None:
         self.lines: list[Line] = []
         self.depth = 0
-        self.names: dict[ir.Value, str] = {}
-        self.inlined: dict[ir.Value, AnyOp] = {}  # constant -> its operation
+        self.names: dict[str, str] = {}
+        self.inlined: dict[str, OpRecord] = {}  # constant -> its operation
         self.taken: dict[str, int] = {}
-        self.hints = {n: tuple(v.name for v in op.results) for n, op in enumerate(program.body.walk())}
-        self.last: dict[int, ir.Value] = {}  # identity -> the last operation that stands for it alone
+        self.inside: dict[tuple[str, int], list[OpRecord]] = defaultdict(list)
         self.number = 0
+        for record in records:
+            self.inside[record.parent, record.region].append(record)
 
     # -- structure ---------------------------------------------------------------------------------------------
 
-    def function(self, function: AnyOp) -> None:
+    def function(self, function: OpRecord) -> None:
         """Print a `func.func`."""
-
-        def visit(op: AnyOp) -> ir.WalkResult:
-            found = location.identities(op.location)
-            if len(found) == 1 and op.results and not op.name.startswith("scf."):
-                self.last[found[0]] = op.results[0]
-            return ir.WalkResult.ADVANCE
-
-        function.walk(visit, ir.WalkOrder.PRE_ORDER)
-        block = function.regions[0].blocks[0]
-        facts = list(ir.ArrayAttr(function.attributes["arg_attrs"])) if "arg_attrs" in function.attributes else []
-        parameters = [self._parameter(v, ir.DictAttr(f)) for v, f in zip(block.arguments, facts, strict=False)]
-        name = ir.StringAttr(function.attributes["sym_name"]).value
-        titles = [(k.removeprefix("tessera."), _mark(a)) for k, a in _marks(function.attributes)]
-        if SCHEDULE in function.attributes:
-            titles += schedule_of(function).marks()
-        marks = [f" {title} {text}" for title, text in sorted(titles)]
-        self._line(f"func @{name}({', '.join(parameters)}){''.join(marks)} {{", function)
-        self._block(block)
+        written = numbers_of(function, "mutable")
+        parameters = [
+            f"{self._name(v)}: {'mut ' if number in written else ''}{v.type}"
+            for number, v in enumerate(function.arguments[0])
+        ]
+        titles = [(k.removeprefix(PREFIX), _mark(a)) for k, a in _marks(function.attributes)]
+        marks = [f" {title} {text}" for title, text in sorted([*titles, *_schedule(function).marks()])]
+        head = f"func @{function.attributes['sym_name']}({', '.join(parameters)}){''.join(marks)} {{"
+        self._line(head, function)
+        self._block(function, 0)
         self._line("}", function)
 
-    def _parameter(self, value: ir.Value, facts: ir.DictAttr) -> str:
-        mutable = "mut " if "tessera.mutable" in facts and ir.BoolAttr(facts["tessera.mutable"]).value else ""
-        extents = ir.ArrayAttr(facts["tessera.shape"]) if "tessera.shape" in facts else None
-        shape = None if extents is None else [_mark(e) for e in extents]
-        return f"{self._name(value, location.name_of(value.location))}: {mutable}{type_text(value.type, shape)}"
-
-    def _block(self, block: ir.Block) -> None:
+    def _block(self, op: OpRecord, region: int) -> None:
         self.depth += 1
-        for op in block.operations:
-            self._operation(op.operation)
+        for inner in self.inside[op.id, region]:
+            self._operation(inner)
         self.depth -= 1
 
-    def _line(self, text: str, op: AnyOp, also: Sequence[AnyOp] = ()) -> None:
-        places = [op.location, *(o.location for o in also)]
-        named = [location.origins(p) for p in places]
-        spans = dict.fromkeys(s for _, found in named for s in found)
-        ops = dict.fromkeys(i for found, _ in named for i in found)
-        self.lines.append(Line(_INDENT * self.depth + text, tuple(spans), tuple(ops)))
+    def _line(self, text: str, op: OpRecord, also: Sequence[OpRecord] = ()) -> None:
+        spans, numbers = op.spans, op.numbers
+        if also:
+            spans = tuple(dict.fromkeys(span for one in (op, *also) for span in one.spans))
+            numbers = tuple(dict.fromkeys(number for one in (op, *also) for number in one.numbers))
+        self.lines.append(Line(_INDENT * self.depth + text, spans, numbers, op.id))
 
     # -- operations --------------------------------------------------------------------------------------------
 
-    def _operation(self, op: AnyOp) -> None:
-        if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.IntegerAttr | ir.FloatAttr):
-            self.names[op.results[0]] = _literal(op.attributes["value"])
-            self.inlined[op.results[0]] = op
+    def _operation(self, op: OpRecord) -> None:
+        if op.name == "arith.constant" and _is_number(op.attributes["value"]):
+            value = op.results[0].id
+            self.names[value] = repr(op.attributes["value"])
+            self.inlined[value] = op
             return
         if op.name in ("func.return", "scf.yield") and not op.operands:
             return
@@ -111,108 +90,83 @@ class _Printer:
             return
         operands = [self.names[v] for v in op.operands]
         form = FORMS.get(op.name)
-        said = form(op, operands) if form is not None else self._plain(op, operands)
-        kinds = f" : {', '.join(type_text(r.type) for r in op.results)}" if op.results else ""
+        said = form(op, operands) if form is not None else _plain(op, operands)
+        kinds = f" : {', '.join(r.type for r in op.results)}" if op.results else ""
         self._line(f"{self._results(op)}{said}{kinds}{_decisions(op)}", op, self._constants(op))
 
-    def _plain(self, op: AnyOp, operands: Sequence[str]) -> str:
-        said = [n for n in op.attributes if n not in _HIDDEN and not n.startswith("tessera.")]
-        shown = attributes_text({n: op.attributes[n] for n in said})
-        return " ".join(part for part in (op.name, ", ".join(operands), shown) if part)
-
-    def _for(self, op: AnyOp) -> None:
+    def _for(self, op: OpRecord) -> None:
         lower, upper, step, *initial = (self.names[v] for v in op.operands)
-        block = op.regions[0].blocks[0]
-        titles = [location.name_of(a.location) for a in block.arguments]
-        results = self._results(op, titles[1:])
-        index, *carried = (self._name(a, t) for a, t in zip(block.arguments, titles, strict=True))
+        results = self._results(op)
+        index, *carried = map(self._name, op.arguments[0])
         bound = ", ".join(f"{a} = {i}" for a, i in zip(carried, initial, strict=True))
         notes = "".join(f" {n.removeprefix('tessera.')} {_mark(a)}" for n, a in _marks(op.attributes))
         head = f"{results}scf.for {index} = {lower} to {upper} step {step}{f' ({bound})' if bound else ''}{notes} {{"
         self._line(head, op, self._constants(op))
-        self._block(block)
+        self._block(op, 0)
         self._line("}", op)
 
-    def _if(self, op: AnyOp) -> None:
-        self._line(
-            f"{self._results(op, self._titles(op))}scf.if {self.names[op.operands[0]]} {{", op, self._constants(op)
-        )
-        self._block(op.regions[0].blocks[0])
-        if len(op.regions[1].blocks):
+    def _if(self, op: OpRecord) -> None:
+        self._line(f"{self._results(op)}scf.if {self.names[op.operands[0]]} {{", op, self._constants(op))
+        self._block(op, 0)
+        if len(op.arguments) > 1:
             self._line("} else {", op)
-            self._block(op.regions[1].blocks[0])
+            self._block(op, 1)
         self._line("}", op)
 
-    def _while(self, op: AnyOp) -> None:
-        before, after = (region.blocks[0] for region in op.regions)
+    def _while(self, op: OpRecord) -> None:
+        before, after = op.arguments
         initial = [self.names[v] for v in op.operands]
-        results = self._results(op, [location.name_of(a.location) for a in after.arguments])
-        carried = [self._name(a, location.name_of(a.location)) for a in before.arguments]
-        bound = ", ".join(f"{a} = {i}" for a, i in zip(carried, initial, strict=True))
+        results = self._results(op)
+        bound = ", ".join(f"{a} = {i}" for a, i in zip(map(self._name, before), initial, strict=True))
         self._line(f"{results}scf.while{f' ({bound})' if bound else ''} {{", op, self._constants(op))
-        self._block(before)
-        arguments = ", ".join(self._name(a, location.name_of(a.location)) for a in after.arguments)
+        self._block(op, 0)
+        arguments = ", ".join(map(self._name, after))
         self._line(f"}} do{f' ({arguments})' if arguments else ''} {{", op)
-        self._block(after)
+        self._block(op, 1)
         self._line("}", op)
 
     # -- names -------------------------------------------------------------------------------------------------
 
-    def _results(self, op: AnyOp, titles: Sequence[str] = ()) -> str:
-        if not op.results:
-            return ""
-        hints = list(titles) or self._hints(op)
-        return ", ".join(self._name(v, h) for v, h in zip(op.results, hints, strict=True)) + " = "
+    def _results(self, op: OpRecord) -> str:
+        return ", ".join(map(self._name, op.results)) + " = " if op.results else ""
 
-    def _hints(self, op: AnyOp) -> list[str]:
-        """The user's name for what `op` makes, when `op` is the last one that stands for that operation."""
-        found = location.identities(op.location)
-        if len(found) == 1 and found[0] in self.last and self.last[found[0]] == op.results[0]:
-            names = self.hints.get(found[0], ())
-            if len(names) == len(op.results) and all(names):
-                return list(names)
-        fallback = {"tessera.id": "of", "tessera.dim": "symbol"}.get(op.name)
-        return [ir.StringAttr(op.attributes[fallback]).value if fallback else ""] * len(op.results)
-
-    def _titles(self, op: AnyOp) -> Sequence[str]:
-        """The user's names for the results of an `scf.if`."""
-        found = location.identities(op.location)
-        names = self.hints.get(found[0], ()) if found else ()
-        return names if len(names) == len(op.results) else ()
-
-    def _name(self, value: ir.Value, hint: str) -> str:
-        hint = hint.lstrip("$")  # the frontend's mark on values the user did not name
+    def _name(self, value: ValueRecord) -> str:
+        """Give a value its name: the user's, with a number where that is taken, or a number."""
+        hint, text = value.name, value.name
         if not hint:
             text, self.number = str(self.number), self.number + 1
         else:
-            count = self.taken.get(hint, 0)
-            self.taken[hint] = count + 1
-            text = f"{hint}_{count}" if count else hint
-            if text != hint and text in self.taken:
-                return self._name(value, text)
+            while True:
+                count = self.taken.get(hint, 0)
+                self.taken[hint] = count + 1
+                text = f"{hint}_{count}" if count else hint
+                if text == hint or text not in self.taken:
+                    break
+                hint = text
             self.taken.setdefault(text, 1)
-        self.names[value] = f"%{text}"
-        return self.names[value]
+        self.names[value.id] = f"%{text}"
+        return self.names[value.id]
 
-    def _constants(self, op: AnyOp) -> list[AnyOp]:
+    def _constants(self, op: OpRecord) -> list[OpRecord]:
         return [self.inlined[v] for v in op.operands if v in self.inlined]
 
 
-def _literal(attribute: ir.Attribute) -> str:
-    if isinstance(attribute, ir.FloatAttr):
-        return repr(float(attribute.value))
-    if str(attribute.type) == "i1":
-        return "true" if ir.BoolAttr(attribute).value else "false"
-    return str(ir.IntegerAttr(attribute).value)
+def _plain(op: OpRecord, operands: Sequence[str]) -> str:
+    said = {n: a for n, a in op.attributes.items() if n not in _HIDDEN and not n.startswith("tessera.")}
+    return " ".join(part for part in (op.name, ", ".join(operands), attributes_text(said)) if part)
 
 
-def _marks(attributes: ir.OpAttributeMap) -> list[tuple[str, ir.Attribute]]:
+def _is_number(value: AttributeData) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _marks(attributes: Mapping[str, AttributeData]) -> list[tuple[str, AttributeData]]:
     """Our own attributes that say something: not empty ones, nor those of `_APART`."""
     names = sorted(n for n in attributes if n.startswith("tessera.") and n not in _APART)
-    return [(n, attributes[n]) for n in names if str(attributes[n]) not in ("{}", '"range"')]
+    return [(n, attributes[n]) for n in names if attributes[n] not in (Verbatim("{}"), "range")]
 
 
-def _decisions(op: AnyOp) -> str:
+def _decisions(op: OpRecord) -> str:
     """What passes decided about `op`: ` scratch` (not virtual), ` replaces 0`, ..."""
     notes = ""
     for name in sorted(n for n in op.attributes if n.startswith("tessera.") and not _follows(op, n)):
@@ -221,17 +175,25 @@ def _decisions(op: AnyOp) -> str:
     return notes
 
 
-def _follows(op: AnyOp, name: str) -> bool:
+def _follows(op: OpRecord, name: str) -> bool:
     """Return whether an attribute says what is seen elsewhere: the layout of a constant, or of a copied operand."""
     views = op.name in ("arith.constant", "tessera.transpose")
-    return name == PREFIX + LAYOUT and (views or is_marked(op, RING) or is_marked(op, COPIED))
+    return name == PREFIX + LAYOUT and (views or PREFIX + RING in op.attributes or PREFIX + COPIED in op.attributes)
 
 
-def _mark(attribute: ir.Attribute) -> str:
-    if isinstance(attribute, ir.StringAttr):
-        return str(attribute.value)
-    if isinstance(attribute, ir.IntegerAttr):
-        return str(attribute.value)
-    if isinstance(attribute, ir.DenseI64ArrayAttr):
-        return str(list(attribute))
-    return str(attribute).replace(" : i64", "")
+def _schedule(function: OpRecord) -> TileSchedule:
+    found = function.attributes.get(SCHEDULE, ())
+    entries = found if isinstance(found, tuple) else ()
+    return TileSchedule.parse({str(entry[0]): entry[1] for entry in entries if isinstance(entry, tuple)})
+
+
+def _mark(attribute: AttributeData) -> str:
+    match attribute:
+        case Verbatim():
+            return attribute.text.replace(" : i64", "")
+        case bool():
+            return str(attribute).lower()
+        case tuple():
+            return str(list(attribute))
+        case _:
+            return str(attribute)

@@ -8,6 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
+PREFIX: Final = "tessera."
+SCHEDULE: Final = "tessera.schedule"
+"""The function's attribute: a dictionary of what is not the default of a `TileSchedule`."""
+LAYOUT, CARRIED, RING, COPIED = "layout", "carried", "ring", "copied"
+"""Attributes of operations that the printer leaves out where they say what is seen elsewhere."""
+
 
 @dataclass(frozen=True, slots=True)
 class TileSchedule:

@@ -9,7 +9,7 @@ from tessera.core.dtypes import boolean, f16, f32, i32, i64
 from tessera.core.program.program import Block, Domain, Op, Value
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.source import Span
-from tessera.core.tile.text import listing_of_tile
+from tessera.core.tile.records import listing_of_tile
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.simplify import Simplify
 from tessera.lowering.tile.to_tile import to_tile

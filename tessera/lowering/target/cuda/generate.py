@@ -21,7 +21,7 @@ from tessera.core.resources import Buffers
 from tessera.core.targets import Architecture, Target
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import place
-from tessera.core.tile.text import listing_of_tile
+from tessera.core.tile.records import listing_of_tile
 from tessera.lowering.backends import Backend
 from tessera.lowering.diagnostics import crash
 from tessera.lowering.passes import CANONICALIZE, run_upstream, verify
@@ -97,7 +97,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     def decided(name: str, seconds: float) -> None:
         before, after = listings[-1], listing_of_tile(module, name, program)
         listings.append(after)
-        passes.append(PassRan(program.name, str(target), "tile", name, seconds, before.text != after.text))
+        passes.append(PassRan(program.name, str(target), "tile", name, seconds, before.records != after.records))
 
     observer = decided if observe else None
     try:
