@@ -60,10 +60,10 @@ class _Reader:
         identity = f"@{len(self.records)}"
         block = function.regions[0].blocks[0]
         facts = _parameter_facts(function)
-        types = [type_text(v.type, _extents(f)) for v, f in zip(block.arguments, facts, strict=False)]
+        types = [type_text(v.type, _extents(f)) for v, f in zip(block.arguments, facts, strict=True)]
         parameters = tuple(
             self._define(value, argument_id(identity, 0, number), location.name_of(value.location), kind)
-            for number, (value, kind) in enumerate(zip(block.arguments, types, strict=False))
+            for number, (value, kind) in enumerate(zip(block.arguments, types, strict=True))
         )
         written = [n for n, f in enumerate(facts) if "tessera.mutable" in f and ir.BoolAttr(f["tessera.mutable"]).value]
         attributes = {**self._attributes(function), MUTABLE: tuple(written)}
@@ -142,8 +142,9 @@ class _Reader:
 
 
 def _parameter_facts(function: ir.Operation) -> list[ir.DictAttr]:
-    found = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ir.ArrayAttr.get([])
-    return [ir.DictAttr(facts) for facts in ir.ArrayAttr(found)]
+    if "arg_attrs" not in function.attributes:
+        return [ir.DictAttr.get({})] * len(function.regions[0].blocks[0].arguments)
+    return [ir.DictAttr(facts) for facts in ir.ArrayAttr(function.attributes["arg_attrs"])]
 
 
 def _extents(facts: ir.DictAttr) -> list[str] | None:
