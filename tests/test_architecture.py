@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tessera.core.targets import GENERATIONS, TARGETS
+
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("tessera", "tessera_magics")
 MOST_LINES: Final = 450
@@ -133,3 +135,40 @@ def test_the_map_names_every_file():
 def test_nothing_unfinished_or_local():
     texts = {path: (ROOT / path).read_text(encoding="utf-8", errors="ignore") for path in TEXTS}
     assert {str(path): found.group() for path, text in texts.items() if (found := FORBIDDEN.search(text))} == {}
+
+
+# Targets are told apart by the properties and features of their rows; these modules name some, each for its reason.
+NAMES_OF_TARGETS: Final = {
+    "tessera/core/targets.py": "the table itself",
+    "tessera/core/schedule.py": "the table of schedule options says which targets read each",
+    "tessera/frontend/elsewhere.py": "a package of Python's is called cuda",
+    "tessera/runtime/arrays.py": "devices as DLPack calls them",
+    "tessera/runtime/graphs.py": "devices as PyTorch calls them",
+}
+
+
+def names_of_targets(path: Path) -> set[str]:
+    """Texts in a module that are the name of a target or of an architecture, alone or with others behind it."""
+    known = {*TARGETS, *GENERATIONS, *(name for kind in TARGETS.values() for name in kind.architectures)}
+    nodes = list(ast.walk(ast.parse(read(path))))
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}  # "cuda:{device}"
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in parts)
+    return {text for text in texts if isinstance(text, str) and text.partition(":")[0] in known}
+
+
+def test_targets_are_told_apart_by_their_features():
+    found = {path.as_posix(): names for path in MODULES if (names := names_of_targets(path))}
+    assert {path: names for path, names in found.items() if path not in NAMES_OF_TARGETS} == {}
+    assert set(NAMES_OF_TARGETS) <= set(found), "a module on the list names none any more"
+
+
+def test_a_name_of_a_target_is_found(tmp_path: Path):
+    for text, names in (
+        ('if target.name == "cuda":\n    pass', {"cuda"}),
+        ('old = name in ("sm_80", "sm_89")', {"sm_80", "sm_89"}),
+        ('match name:\n    case "cpu:x":\n        pass', {"cpu:x"}),
+        ('"""Of cuda."""', set()),
+    ):
+        module = tmp_path / "module.py"
+        module.write_text(text)
+        assert names_of_targets(module) == names

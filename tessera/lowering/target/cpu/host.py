@@ -1,8 +1,9 @@
 """The processor of this machine, as a target.  Loads LLVM, and no MLIR."""
 
+from dataclasses import replace
 from functools import cache
 
-from tessera.core.targets import Target
+from tessera.core.targets import CPU, Target
 
 
 @cache
@@ -11,4 +12,4 @@ def host_target() -> Target:
     # 30 ms; a process that only reads kernels does not need it.
     from llvmlite import binding  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
-    return Target("cpu", binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    return replace(CPU, arch=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten())
