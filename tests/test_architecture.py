@@ -70,6 +70,7 @@ COVERED_BY: Final = {
     "tessera/runtime/on_gpu.py": "tests/runtime/test_launchers.py",
     "tessera/runtime/on_host.py": "tests/runtime/test_launchers.py",
     "tessera/runtime/dlpack.py": "tests/runtime/test_device_arrays.py",
+    "tessera/runtime/told_copies.py": "tests/runtime/test_told.py",
     "tessera/viz/table.py": "tests/magics/test_magics.py",
     "tessera/viz/kernel_view.py": "tests/viz/test_display.py",
     "tessera_magics": "tests/magics/test_magics.py",

@@ -10,7 +10,7 @@ from tessera.runtime.arrays import AnyArray, as_array
 from tessera.runtime.device_arrays import standing_for
 from tessera.runtime.driver import Driver
 from tessera.runtime.pointers import address
-from tessera.runtime.told import tell_copy
+from tessera.runtime.told_copies import tell_copy
 
 
 def host_array(value: object, binding: Binding) -> AnyArray:

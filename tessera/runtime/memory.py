@@ -15,7 +15,7 @@ from tessera.core.mistakes import CudaFailure
 from tessera.runtime import driver as door
 from tessera.runtime.arrays import AnyArray
 from tessera.runtime.recording import forbid
-from tessera.runtime.told import tell_copy
+from tessera.runtime.told_copies import tell_copy
 
 _LEGACY: Final = 1  # CU_STREAM_LEGACY: a number of its own for the default stream
 

@@ -1,4 +1,4 @@
-"""Tell subscribers of launches and copies; costs a launch nothing where nothing subscribed.
+"""Tell subscribers of launches; costs a launch nothing where nothing subscribed.
 
 While something is subscribed to launches, calls of kernels leave their quick way (see `Recorder`).
 """
@@ -6,14 +6,11 @@ While something is subscribed to launches, calls of kernels leave their quick wa
 import time
 from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final
 
 from tessera.core.artifact import Artifact
-from tessera.core.events import BytesMoved, Launched, publish, wanted, when_wanted
+from tessera.core.events import Launched, publish, wanted, when_wanted
 from tessera.runtime.launchers import Launcher
 from tessera.runtime.recording import Recorder
-
-HOST: Final = "host"
 
 
 def told_launch(launcher: Launcher) -> AbstractContextManager[None]:
@@ -44,16 +41,6 @@ def tell_graph(kernels: Iterable[str], device: str, stream: str) -> None:
     if wanted(Launched):
         for name in kernels:
             publish(Launched(name, device, "", None, stream))
-
-
-def tell_copy(size: int, source: int | None, destination: int | None) -> None:
-    """Publish a copy between two memories: those of GPUs, by their numbers, or the host's (None)."""
-    if wanted(BytesMoved) and size:
-        publish(BytesMoved(size, _memory(source), _memory(destination)))
-
-
-def _memory(device: int | None) -> str:
-    return HOST if device is None else f"cuda:{device}"
 
 
 when_wanted(Launched, Recorder.watch)

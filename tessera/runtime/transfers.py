@@ -21,7 +21,7 @@ from tessera.runtime.dispatch import drain
 from tessera.runtime.pointers import address
 from tessera.runtime.recording import DeviceCopy, HostWork, recording
 from tessera.runtime.streams import Stream
-from tessera.runtime.told import tell_copy
+from tessera.runtime.told_copies import tell_copy
 
 _PIECE: Final = 4 << 20
 """Bytes of a staging buffer: a memory copy of 0.4 ms, against 0.1 ms that the GPU takes and 5 us to begin."""
