@@ -19,10 +19,10 @@ import gpu_measure
 import tessera
 from gpu_measure import Case, Goal, Ready
 from kernels import saxpy
-from tessera.kernels.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.kernels.launches import Prepared
-from tessera.kernels.matrix import prepare_gemm
-from tessera.kernels.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
+from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
+from tessera.ops.launch_recipe import Prepared
+from tessera.ops.matrix import prepare_gemm
+from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
 
 Makers = dict[str, Callable[[], Ready]]
 _L2: Final = 50 << 20  # bytes of an H200's second-level cache
@@ -99,7 +99,7 @@ def facts() -> dict[str, Any]:
             continue
     driver = import_module("cuda.bindings.driver")
     found["cuda driver"] = str(driver.cuDriverGetVersion()[1])
-    toolchain = import_module("tessera.lowering.target.toolchain")
+    toolchain = import_module("tessera.lowering.base.cuda_toolkit")
     found["ptxas"] = str(toolchain.version("ptxas"))
     return {"card": torch.cuda.get_device_name(), "driver": _driver_version(), "versions": found}
 

@@ -25,11 +25,11 @@ from tessera import f32, kernel, mut, tile
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
-from tessera.kernels.attention import prepare_flash_attention
-from tessera.kernels.launches import Prepared
-from tessera.kernels.matrix import prepare_gemm
-from tessera.lowering.service import CompileService
-from tessera.session import session
+from tessera.lowering.service.server import CompileService
+from tessera.ops.attention import prepare_flash_attention
+from tessera.ops.launch_recipe import Prepared
+from tessera.ops.matrix import prepare_gemm
+from tessera.session.session import session
 
 CHIP = Target("cuda", "sm_90a")
 GOALS_MS = {"small kernel": 60.0, "GEMM": 300.0}

@@ -28,8 +28,8 @@ import torch  # noqa: E402
 
 import tessera  # noqa: E402
 from tessera import graph, stream  # noqa: E402
-from tessera.runtime.devices import properties  # noqa: E402
-from tessera.runtime.memory import to_device  # noqa: E402
+from tessera.runtime.driver.devices import properties  # noqa: E402
+from tessera.runtime.memory.owned import to_device  # noqa: E402
 
 N = 1024
 CALLS = 500

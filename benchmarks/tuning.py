@@ -21,14 +21,14 @@ import numpy as np
 
 import tessera
 from tessera import autotune
-from tessera.copies import Ring
-from tessera.core.errors import TesseraError
+from tessera.core.errors.base import TesseraError
 from tessera.core.settings import overridden
 from tessera.core.targets import find_kind
-from tessera.kernel_class import Kernel
-from tessera.machine import last_cache_bytes
-from tessera.timing import Timer, timer_for
-from tessera.tuning import PRUNED, SKIPPED, Config, Trial, config_key, show
+from tessera.kernels.kernel import Kernel
+from tessera.performance.device_model import last_cache_bytes
+from tessera.profiling.argument_clones import Ring
+from tessera.profiling.timing import Timer, timer_for
+from tessera.tuning.results import PRUNED, SKIPPED, Config, Trial, config_key, show
 
 SOURCE = """
 @kernel

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tessera.core import mistakes
-from tessera.core.errors import TesseraError
+from tessera.core.errors import catalog
+from tessera.core.errors.base import TesseraError
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
@@ -86,13 +86,13 @@ def file_map() -> str:
         f"**{folder}**\n\n| file | what it is |\n|---|---|\n" + "\n".join(lines) for folder, lines in rows.items()
     ]
     others = "\n".join(f"| `{name}` | {what} |" for name, what in OTHER_FILES.items())
-    tests = "Tests mirror the packages, file for file: `tests/core/test_dtypes.py` tests `tessera/core/dtypes.py`."
+    tests = "Tests mirror the packages, file for file: `tests/core/test_layouts.py` tests `tessera/core/layouts.py`."
     return "\n\n".join([*tables, f"**root**\n\n| file | what it is |\n|---|---|\n{others}", tests]) + "\n"
 
 
 def catalogue() -> list[type[TesseraError]]:
     """Every mistake, by code."""
-    found = [kind for kind in vars(mistakes).values() if isinstance(kind, type) and issubclass(kind, TesseraError)]
+    found = [kind for kind in vars(catalog).values() if isinstance(kind, type) and issubclass(kind, TesseraError)]
     return sorted((kind for kind in found if kind is not TesseraError), key=lambda kind: kind.code)
 
 

@@ -11,8 +11,8 @@ def load_ipython_extension(shell: Any) -> None:
     Doing it again replaces what was registered.  A compiler process starts in the background.
     """
     # Only loading the extension, not importing this package, pays for what it needs.
-    from tessera.frontend.read import AnnotationTransformer  # noqa: PLC0415
-    from tessera.session import session  # noqa: PLC0415
+    from tessera.frontend.syntax.source_file import AnnotationTransformer  # noqa: PLC0415
+    from tessera.session.session import session  # noqa: PLC0415
     from tessera.viz import display  # noqa: PLC0415
     from tessera_magics.complete import complete_language  # noqa: PLC0415
     from tessera_magics.inspection import describe_language  # noqa: PLC0415

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from IPython.core.error import UsageError
 
-from tessera.cells import language_names
-from tessera.compiled import Compiled
+from tessera.api.decorator import decorate
+from tessera.api.source_module import language_names
 from tessera.core.targets import find_kind, target_showing
-from tessera.frontend.read import Cell, is_kernel
-from tessera.kernel_class import Kernel
-from tessera.kernel_decorator import decorate
-from tessera.kernel_options import Options
-from tessera.session import session
+from tessera.frontend.syntax.source_file import Cell, is_kernel
+from tessera.kernels.kernel import Kernel
+from tessera.kernels.options import Options
+from tessera.session.compiled import Compiled
+from tessera.session.session import session
 from tessera_magics import execute, options
 from tessera_magics.ipython import show
 

@@ -11,8 +11,8 @@ import tessera
 from tessera.core.private_files import folder_fault
 from tessera.core.settings import current
 from tessera.core.targets import TARGETS, TargetKind
-from tessera.lowering.target.toolchain import PACKAGES, find_tool, version
-from tessera.session import resolve_target, session
+from tessera.lowering.base.cuda_toolkit import PACKAGES, find_tool, version
+from tessera.session.session import resolve_target, session
 from tessera.viz.table import Table
 
 _PACKAGES: Final = (

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tessera.core.mistakes import SyntaxMistake
-from tessera.frontend.read import Cell, read_cell
+from tessera.core.errors.catalog import SyntaxMistake
+from tessera.frontend.syntax.source_file import Cell, read_cell
 
 Shell: TypeAlias = Any
 """An `IPython.core.interactiveshell.InteractiveShell`; most of its attributes have no types."""

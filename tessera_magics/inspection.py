@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from tessera.cells import language_names
-from tessera.frontend.namespace import Intrinsic, Namespace
+from tessera.api.source_module import language_names
+from tessera.frontend.language.namespace import Intrinsic, Namespace
 
 _PLAIN: Final = "text/plain"
 _FIND: Final = "_ofind"

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any, Final
 
-from tessera.compiled import Compiled
+from tessera.session.compiled import Compiled
 from tessera.viz.display import compiled_bundle
 
 magic: Final[Any] = import_module("IPython.core.magic")

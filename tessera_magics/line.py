@@ -9,8 +9,8 @@ from IPython.core.error import UsageError
 import tessera
 from tessera.core.resources import ResourceReport
 from tessera.core.targets import DEFAULT_ON_GPU, find_kind
-from tessera.kernel_class import Kernel
-from tessera.session import session
+from tessera.kernels.kernel import Kernel
+from tessera.session.session import session
 from tessera_magics import options
 from tessera_magics.cell import compilation_of
 from tessera_magics.doctor import doctor, shown_path, targets

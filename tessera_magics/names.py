@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Final
 
-from tessera.cells import language_names
-from tessera.core.dtypes import DType
-from tessera.core.schedule import SCHEDULE
+from tessera.api.decorator import KernelDecorator
+from tessera.api.source_module import language_names
+from tessera.core.base.dtypes import DType
+from tessera.core.schedule.options import SCHEDULE
 from tessera.core.targets import TARGETS
-from tessera.frontend.namespace import Intrinsic, Namespace
-from tessera.kernel_class import Kernel
-from tessera.kernel_decorator import KernelDecorator
-from tessera.kernel_options import Options
+from tessera.frontend.language.namespace import Intrinsic, Namespace
+from tessera.kernels.kernel import Kernel
+from tessera.kernels.options import Options
 
 _PATH: Final = re.compile(r"((?:[^\W\d]\w*\s*\.\s*)*)((?:[^\W\d]\w*)?)\Z")
 _CALLED: Final = re.compile(r"(@?)\s*((?:[^\W\d]\w*\s*\.\s*)*[^\W\d]\w*)(?:\[[^][]*\])?\s*\Z")

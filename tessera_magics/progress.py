@@ -4,7 +4,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any, Final
 
-from tessera.tuning_progress import NOTEBOOK, Reporter, Status
+from tessera.tuning.progress import NOTEBOOK, Reporter, Status
 from tessera.viz.tuning_view import tuning_html, tuning_text
 from tessera_magics.ipython import display
 

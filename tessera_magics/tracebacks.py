@@ -1,6 +1,6 @@
 """Errors in colour, with the user's own calls, while the extension is loaded."""
 
-from tessera.core.errors import TesseraError
+from tessera.core.errors.base import TesseraError
 from tessera.viz.error_view import error_lines
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tessera
 from tessera import stream
-from tessera.cells import compile_source
-from tessera.core.errors import TesseraError
-from tessera.core.mistakes import (
+from tessera.api.source_module import compile_source
+from tessera.core.errors.base import TesseraError
+from tessera.core.errors.catalog import (
     ArgumentCount,
     ArgumentType,
     BadGrid,

@@ -21,63 +21,65 @@ TEXTS: Final = sorted(
 )
 
 # Modules that are tested through another's door, with the test that covers them; a folder stands for all in it.
-_BUILD: Final = "tests/frontend/test_build.py"
+_BUILD: Final = "tests/frontend/build/test_build.py"
 _ABSENT: Final = "tests/lowering/tile/test_mask_absent.py"
 COVERED_BY: Final = {
-    "tessera/core/artifact.py": "tests/lowering/test_packing.py",
-    "tessera/core/mistakes.py": "tests/docs/test_docs.py",
+    "tessera/core/artifact.py": "tests/lowering/artifact_cache/test_codec.py",
+    "tessera/core/errors/catalog.py": "tests/docs/test_docs.py",
     "tessera/core/program/arguments.py": _BUILD,
     "tessera/core/program/program.py": _BUILD,
     "tessera/core/program/spec.py": _BUILD,
     "tessera/core/program/types.py": "tests/core/tile/test_types.py",
     "tessera/core/tile/forms.py": "tests/core/tile/test_text.py",
     "tessera/core/tile/verify.py": "tests/core/tile/test_spec.py",
-    "tessera/frontend/accumulations.py": "tests/frontend/test_trips.py",
-    "tessera/frontend/affine.py": _BUILD,
-    "tessera/frontend/annotations.py": "tests/frontend/test_mistakes.py",
-    "tessera/frontend/bindings.py": _BUILD,
-    "tessera/frontend/builder.py": _BUILD,
-    "tessera/frontend/context.py": _BUILD,
-    "tessera/frontend/control.py": _BUILD,
-    "tessera/frontend/describe.py": "tests/frontend/test_mistakes.py",
-    "tessera/frontend/expressions.py": _BUILD,
-    "tessera/frontend/host.py": _BUILD,
-    "tessera/frontend/inline.py": _BUILD,
-    "tessera/frontend/intrinsics.py": "tests/docs/test_docs.py",
-    "tessera/frontend/lane_operations.py": _BUILD,
-    "tessera/frontend/loops.py": _BUILD,
-    "tessera/frontend/memory_operations.py": _BUILD,
-    "tessera/frontend/namespace.py": "tests/docs/test_docs.py",
-    "tessera/frontend/prune.py": _BUILD,
-    "tessera/frontend/statements.py": _BUILD,
-    "tessera/frontend/surface.py": "tests/frontend/test_read.py",
-    "tessera/frontend/tile_operations.py": _BUILD,
-    "tessera/kernels/tiles": "tests/kernels",
-    "tessera/lowering/target/cpu": "tests/lowering/target/cpu",
-    "tessera/lowering/target/cuda": "tests/lowering/target/cuda",
-    "tessera/lowering/target/functions": "tests/lowering/target/test_vector_math.py",
-    "tessera/lowering/target/indices.py": "tests/lowering/target/cpu/test_tiles.py",
-    "tessera/lowering/target/loops.py": "tests/lowering/target/cpu/test_tiles.py",
-    "tessera/lowering/target/result.py": "tests/lowering/test_compile.py",
-    "tessera/lowering/tile/access.py": "tests/lowering/tile/test_distribute_ranges.py",
-    "tessera/lowering/tile/comparisons.py": _ABSENT,
-    "tessera/lowering/tile/existence.py": _ABSENT,
-    "tessera/lowering/tile/luggage.py": _ABSENT,
-    "tessera/lowering/tile/masks.py": _ABSENT,
-    "tessera/lowering/tile/scope.py": _ABSENT,
-    "tessera/lowering/tile/unobserved.py": _ABSENT,
-    "tessera/lowering/tile/rows.py": "tests/lowering/tile/test_distribute_rows.py",
-    "tessera/runtime/on_gpu.py": "tests/runtime/test_launchers.py",
-    "tessera/runtime/on_host.py": "tests/runtime/test_launchers.py",
-    "tessera/runtime/dlpack.py": "tests/runtime/test_device_arrays.py",
-    "tessera/runtime/told_copies.py": "tests/runtime/test_told.py",
+    "tessera/frontend/build/accumulations.py": "tests/frontend/build/test_reduction_loops.py",
+    "tessera/frontend/base/affine.py": _BUILD,
+    "tessera/frontend/build/annotations.py": "tests/frontend/test_mistakes.py",
+    "tessera/frontend/base/bindings.py": _BUILD,
+    "tessera/frontend/base/builder.py": _BUILD,
+    "tessera/frontend/base/context.py": _BUILD,
+    "tessera/frontend/build/control.py": _BUILD,
+    "tessera/frontend/base/describe.py": "tests/frontend/test_mistakes.py",
+    "tessera/frontend/build/expressions.py": _BUILD,
+    "tessera/frontend/build/python_functions.py": _BUILD,
+    "tessera/frontend/build/inlining.py": _BUILD,
+    "tessera/frontend/operations/intrinsics.py": "tests/docs/test_docs.py",
+    "tessera/frontend/operations/lane_operations.py": _BUILD,
+    "tessera/frontend/build/loops.py": _BUILD,
+    "tessera/frontend/operations/memory_operations.py": _BUILD,
+    "tessera/frontend/language/namespace.py": "tests/docs/test_docs.py",
+    "tessera/frontend/build/dead_code.py": _BUILD,
+    "tessera/frontend/build/statements.py": _BUILD,
+    "tessera/frontend/syntax/kernel_source.py": "tests/frontend/syntax/test_source_file.py",
+    "tessera/frontend/operations/tile_operations.py": _BUILD,
+    "tessera/ops/tiles": "tests/ops",
+    "tessera/lowering/analysis/ir_tree.py": "tests/lowering/analysis/test_divergence.py",
+    "tessera/lowering/base/host_cpu.py": "tests/lowering/cpu/test_backend.py",
+    "tessera/lowering/cpu": "tests/lowering/cpu",
+    "tessera/lowering/cuda": "tests/lowering/cuda",
+    "tessera/lowering/math": "tests/lowering/math/test_vector_math.py",
+    "tessera/lowering/base/indices.py": "tests/lowering/cpu/tile/test_lowering.py",
+    "tessera/lowering/base/structured_control.py": "tests/lowering/cpu/tile/test_lowering.py",
+    "tessera/lowering/base/target_code.py": "tests/lowering/driver/test_compile.py",
+    "tessera/lowering/analysis/memory_accesses.py": "tests/lowering/tile/test_distribute_ranges.py",
+    "tessera/lowering/tile/masking/index_comparisons.py": _ABSENT,
+    "tessera/lowering/tile/masking/validity.py": _ABSENT,
+    "tessera/lowering/tile/masking/carried_validity.py": _ABSENT,
+    "tessera/lowering/tile/masking/mask_values.py": _ABSENT,
+    "tessera/lowering/tile/masking/availability.py": _ABSENT,
+    "tessera/lowering/tile/masking/demanded_elements.py": _ABSENT,
+    "tessera/lowering/analysis/row_dependence.py": "tests/lowering/tile/test_distribute_rows.py",
+    "tessera/runtime/launch/on_gpu.py": "tests/runtime/launch/test_launchers.py",
+    "tessera/runtime/launch/on_host.py": "tests/runtime/launch/test_launchers.py",
+    "tessera/runtime/arrays/dlpack.py": "tests/runtime/memory/test_device_arrays.py",
+    "tessera/runtime/memory/copy_events.py": "tests/runtime/launch/test_launch_events.py",
     "tessera/viz/table.py": "tests/magics/test_magics.py",
     "tessera/viz/kernel_view.py": "tests/viz/test_display.py",
     "tessera_magics": "tests/magics/test_magics.py",
 }
 
 # One class a mistake, each a few lines: long, and still one thing to look something up in.
-CATALOGUES: Final = ("tessera/core/mistakes.py",)
+CATALOGUES: Final = ("tessera/core/errors/catalog.py",)
 
 # What never belongs in a file of the project: unfinished work, and places on somebody's machine.
 FORBIDDEN: Final = re.compile(
@@ -106,7 +108,7 @@ def test_no_module_is_too_long():
 
 
 def mirrored(path: Path) -> Path:
-    """Where the test of a module belongs: `tessera/core/source.py` in `tests/core/test_source.py`."""
+    """Where the test of a module belongs: `tessera/core/base/source.py` in `tests/core/base/test_source.py`."""
     folder = Path("tests", *path.parent.parts[1:]) if path.parts[0] == "tessera" else Path("tests", "magics")
     return folder / f"test_{path.stem}.py"
 
@@ -141,10 +143,10 @@ def test_nothing_unfinished_or_local():
 # Targets are told apart by the properties and features of their rows; these modules name some, each for its reason.
 NAMES_OF_TARGETS: Final = {
     "tessera/core/targets.py": "the table itself",
-    "tessera/core/schedule.py": "the table of schedule options says which targets read each",
-    "tessera/frontend/elsewhere.py": "a package of Python's is called cuda",
-    "tessera/runtime/arrays.py": "devices as DLPack calls them",
-    "tessera/runtime/graphs.py": "devices as PyTorch calls them",
+    "tessera/core/schedule/options.py": "the table of schedule options says which targets read each",
+    "tessera/frontend/language/porting_hints.py": "a package of Python's is called cuda",
+    "tessera/runtime/arrays/host.py": "devices as DLPack calls them",
+    "tessera/runtime/launch/graph_replay.py": "devices as PyTorch calls them",
 }
 
 

@@ -9,7 +9,7 @@ import tessera
 
 
 def test_importing_loads_nothing_heavy():
-    script = "import sys, tessera; print(*(set(sys.modules) & {'numpy', 'torch_mlir', 'llvmlite', 'IPython', 'tessera.kernel_class'}))"
+    script = "import sys, tessera; print(*(set(sys.modules) & {'numpy', 'torch_mlir', 'llvmlite', 'IPython', 'tessera.kernels.kernel'}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
@@ -36,7 +36,7 @@ def test_unknown_names():
 
 
 def test_modules_do_not_shadow_names():
-    import tessera.autotune  # noqa: PLC0415
-    import tessera.kernel_decorator  # noqa: PLC0415
+    import tessera.api.decorator  # noqa: PLC0415
+    import tessera.tuning.autotune  # noqa: PLC0415
 
-    assert tessera.kernel is tessera.kernel_decorator.kernel
+    assert tessera.kernel is tessera.api.decorator.kernel

@@ -13,10 +13,10 @@ from typing import Final
 
 import tessera
 from tessera.core import settings
-from tessera.core.dtypes import BY_NAME, COMPUTE_TYPES
-from tessera.core.schedule import SCHEDULE
-from tessera.frontend.namespace import LANGUAGE, Intrinsic, Namespace
-from tessera.frontend.reference import REFERENCE, Operation
+from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES
+from tessera.core.schedule.options import SCHEDULE
+from tessera.frontend.language.namespace import LANGUAGE, Intrinsic, Namespace
+from tessera.frontend.language.reference import REFERENCE, Operation
 from tessera_magics.magics import TesseraMagics
 
 ERROR: Final = "TesseraError"

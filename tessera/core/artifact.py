@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tessera.core.base.source import Source, Span
 from tessera.core.program.expressions import Expression, make
 from tessera.core.program.types import Type
 from tessera.core.resources import Buffers
-from tessera.core.source import Source, Span
 from tessera.core.targets import Target
 
 REALIGNED_BYTES: Final = 128

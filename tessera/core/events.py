@@ -96,7 +96,7 @@ class TrialMeasured:
     """A search for a fast configuration settled one of its trials, or measured more of it.
 
     search: a number for each search of this process; device: what it measures on; phase: what it is doing, in words
-    status: of the trial, see `tessera.tuning.Trial`
+    status: of the trial, see `tessera.tuning.results.Trial`
     seconds: the median time of a launch; None where it was not measured
     predicted: seconds that the cost model expects; None where it was not asked
     settled, total: configurations that had their turn, and all of the search

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from tessera.core.base.source import Span
 from tessera.core.record import OpRecord, Row, of_row
-from tessera.core.source import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def adopt_dialect(name: str, module: ModuleType) -> None:
 def translate_to_llvm_ir(operation: AnyOp) -> str:
     """Translate a module or `gpu.module` that holds nothing but LLVM and NVVM operations to LLVM IR text.
 
-    Callers check that first (see `lowering/target/llvm_ir.py`): a foreign operation would kill the process.
+    Callers check that first (see `lowering/base/llvm_ir.py`): a foreign operation would kill the process.
     """
     from torch_mlir.dialects import llvm  # noqa: PLC0415 - 23 ms, needed only by the last step
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tessera.core.source import Span
+from tessera.core.base.source import Span
 
 KERNEL: Final = "kernel"
 """The identity of the function, and the first part of that of whatever stands for no operation of the Program."""

@@ -5,7 +5,7 @@ Nothing here needs a GPU: figures come from the compiler, limits from tables.
 
 from dataclasses import dataclass
 
-from tessera.core.words import counted
+from tessera.core.base.plurals import counted
 
 
 @dataclass(frozen=True, slots=True)

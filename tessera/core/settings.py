@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tessera.core.callers import at_call
-from tessera.core.mistakes import BadSetting
+from tessera.core.errors.call_site import at_call
+from tessera.core.errors.catalog import BadSetting
 from tessera.core.targets import DEFAULT, TARGETS
 
 _PREFIX: Final = "TESSERA_"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tessera.core.mistakes import BadSetting, UnknownArchitecture
+from tessera.core.errors.catalog import BadSetting, UnknownArchitecture
 
 _KIB: Final = 1024
 _EXACT: Final = ("a", "f")
@@ -119,8 +119,8 @@ class TargetKind:
 
     summary: what it is for, in words
     levels: those of its listings, in order
-    backend, runtime: the modules that compile for it and launch what was compiled (`tessera.lowering.backends`,
-        `tessera.runtime.launchers`); no backend: a program is run as it is
+    backend, runtime: the modules that compile for it and launch what was compiled (`tessera.lowering.base.backends`,
+        `tessera.runtime.launch.launchers`); no backend: a program is run as it is
     shown_as: the target whose levels are shown for a kernel that is not compiled itself
     on_gpu: whether it runs on GPUs, in whose memory its arrays lie
     native: whether code is made for the very processor at hand
@@ -165,20 +165,21 @@ def _named(*architectures: Architecture) -> dict[str, Architecture]:
     return {one.name: one for one in architectures}
 
 
-_ON_GPU: Final = "tessera.runtime.on_gpu"
+_ON_GPU: Final = "tessera.runtime.launch.on_gpu"
 TARGETS: Final[dict[str, TargetKind]] = {
     kind.name: kind
     for kind in (
         TargetKind(
             "cpu", "running kernels, vectorised, on all cores", ("source", "tile", "target", "llvm", "asm"),
-            "tessera.lowering.target.cpu.generate", "tessera.runtime.on_host", native=True, profiled=True,
+            "tessera.lowering.cpu.backend", "tessera.runtime.launch.on_host", native=True, profiled=True,
         ),
         TargetKind(
-            "interpret", "the oracle: NumPy, and the sanitizer", (), "", "tessera.runtime.interpreted", shown_as="cpu"
+            "interpret", "the oracle: NumPy, and the sanitizer", (), "", "tessera.runtime.launch.interpreter",
+            shown_as="cpu",
         ),
         TargetKind(
             "cuda", "NVIDIA GPUs", ("source", "tile", "target", "llvm", "ptx", "sass"),
-            "tessera.lowering.target.cuda.generate", _ON_GPU,
+            "tessera.lowering.cuda.to_nvvm", _ON_GPU,
             on_gpu=True, default="sm_90a", tools=("ptxas", "nvdisasm"), cubin_lines="ptx", profiled=True,
             register_limits=True,
             architectures=_named(
@@ -190,7 +191,7 @@ TARGETS: Final[dict[str, TargetKind]] = {
         ),
         TargetKind(
             "cuda_tile", "NVIDIA GPUs by CUDA Tile", ("source", "tile", "target", "sass"),
-            "tessera.lowering.target.cuda_tile.generate", _ON_GPU,
+            "tessera.lowering.cuda_tile.backend", _ON_GPU,
             on_gpu=True, default="sm_90", tools=("tileiras", "nvdisasm"), packages=("cuda-tile",), cubin_lines="source",
             architectures=_named(_SM_80, _SM_90, _SM_100, _SM_120),
         ),

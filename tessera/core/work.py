@@ -1,4 +1,4 @@
-"""What a launch's work is, as data; `tessera/work.py` counts it."""
+"""What a launch's work is, as data; `tessera/performance/work_count.py` counts it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

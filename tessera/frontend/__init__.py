@@ -1,0 +1,4 @@
+"""From the text of a kernel to a `Program`.
+
+It may import `core`; it knows neither the lowering nor the runtime.
+"""

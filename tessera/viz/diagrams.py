@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from tessera.core.words import counted
+from tessera.core.base.plurals import counted
 
 BANKS: Final = 32
 """Banks of shared memory, each 4 bytes wide, that a warp can read at once on every NVIDIA GPU."""

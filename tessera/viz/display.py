@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from tessera.compiled import Compiled, IrText
 from tessera.core.compilation import Compilation
-from tessera.core.errors import TesseraError, render
+from tessera.core.errors.base import TesseraError, render
 from tessera.core.listing import Listing
 from tessera.core.resources import ResourceReport
-from tessera.kernel_class import Kernel
-from tessera.lowering.target.cuda.report import resource_report
-from tessera.profile_result import Profile
-from tessera.tuning import Tuning
+from tessera.kernels.kernel import Kernel
+from tessera.lowering.cuda.resources import resource_report
+from tessera.profiling.results import Profile
+from tessera.session.compiled import Compiled, IrText
+from tessera.tuning.results import Tuning
 from tessera.viz.error_view import error_html
 from tessera.viz.ir_html import ir_html
 from tessera.viz.ir_view import ir_view

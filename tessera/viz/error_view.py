@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from tessera.core.callers import cell_label
-from tessera.core.errors import TesseraError, display_width, render
-from tessera.core.source import NOWHERE, Source, Span
+from tessera.core.base.source import NOWHERE, Source, Span
+from tessera.core.errors.base import TesseraError, display_width, render
+from tessera.core.errors.call_site import cell_label
 
 _OWN: Final = Path(__file__).resolve().parents[2]
 _OURS: Final = tuple(str(_OWN / name) for name in ("tessera/", "tessera_magics/"))

@@ -12,8 +12,8 @@ from difflib import Match, SequenceMatcher
 from typing import Final
 
 from tessera.core.artifact import Artifact
+from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.listing import Line, Listing
-from tessera.core.source import NOWHERE, Source, Span
 from tessera.core.targets import every_level
 
 _RENUMBERED: Final = re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?|#\w+|\bloc\([^()]*\)|!\d+")

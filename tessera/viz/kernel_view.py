@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from tessera.compiled import Compiled
 from tessera.core.program.arguments import Argument, ArrayArgument
-from tessera.kernel_class import Kernel
+from tessera.kernels.kernel import Kernel
+from tessera.session.compiled import Compiled
 
 _KIB: Final = 1024
 _PRE: Final = "white-space:pre;overflow:auto;margin:4px 0;font-size:12px;line-height:1.4"

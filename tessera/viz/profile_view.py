@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from tessera.core.words import counted
+from tessera.core.base.plurals import counted
 from tessera.core.work import Numbers
-from tessera.profile_result import Profile, Tiles
+from tessera.profiling.results import Profile, Tiles
 
 UNITS: Final = 40
 """Rows of the timeline; of more units, evenly chosen ones are drawn."""

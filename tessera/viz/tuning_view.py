@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from tessera.tuning import DUPLICATE, Trial, Tuning, show
+from tessera.tuning.results import DUPLICATE, Trial, Tuning, show
 
 ROWS: Final = 40
 """Configurations shown; the rest is counted."""

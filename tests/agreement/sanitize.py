@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from support import document_calls, library  # noqa: E402
-from tessera.core.mistakes import ContextLost  # noqa: E402
+from tessera.core.errors.catalog import ContextLost  # noqa: E402
 from tessera.core.settings import overridden  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck")

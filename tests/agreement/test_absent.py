@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from frontend.kernels import array, build, scalar
 from support import simulate, tile_machine
 from support.absent_kernels import Case, cases
-from tessera.core.dtypes import f32, i64
+from tessera.core.base.dtypes import f32, i64
 from tessera.core.program.program import Program
-from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cpu.host import host_target
+from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch import Launcher
+from tessera.runtime.launch.cpu import Launcher
 
 host = cache(host_target)
 

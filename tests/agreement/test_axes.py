@@ -11,10 +11,10 @@ import tessera
 from frontend.kernels import array, build
 from support import tile_machine
 from support.simulate import simulate
-from tessera.core.dtypes import f32, i64
-from tessera.core.mistakes import MissingSchedule
+from tessera.core.base.dtypes import f32, i64
+from tessera.core.errors.catalog import MissingSchedule
 from tessera.core.settings import overridden
-from tessera.runtime.grid import read_grid
+from tessera.runtime.binding.grid import read_grid
 
 IDS = """@kernel tile[{group}]
 def ids(out: mut i64[n, 14]):

@@ -6,8 +6,8 @@ import pytest
 
 import tessera
 from support.documents import BLOCKS, KERNELS
-from tessera.core.mistakes import BadGrid
-from tessera.core.reductions import tree_sum
+from tessera.core.base.reductions import tree_sum
+from tessera.core.errors.catalog import BadGrid
 from tessera.core.settings import overridden
 
 

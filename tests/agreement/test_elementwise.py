@@ -12,14 +12,14 @@ import pytest
 
 from support.interpret_programs import Writer
 from tessera import compile_source
-from tessera.core.dtypes import ALL, DType, boolean
+from tessera.core.base.dtypes import ALL, DType, boolean
 from tessera.core.program.program import Domain, Program
 from tessera.core.program.spec import BINARY, PREDICATES, UNARY
 from tessera.core.settings import overridden
-from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cpu.host import host_target
+from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch import Launcher
+from tessera.runtime.launch.cpu import Launcher
 
 LIBRARY = ("exp", "exp2", "log", "log2", "rsqrt", "sin", "cos", "tanh", "erf", "pow")
 FLOAT_ONLY = (*LIBRARY[:-1], "sqrt", "floor", "ceil", "div")

@@ -12,9 +12,9 @@ from agreement.test_targets import EVERY_TARGET
 from tessera import compile_source, graph
 from tessera.core.settings import overridden
 from tessera.core.targets import TARGETS
-from tessera.kernels.matrix import gemm
-from tessera.lowering.target.toolchain import find_tool
-from tessera.runtime.memory import to_device
+from tessera.lowering.base.cuda_toolkit import find_tool
+from tessera.ops.matrix import gemm
+from tessera.runtime.memory.owned import to_device
 
 KERNELS = compile_source('''
 @kernel

@@ -20,10 +20,10 @@ from support import fake_cuda
 from support.fake_cuda import FakeDriver
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
-from tessera.lowering.cache import Entry, entry_of
-from tessera.lowering.compile import compile_program
-from tessera.runtime.device_arrays import device_view
-from tessera.session import Session
+from tessera.lowering.artifact_cache.store import Entry, entry_of
+from tessera.lowering.driver.compile import compile_program
+from tessera.runtime.memory.device_arrays import device_view
+from tessera.session.session import Session
 
 TESTS = Path(__file__).parents[1]
 COMPILED = ("cuda:sm_90a", "cuda:sm_80", "cuda_tile:sm_90")
@@ -90,7 +90,7 @@ def planted(text: str) -> Case:
 
 def compile_to_ptx(_: Session, __: str, program: Program, target: Target, ___: bool) -> tuple[Entry, str]:
     """Compile in this process and without ptxas: the fake driver runs PTX."""
-    with mock.patch("tessera.lowering.target.cuda.generate.find_tool", return_value=None):
+    with mock.patch("tessera.lowering.cuda.to_nvvm.find_tool", return_value=None):
         return entry_of(compile_program(program, target, observe=False)), "compiler"
 
 

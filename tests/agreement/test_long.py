@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tessera
-from tessera.core.mistakes import SyntaxMistake
+from tessera.core.errors.catalog import SyntaxMistake
 from tessera.core.settings import overridden
 
 TARGETS = ("interpret", "cpu", "cuda:sm_90a", "cuda_tile:sm_90")

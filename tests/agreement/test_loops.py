@@ -11,9 +11,9 @@ import pytest
 
 from support.simulate import compile_ptx, launch, launch_phases
 from tessera import f32, i64, kernel, mut, tile
-from tessera.core.mistakes import OverlappingArrays
+from tessera.core.base.reductions import tree_sum
+from tessera.core.errors.catalog import OverlappingArrays
 from tessera.core.program.expressions import to_text
-from tessera.core.reductions import tree_sum
 from tessera.core.settings import overridden
 
 random = np.random.default_rng(7)

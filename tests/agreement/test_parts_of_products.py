@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.hardware import simulate
 from support.shifted_products import BEFORE, TILE, Case, Shape, Shifts, arguments, expected
-from tessera.core.dtypes import DType, bf16, f16, f32
+from tessera.core.base.dtypes import DType, bf16, f16, f32
 from tessera.runtime.interpret.rounding import to_tf32
 
 ENDS: Final[Shape] = (2048, 2048, 512)

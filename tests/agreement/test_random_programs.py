@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 
 from support.random_programs import Case, cases
 from tessera.core.targets import Target
-from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cpu.host import host_target
-from tessera.runtime.grid import Grid
+from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.driver.compile import compile_program
+from tessera.runtime.binding.grid import Grid
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch import Launcher
+from tessera.runtime.launch.cpu import Launcher
 
 host = cache(host_target)
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.library import bf16
 from tessera.core.settings import overridden
-from tessera.kernels import gemm, softmax
+from tessera.ops import gemm, softmax
 
 Call = Callable[[dict[str, int]], Any]
 

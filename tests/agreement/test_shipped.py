@@ -14,13 +14,13 @@ import pytest
 from support.library import bf16
 from support.simulate import compile_ptx
 from tessera.core.settings import overridden
-from tessera.kernels.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.kernels.launches import Prepared
-from tessera.kernels.matrix import prepare_gemm
-from tessera.kernels.reductions import prepare_reduce
-from tessera.kernels.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
-from tessera.kernels.transposition import prepare_transpose
-from tessera.lowering.compile import ONE_BY_ONE
+from tessera.lowering.driver.compile import ONE_BY_ONE
+from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
+from tessera.ops.launch_recipe import Prepared
+from tessera.ops.matrix import prepare_gemm
+from tessera.ops.reductions import prepare_reduce
+from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
+from tessera.ops.transposition import prepare_transpose
 
 FP8: Final = ml_dtypes.float8_e4m3fn
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowering.target.cuda.compare import agree
+from lowering.cuda.compare import agree
 from support.interpret_programs import Writer
 from tessera import f32, kernel, mut, tensor, tile
-from tessera.core.dtypes import DType, f16, f64, fp8_e4m3, fp8_e5m2
-from tessera.core.dtypes import f32 as single
-from tessera.core.mistakes import ArgumentType
+from tessera.core.base.dtypes import DType, f16, f64, fp8_e4m3, fp8_e5m2
+from tessera.core.base.dtypes import f32 as single
+from tessera.core.errors.catalog import ArgumentType
 from tessera.core.program.program import Program
 from tessera.core.program.types import Tile
 from tessera.core.settings import overridden

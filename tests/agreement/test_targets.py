@@ -14,10 +14,10 @@ import pytest
 
 from support import document_calls, library
 from support.library import Call, judge
-from tessera.core.mistakes import NotOnCudaTile, TuningFailed
+from tessera.core.errors.catalog import NotOnCudaTile, TuningFailed
 from tessera.core.settings import overridden
 from tessera.core.targets import TARGETS
-from tessera.lowering.target.toolchain import find_tool
+from tessera.lowering.base.cuda_toolkit import find_tool
 
 CALLS = (*library.CALLS, *document_calls.CALLS)
 EVERY_TARGET = ("interpret", "cpu", *(pytest.param(name, marks=pytest.mark.gpu) for name in ("cuda", "cuda_tile")))

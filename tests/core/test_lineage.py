@@ -15,7 +15,7 @@ from tessera.core.record import KERNEL, OpRecord, ValueRecord
 from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.core.tile.records import records_of_tile
-from tessera.lowering.pipelines import tile_passes
+from tessera.lowering.driver.pipelines import tile_passes
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.to_tile import to_tile
 

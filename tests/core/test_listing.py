@@ -2,8 +2,8 @@
 
 import pickle
 
+from tessera.core.base.source import Span
 from tessera.core.listing import Line, Listing
-from tessera.core.source import Span
 
 LISTING = Listing("tile", "build", (Line("a", (Span("cell.py", 1, 2, 1, 3),), (4, 5)), Line("b")))
 

@@ -3,7 +3,7 @@
 from support import programs
 from tessera.core import profile
 from tessera.core.targets import Target
-from tessera.lowering.key import artifact_key
+from tessera.lowering.artifact_cache.key import artifact_key
 
 
 def test_the_option_is_part_of_the_key():

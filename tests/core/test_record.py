@@ -2,8 +2,8 @@
 
 import pytest
 
+from tessera.core.base.source import Span
 from tessera.core.record import OpRecord, ValueRecord, Verbatim, of_row
-from tessera.core.source import Span
 
 RECORD = OpRecord(
     "17.2", "scf.for", "4", 1, ("3:0", "4^0.1"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tessera.core.mistakes import BadSetting
+from tessera.core.errors.catalog import BadSetting
 from tessera.core.settings import configure, current, from_environment, overridden
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tessera.core.mistakes import BadSetting, UnknownArchitecture
+from tessera.core.errors.catalog import BadSetting, UnknownArchitecture
 from tessera.core.targets import (
     DEFAULT,
     DEFAULT_ON_GPU,

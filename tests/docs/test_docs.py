@@ -8,7 +8,7 @@ import tessera
 from support.examples import run_section, sections
 from support.scripts import load
 from tessera.core.settings import overridden
-from tessera.frontend.namespace import LANGUAGE, Namespace
+from tessera.frontend.language.namespace import LANGUAGE, Namespace
 
 ROOT = Path(__file__).parents[2]
 LANGUAGE_PAGE = ROOT / "docs" / "language.md"

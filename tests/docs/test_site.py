@@ -14,10 +14,10 @@ from pygments.token import Keyword, Name
 
 import tessera
 from support.scripts import DOCS, load
-from tessera.core.schedule import SCHEDULE
+from tessera.core.schedule.options import SCHEDULE
 from tessera.core.settings import Settings
-from tessera.frontend.namespace import LANGUAGE
-from tessera.frontend.reference import REFERENCE
+from tessera.frontend.language.namespace import LANGUAGE
+from tessera.frontend.language.reference import REFERENCE
 
 UNREACHABLE = "http://127.0.0.1:9"  # the discard port, where nothing listens
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from tessera.core.dtypes import DType
+from tessera.core.base.dtypes import DType
 from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
 from tessera.core.program.program import Attribute, Program
-from tessera.frontend.build import specialise
-from tessera.frontend.read import read_cell
+from tessera.frontend.build.build import specialise
+from tessera.frontend.syntax.source_file import read_cell
 
 
 def array(dtype: DType, *shape: int) -> ArrayArgument:

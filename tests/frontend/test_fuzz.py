@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from frontend.test_build import DOCUMENTS
+from frontend.build.test_build import DOCUMENTS
 from support.documents import KERNELS
-from tessera.core.errors import TesseraError
-from tessera.frontend.build import specialise
-from tessera.frontend.read import read_cell, to_plain_python
+from tessera.core.errors.base import TesseraError
+from tessera.frontend.build.build import specialise
+from tessera.frontend.syntax.source_file import read_cell, to_plain_python
 
 MUTANTS = 10_000
 PLAIN = {name: to_plain_python(KERNELS[name]) for name in DOCUMENTS}

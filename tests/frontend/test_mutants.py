@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.documents import BLOCKS
-from tessera.core.mistakes import SyntaxMistake
-from tessera.frontend.read import read_cell
+from tessera.core.errors.catalog import SyntaxMistake
+from tessera.frontend.syntax.source_file import read_cell
 
 CODE: Final = sorted(BLOCKS.values())
 BATCHES: Final = 20

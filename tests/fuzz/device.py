@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tessera.runtime.dlpack import BEYOND_NUMPY, DLTensor
-from tessera.runtime.memory import DeviceArray, to_device
+from tessera.runtime.arrays.dlpack import BEYOND_NUMPY, DLTensor
+from tessera.runtime.memory.owned import DeviceArray, to_device
 
 _CUDA: Final = 2
 _CODES: Final = {"i": 0, "u": 1, "f": 2}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from fuzz.kernels import Case
-from tessera.frontend.read import to_plain_python
+from tessera.frontend.syntax.source_file import to_plain_python
 
 Fails = Callable[[Case], bool]
 

@@ -15,10 +15,10 @@ from support import document_calls
 from support.library import bf16, f32
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
-from tessera.kernels.attention import prepare_flash_attention
-from tessera.kernels.launches import Prepared
-from tessera.kernels.matrix import prepare_gemm
-from tessera.kernels.rows import prepare_layernorm, prepare_softmax
+from tessera.ops.attention import prepare_flash_attention
+from tessera.ops.launch_recipe import Prepared
+from tessera.ops.matrix import prepare_gemm
+from tessera.ops.rows import prepare_layernorm, prepare_softmax
 
 VERSIONS: Final = accepted.read().versions
 

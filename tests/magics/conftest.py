@@ -8,7 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from tessera.core.settings import overridden
-from tessera.session import Session
+from tessera.session.session import Session
 
 
 @pytest.fixture

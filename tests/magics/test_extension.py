@@ -6,9 +6,9 @@ import sys
 from IPython.core.interactiveshell import InteractiveShell
 
 import tessera_magics
-from tessera.core.errors import TesseraError
-from tessera.kernel_class import Kernel
-from tessera.tuning_progress import NOTEBOOK
+from tessera.core.errors.base import TesseraError
+from tessera.kernels.kernel import Kernel
+from tessera.tuning.progress import NOTEBOOK
 
 MARKS = """
 import sys, tessera_magics

@@ -3,7 +3,7 @@
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from tessera.frontend.reference import REFERENCE
+from tessera.frontend.language.reference import REFERENCE
 
 
 def text(shell: InteractiveShell, name: str) -> str:

@@ -8,9 +8,9 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import tessera
-from tessera.compiled import Compiled
 from tessera.core.resources import ResourceReport
-from tessera.kernel_class import Kernel
+from tessera.kernels.kernel import Kernel
+from tessera.session.compiled import Compiled
 
 SCALE = """
 @kernel

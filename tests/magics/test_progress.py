@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from tessera.tuning import MEASURED, SKIPPED, Trial, Tuning
-from tessera.tuning_progress import NOTEBOOK, Status
+from tessera.tuning.progress import NOTEBOOK, Status
+from tessera.tuning.results import MEASURED, SKIPPED, Trial, Tuning
 from tessera_magics import progress
 
 TUNING = Tuning(

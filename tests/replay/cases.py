@@ -23,7 +23,7 @@ from support.examples import Example, run_section, sections
 from support.random_lanes import Kernel
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
-from tessera.phases import phases
+from tessera.lowering.program.split_phases import phases
 
 _DOCS: Final = Path(__file__).parents[2]
 _PAGES: Final = ("README.md", "docs/language.md")

@@ -11,12 +11,12 @@ from unittest import mock
 from llvmlite import binding
 
 from tessera.core.artifact import Artifact
+from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
 from tessera.core.program.program import Block, Op, Program, Value
-from tessera.core.source import Source, Span
 from tessera.core.targets import Target
-from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cuda_tile.cubin import Usage
+from tessera.lowering.cuda_tile.cubin import Usage
+from tessera.lowering.driver.compile import compile_program
 
 DIGITS: Final = 16
 _BASELINE: Final = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
@@ -111,9 +111,9 @@ def _without_tools() -> Iterator[list[bytes]]:
 
     with ExitStack() as patches:
         replacements: dict[str, Any] = {
-            "tessera.lowering.target.cuda.generate.find_tool": lambda _: None,
-            "tessera.lowering.target.cuda_tile.generate.assemble": assemble,
-            "tessera.lowering.target.cuda_tile.generate.read_usage": lambda *_: Usage(0, 0, 0, 0),
+            "tessera.lowering.cuda.to_nvvm.find_tool": lambda _: None,
+            "tessera.lowering.cuda_tile.backend.assemble": assemble,
+            "tessera.lowering.cuda_tile.backend.read_usage": lambda *_: Usage(0, 0, 0, 0),
         }
         for name, instead in replacements.items():
             patches.enter_context(mock.patch(name, instead))

@@ -14,8 +14,8 @@ from replay import accepted
 from replay.accepted import Accepted, Hashes
 from replay.cases import CASES, Case
 from replay.compile import TARGETS, Code, compiled, digest
-from tessera.core.errors import TesseraError
-from tessera.core.mistakes import CompilerCrash
+from tessera.core.errors.base import TesseraError
+from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.settings import overridden
 
 _THREADS: Final = 8

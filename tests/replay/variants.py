@@ -11,12 +11,12 @@ import numpy as np
 
 from agreement.test_shipped import like
 from support.library import bf16, f16, f32
-from tessera.kernels.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.kernels.launches import Prepared
-from tessera.kernels.matrix import prepare_gemm
-from tessera.kernels.reductions import prepare_reduce
-from tessera.kernels.rows import prepare_layernorm, prepare_softmax
-from tessera.kernels.transposition import prepare_transpose
+from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
+from tessera.ops.launch_recipe import Prepared
+from tessera.ops.matrix import prepare_gemm
+from tessera.ops.reductions import prepare_reduce
+from tessera.ops.rows import prepare_layernorm, prepare_softmax
+from tessera.ops.transposition import prepare_transpose
 
 _FP8: Final = ml_dtypes.float8_e4m3fn
 _FP8_WIDE: Final = ml_dtypes.float8_e5m2

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from frontend.kernels import array, build, scalar
-from tessera.core.dtypes import f32, i64
+from tessera.core.base.dtypes import f32, i64
 from tessera.core.program.program import Program
 
 SHAPES = ((8, 16), (16, 8), (4, 32), (8, 8), (16,), (2, 4, 16), (128,))

@@ -5,11 +5,11 @@ from functools import cache
 
 from llvmlite import binding
 
-from tessera.core import dtypes
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot
-from tessera.core.dtypes import DType
+from tessera.core.base import dtypes
+from tessera.core.base.dtypes import DType
+from tessera.core.base.source import Source, Span
 from tessera.core.program.types import Array, Extent, Scalar
-from tessera.core.source import Source, Span
 from tessera.core.targets import CPU
 
 SOURCE = Source(

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tessera.core.dtypes import DType, boolean, i64
+from tessera.core.base.dtypes import DType, boolean, i64
+from tessera.core.base.source import Source, Span
 from tessera.core.program.program import Block, Domain, Op, Parameter, Program, Symbol, Value
 from tessera.core.program.types import Array, Extent, Scalar, Shared, Tile, Type
-from tessera.core.source import Source, Span
 
 FILE = "cell.py"
 

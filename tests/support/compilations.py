@@ -1,12 +1,12 @@
 """A hand-made compilation of saxpy: two passes at the tile level, then target, LLVM and assembly."""
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot
+from tessera.core.base.dtypes import f32
+from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
-from tessera.core.dtypes import f32
 from tessera.core.events import PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.program.types import Array, Scalar
-from tessera.core.source import Source, Span
 from tessera.core.targets import Target
 
 CELL = "cell.py"

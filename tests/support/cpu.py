@@ -8,14 +8,14 @@ from tessera.core.artifact import Artifact, Binding, Resources
 from tessera.core.program.program import Program
 from tessera.core.targets import CPU, TARGETS
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.passes import run_passes
-from tessera.lowering.pipelines import tile_passes
-from tessera.lowering.target.cpu.codegen import generate_code, lower_to_llvm
-from tessera.lowering.target.cpu.host import host_target
-from tessera.lowering.target.cpu.to_cpu import TargetModule, to_cpu
+from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.base.passes import run_passes
+from tessera.lowering.cpu.codegen import generate_code, lower_to_llvm
+from tessera.lowering.cpu.to_cpu import TargetModule, to_cpu
+from tessera.lowering.driver.pipelines import tile_passes
 from tessera.lowering.tile.to_tile import to_tile
-from tessera.runtime.grid import Grid
-from tessera.runtime.launch import Launcher
+from tessera.runtime.binding.grid import Grid
+from tessera.runtime.launch.cpu import Launcher
 
 SMALL = "+sse2"  # no masks at all
 LARGE = "+avx,+avx2,+avx512f,+avx512bw"  # the form for AVX-512; LLVM makes of it what this machine has

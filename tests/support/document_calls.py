@@ -9,8 +9,8 @@ import numpy as np
 import tessera
 from support.documents import KERNELS
 from support.library import Arrays, Call, bf16, f16, f32, normal
-from tessera.core.reductions import tree_sum
-from tessera.kernels.launches import Launch, Prepared
+from tessera.core.base.reductions import tree_sum
+from tessera.ops.launch_recipe import Launch, Prepared
 
 
 @cache

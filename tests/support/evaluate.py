@@ -11,11 +11,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tessera.core.base.reductions import tree_sum
 from tessera.core.mlir import ir
 from tessera.core.program.expressions import evaluate
-from tessera.core.reductions import tree_sum
-from tessera.lowering.tile.attributes import RANGES, from_attribute
-from tessera.lowering.tile.walk import kernel
+from tessera.lowering.base.attributes import RANGES, from_attribute
+from tessera.lowering.base.ir_walk import kernel
 
 DTYPES = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,

@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 import tessera
-from tessera.cells import run_cell
-from tessera.core.errors import TesseraError
+from tessera.api.source_module import run_cell
+from tessera.core.errors.base import TesseraError
 
 _FENCE: Final = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 _HEADING: Final = re.compile(r"^#+ (.*)$", re.MULTILINE)

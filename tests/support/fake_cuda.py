@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from support import ptx_machine
-from tessera.core.mistakes import CudaFailure
-from tessera.runtime import cuda
-from tessera.runtime import driver as door
-from tessera.runtime.driver_data import Encoding, LaunchAttribute, LaunchConfig
+from tessera.core.errors.catalog import CudaFailure
+from tessera.runtime.driver import driver as door
+from tessera.runtime.driver.descriptors import Encoding, LaunchAttribute, LaunchConfig
+from tessera.runtime.launch import cuda
 
 
 class FakeDriver:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.fake_cuda import FakeDriver
-from tessera.runtime import libraries
+from tessera.runtime.arrays import interop
 
 FLOAT32 = type("dtype", (), {"__repr__": lambda _: "torch.float32"})()
 
@@ -124,7 +124,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> Libraries:
     cupy = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda device: made.cupy_stream))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(libraries.Used, "streams", {})
-    for cached in (libraries._torch_stream, libraries._cupy_stream):
-        monkeypatch.setattr(libraries, cached.__name__, functools.cache(cached.__wrapped__))
+    monkeypatch.setattr(interop.Used, "streams", {})
+    for cached in (interop._torch_stream, interop._cupy_stream):
+        monkeypatch.setattr(interop, cached.__name__, functools.cache(cached.__wrapped__))
     return made

@@ -9,9 +9,9 @@ from support.simulate import compile_ptx
 from tessera.core.artifact import Artifact
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
-from tessera.lowering.compile import compile_program
-from tessera.runtime.cuda import CudaLauncher, device_architecture, synchronize
-from tessera.runtime.grid import Grid
+from tessera.lowering.driver.compile import compile_program
+from tessera.runtime.binding.grid import Grid
+from tessera.runtime.launch.cuda import CudaLauncher, device_architecture, synchronize
 
 _TORCH = {"float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "bool": "bool"}
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from support.builder import FILE, Builder
+from tessera.core.base.source import Source, Span
 from tessera.core.program.program import Block, Domain, Op, Program, Value
-from tessera.core.source import Source, Span
 
 Values = tuple[Value, ...]
 

@@ -1,4 +1,4 @@
-"""Calls of every function of `tessera.kernels`, with the answer in f64: what agreement tests, the compute-sanitizer and
+"""Calls of every function of `tessera.ops`, with the answer in f64: what agreement tests, the compute-sanitizer and
 the tests of compiled code run.
 
 Shapes are small and none a multiple of a block, so every edge is met; between them the calls use every kernel shipped.
@@ -13,13 +13,13 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from tessera.core.reductions import tree_sum
-from tessera.kernels.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.kernels.launches import Prepared
-from tessera.kernels.matrix import prepare_gemm
-from tessera.kernels.reductions import prepare_reduce
-from tessera.kernels.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
-from tessera.kernels.transposition import prepare_transpose
+from tessera.core.base.reductions import tree_sum
+from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
+from tessera.ops.launch_recipe import Prepared
+from tessera.ops.matrix import prepare_gemm
+from tessera.ops.reductions import prepare_reduce
+from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
+from tessera.ops.transposition import prepare_transpose
 from tessera.runtime.interpret.rounding import to_tf32
 
 bf16, f16, f32 = ml_dtypes.bfloat16, np.float16, np.float32

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from tessera.lowering.service import Worker
+from tessera.lowering.service.server import Worker
 
 SECONDS = 20
 

@@ -7,7 +7,7 @@ import pytest
 from tessera.core.mlir import ir
 from tessera.core.tile.dialect import shared_context
 from tessera.core.tile.records import listing_of_tile
-from tessera.lowering.passes import run_passes
+from tessera.lowering.base.passes import run_passes
 from tessera.lowering.tile.to_tile import to_tile
 
 

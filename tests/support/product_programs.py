@@ -1,7 +1,7 @@
 """Products of matrices in every storage order, for the tests of tile kernels on GPUs."""
 
 from support.builder import Builder
-from tessera.core.dtypes import DType, bf16, f32
+from tessera.core.base.dtypes import DType, bf16, f32
 from tessera.core.program.program import Program, Value
 
 

@@ -1,7 +1,7 @@
 """Small kernels as Programs, written by hand: what the frontend would make of the source in each docstring."""
 
 from support.builder import Builder
-from tessera.core.dtypes import DType, f32, i64
+from tessera.core.base.dtypes import DType, f32, i64
 from tessera.core.program.program import Domain, Program
 from tessera.core.program.types import Scalar
 

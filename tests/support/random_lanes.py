@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from support.builder import Builder
-from tessera.core.dtypes import DType, boolean, f16, f32, i8, i32, i64
+from tessera.core.base.dtypes import DType, boolean, f16, f32, i8, i32, i64
 from tessera.core.program.program import Block, Domain, Op, Program, Value
 from tessera.core.program.types import Scalar
 

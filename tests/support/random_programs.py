@@ -16,7 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from support.interpret_programs import Writer
-from tessera.core.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u32
+from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u32
 from tessera.core.program.program import Domain, Program, Value
 from tessera.core.program.text import to_text
 from tessera.core.program.types import Scalar

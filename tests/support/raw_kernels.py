@@ -1,9 +1,9 @@
 """Artifacts written by hand, of PTX: for what the runtime offers whether or not the compiler uses it yet."""
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot, TensorMap
-from tessera.core.dtypes import f32, i64
+from tessera.core.base.dtypes import f32, i64
+from tessera.core.base.source import Source, Span
 from tessera.core.program.types import Array, Scalar
-from tessera.core.source import Source, Span
 from tessera.core.targets import Target
 
 SOURCE = Source("raw.py", "def raw(x, y): ...")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from support.builder import Builder
-from tessera.core.dtypes import DType, bf16, f16, f32, i64, u8
+from tessera.core.base.dtypes import DType, bf16, f16, f32, i64, u8
 from tessera.core.program.program import Program, Value
 
 Shape = tuple[int, int, int]

@@ -13,12 +13,12 @@ from tessera.core.compilation import Compilation
 from tessera.core.profile import WORDS
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
-from tessera.lowering.compile import compile_program
-from tessera.lowering.target.sass import with_machine_code
-from tessera.phases import phases
-from tessera.runtime.bind import Binder, Facts
-from tessera.runtime.grid import Grid, GridRule, Shape
-from tessera.runtime.phased import Workspaces
+from tessera.lowering.base.sass import with_machine_code
+from tessera.lowering.driver.compile import compile_program
+from tessera.lowering.program.split_phases import phases
+from tessera.runtime.binding.grid import Grid, GridRule, Shape
+from tessera.runtime.binding.signature import Binder, Facts
+from tessera.runtime.launch.phases import Workspaces
 
 RESIDENT = 2
 """Blocks of a kernel with private global memory, so that each has several groups to do."""
@@ -32,7 +32,7 @@ def compile_cuda(program: Program, arch: str = "sm_90a") -> Compilation:
 
 def compile_ptx(program: Program, arch: str = "sm_90a") -> Artifact:
     """Without ptxas, which takes most of the time: the artifact's code is PTX."""
-    with mock.patch("tessera.lowering.target.cuda.generate.find_tool", return_value=None):
+    with mock.patch("tessera.lowering.cuda.to_nvvm.find_tool", return_value=None):
         return compile_program(program, Target("cuda", arch), observe=False).artifact
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from support import programs
 from support.interpret_programs import Writer
-from tessera.core.dtypes import DType, bf16, f16, f32, f64, fp8_e4m3, fp8_e5m2, i8, i32, i64, u8
+from tessera.core.base.dtypes import DType, bf16, f16, f32, f64, fp8_e4m3, fp8_e5m2, i8, i32, i64, u8
 from tessera.core.program.program import Domain, Program, Value
 from tessera.core.program.types import Tile
 

@@ -7,13 +7,13 @@ import numpy as np
 
 from support import cpu
 from support.builder import Builder
-from tessera.core.dtypes import DType, f32
+from tessera.core.base.dtypes import DType, f32
 from tessera.core.program.program import Program, Value
 from tessera.core.program.types import Tile
-from tessera.lowering.compile import compile_program
-from tessera.lowering.target.cpu.host import host_target
+from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch import Launcher
+from tessera.runtime.launch.cpu import Launcher
 
 host = cache(host_target)
 

@@ -12,18 +12,18 @@ import ml_dtypes
 import numpy as np
 
 from tessera.core.artifact import Artifact, Binding, Resources, Slot
-from tessera.core.dtypes import DType, bf16, f16, f32, f64
+from tessera.core.base.dtypes import DType, bf16, f16, f32, f64
 from tessera.core.program.program import Program
 from tessera.core.targets import TARGETS, Target
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.passes import run_passes
-from tessera.lowering.pipelines import tile_passes
-from tessera.lowering.target.cuda_tile.generate import program_of
-from tessera.lowering.target.cuda_tile.instructions import Block, Entry, Instruction, TileType, Value
+from tessera.lowering.base.ir_walk import kernel
+from tessera.lowering.base.passes import run_passes
+from tessera.lowering.cuda_tile.backend import program_of
+from tessera.lowering.cuda_tile.instructions import Block, Entry, Instruction, TileType, Value
+from tessera.lowering.driver.pipelines import tile_passes
 from tessera.lowering.tile.to_tile import to_tile
-from tessera.lowering.tile.walk import kernel
-from tessera.runtime.bind import Binder
-from tessera.runtime.grid import Grid, GridRule
+from tessera.runtime.binding.grid import Grid, GridRule
+from tessera.runtime.binding.signature import Binder
 from tessera.runtime.interpret.rounding import fma, to_dtype, to_tf32
 
 _DTYPES = {

@@ -3,16 +3,16 @@
 from typing import Final
 
 from tessera.core.artifact import Resources
+from tessera.core.errors.catalog import NotAvailableYet
 from tessera.core.listing import Line, Listing
-from tessera.core.mistakes import NotAvailableYet
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.core.tile.location import origins, spans
-from tessera.lowering.backends import Backend
-from tessera.lowering.target.launch import launch_rule
-from tessera.lowering.target.result import TargetCode
-from tessera.lowering.tile.walk import kernel
+from tessera.lowering.base.backends import Backend
+from tessera.lowering.base.ir_walk import kernel
+from tessera.lowering.base.launch_grid import launch_rule
+from tessera.lowering.base.target_code import TargetCode
 
 _OPERATORS: Final = {
     "arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.addi": "+", "arith.subi": "-", "arith.muli": "*",

@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from tessera.core.artifact import Artifact
-from tessera.runtime.bind import Binder
-from tessera.runtime.grid import Grid, GridRule
-from tessera.runtime.launchers import Launcher, Loadable, Runtime
+from tessera.runtime.binding.grid import Grid, GridRule
+from tessera.runtime.binding.signature import Binder
+from tessera.runtime.launch.launchers import Launcher, Loadable, Runtime
 
 
 class ToyLaunch:

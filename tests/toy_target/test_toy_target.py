@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import tessera
-from tessera.core.mistakes import BadSetting, NotAvailableYet, UnknownLevel
+from tessera.core.errors.catalog import BadSetting, NotAvailableYet, UnknownLevel
 from tessera.core.settings import overridden
 from tessera.core.targets import TARGETS
-from tessera.session import session
+from tessera.session.session import session
 from tessera_magics.doctor import targets
 from tessera_magics.options import complete_cell
 from toy_target import TOY

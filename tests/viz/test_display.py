@@ -6,7 +6,7 @@ from IPython.core.formatters import DisplayFormatter
 
 import tessera
 from support.compilations import listing, saxpy_compilation
-from tessera.core.mistakes import SyntaxMistake
+from tessera.core.errors.catalog import SyntaxMistake
 from tessera.viz import display
 from tessera.viz.kernel_view import kernel_html, kernel_text, kernel_view
 from tessera.viz.table import Table

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from tessera.core.errors import TesseraError, render
-from tessera.core.mistakes import SyntaxMistake
-from tessera.core.source import Note, Source, Span
+from tessera.core.base.source import Note, Source, Span
+from tessera.core.errors.base import TesseraError, render
+from tessera.core.errors.catalog import SyntaxMistake
 from tessera.viz.error_view import error_html, error_lines, error_view
 
 SOURCE = Source("cell.py", "a = 1\n世 = smem[i] < b\nc = 2", 1, "Cell In[4]")

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from tessera.core.artifact import Artifact
+from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
 from tessera.core.listing import Line, Listing
-from tessera.core.source import Source, Span
 from tessera.viz.ir_html import PLAIN_LINES, asset, ir_html
 from tessera.viz.ir_view import ir_view
 

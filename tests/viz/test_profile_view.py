@@ -5,8 +5,8 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from tessera.core.work import Work
-from tessera.machine import Machine
-from tessera.profile_result import Profile, Tiles
+from tessera.performance.device_model import Machine
+from tessera.profiling.results import Profile, Tiles
 from tessera.viz import display
 from tessera.viz.profile_view import UNITS, profile_html, profile_text, profile_view
 

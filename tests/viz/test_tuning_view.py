@@ -1,6 +1,6 @@
 """The table of a search."""
 
-from tessera.tuning import DUPLICATE, ILLEGAL, MEASURED, PRUNED, SKIPPED, Trial, Tuning
+from tessera.tuning.results import DUPLICATE, ILLEGAL, MEASURED, PRUNED, SKIPPED, Trial, Tuning
 from tessera.viz.tuning_view import ROWS, tuning_html, tuning_text, tuning_view
 
 TUNING = Tuning(

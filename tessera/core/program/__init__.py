@@ -1,1 +1,4 @@
-"""A kernel as data: types, values, operations.  What the frontend makes, and every target reads."""
+"""A kernel as data: types, values, operations.  What the frontend makes, and every target reads.
+
+It may import `core.base` and `core.errors`.
+"""

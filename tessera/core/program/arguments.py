@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tessera.core.dtypes import DType
+from tessera.core.base.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tessera.core.dtypes import i64
+from tessera.core.base.dtypes import i64
 from tessera.core.program.expressions import OPERATIONS, Expression, can_translate, make
 from tessera.core.program.program import Attribute, Block, Op, Program, Value
 from tessera.core.program.types import Scalar

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.program.expressions import Expression
 from tessera.core.program.types import Array, Type
-from tessera.core.source import NOWHERE, Source, Span
 
 UNKNOWN_SOURCE: Final = Source("<unknown>", "")
 

@@ -28,7 +28,7 @@ Semantics that hold everywhere
 * `min`/`max` follow NumPy's `minimum`/`maximum` (NaN wins); -0 is less than +0.  Shifts by >= the width give 0 (or
   the sign).
 * Floats of 8 bits are only held, moved, cast and multiplied by `dot`; the frontend computes with them in f32.
-* `reduce` sums with the association of `core/reductions.py`; f16/bf16 accumulate in f32 and round once at the end.
+* `reduce` sums with the association of `core/base/reductions.py`; f16/bf16 accumulate in f32 and round once at the end.
 * `dot` accumulates over K in order with one fused multiply-add a step, in f32 (f64 for f64, i32 for integers), from
   `acc` where there is one.
 """

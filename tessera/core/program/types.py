@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from tessera.core.dtypes import DType
+from tessera.core.base.dtypes import DType
 
 Extent = int | str
 """An extent of an array: a number fixed at compile time, or the name of a symbol bound at launch."""

@@ -3,10 +3,10 @@
 import re
 from typing import Final
 
+from tessera.core.base.source import Span, known_file
 from tessera.core.listing import Line, Listing
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Program
-from tessera.core.source import Span, known_file
 from tessera.core.tile import location
 
 _DBG: Final = re.compile(r",? !dbg !(\d+)")

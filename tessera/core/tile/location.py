@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+from tessera.core.base.source import NOWHERE, Span
 from tessera.core.mlir import ir
-from tessera.core.source import NOWHERE, Span
 
 Origins = tuple[tuple[int, ...], tuple[Span, ...]]
 """Numbers of operations, and places of the text."""

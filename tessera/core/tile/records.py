@@ -10,9 +10,9 @@ from tessera.core.listing import Listing
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.record import AttributeData, OpRecord, ValueRecord, Verbatim, argument_id, result_id
+from tessera.core.schedule.tile_schedule import SCHEDULE
 from tessera.core.tile import location
 from tessera.core.tile.text import lines_of_tile
-from tessera.core.tile.tile_schedule import SCHEDULE
 from tessera.core.tile.verify import is_shared
 
 MUTABLE: Final = "mutable"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
-from tessera.core.tile.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
+from tessera.core.schedule.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
 
 PRODUCT, RUNS_ON, BESIDE, AHEAD, ISSUED = "product", "runs_on", "beside", "ahead", "issued"
 ROUNDED, REALIGNED, BEGINS, SHARED = "rounded", "realigned", "begins", "shared"

@@ -5,9 +5,9 @@ The verifiers of single operations are in `verify.py` and upstream; this says wh
 
 from typing import Final
 
-from tessera.core.mistakes import CompilerCrash
+from tessera.core.base.source import NOWHERE
+from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import AnyOp, ir
-from tessera.core.source import NOWHERE
 from tessera.core.tile.dialect import OPERATIONS
 from tessera.core.tile.location import spans
 from tessera.core.tile.verify import is_shared

@@ -13,8 +13,8 @@ from typing import Final
 
 from tessera.core.listing import Line
 from tessera.core.record import AttributeData, OpRecord, ValueRecord, Verbatim
+from tessera.core.schedule.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
 from tessera.core.tile.forms import FORMS, attributes_text, numbers_of
-from tessera.core.tile.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
 
 _INDENT: Final = "  "
 _APART: Final = frozenset(("tessera.domain", SCHEDULE, PREFIX + LAYOUT, PREFIX + CARRIED))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tessera.core.dtypes import DType
+from tessera.core.base.dtypes import DType
 from tessera.core.program.types import Array, Scalar, Shared, Tile, Type
 
 INDEX: Final = "i64"

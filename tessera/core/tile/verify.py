@@ -6,7 +6,7 @@ operation's own location.
 
 import math
 
-from tessera.core.dtypes import COMPUTE_TYPES
+from tessera.core.base.dtypes import COMPUTE_TYPES
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.spec import ID_KINDS, REDUCTIONS
 

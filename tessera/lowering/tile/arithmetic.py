@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tessera.core.dtypes import DType, bf16, f32
+from tessera.core.base.dtypes import DType, bf16, f32
 from tessera.core.mlir import ir
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.tile.types import BOOL, element, like
-from tessera.lowering.emit import Emitter
-from tessera.lowering.tile.attributes import integer
-from tessera.lowering.tile.intervals import Interval
+from tessera.lowering.analysis.intervals import Interval
+from tessera.lowering.base.attributes import integer
+from tessera.lowering.base.emit import Emitter
 
 # numbers of MLIR's comparison predicates
 _ORDERED: Final = {"lt": 4, "le": 5, "gt": 2, "ge": 3, "eq": 1, "ne": 13}  # ne: unordered or different

@@ -5,11 +5,11 @@ from typing import ClassVar, Final
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.expressions import Expression, read_expression, translate
-from tessera.lowering.emit import Emitter
-from tessera.lowering.passes import Pass
-from tessera.lowering.tile.access import accesses
-from tessera.lowering.tile.attributes import LENGTH, RANGES, from_attribute, text, to_attribute
-from tessera.lowering.tile.walk import body, constant, kernel, operations
+from tessera.lowering.analysis.memory_accesses import accesses
+from tessera.lowering.base.attributes import LENGTH, RANGES, from_attribute, text, to_attribute
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.ir_walk import body, constant, kernel, operations
+from tessera.lowering.base.passes import Pass
 
 _MAX_RANGES: Final = 3
 _PURE: Final = tuple(f"tessera.{name}" for name in ("arange", "broadcast", "reshape", "transpose", "reduce", "softmax"))

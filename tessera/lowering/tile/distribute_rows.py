@@ -7,12 +7,12 @@ from typing import ClassVar, Final
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared, tile
-from tessera.lowering.emit import Emitter
-from tessera.lowering.passes import Pass
-from tessera.lowering.tile.access import Access, accesses, extents_of
-from tessera.lowering.tile.attributes import RANGES, flags, integers, proven_axes, text, to_attribute
-from tessera.lowering.tile.rows import SOURCES, Cuts, memory_axis
-from tessera.lowering.tile.walk import body, constant, defining, kernel, operations
+from tessera.lowering.analysis.memory_accesses import Access, accesses, extents_of
+from tessera.lowering.analysis.row_dependence import SOURCES, Cuts, memory_axis
+from tessera.lowering.base.attributes import RANGES, flags, integers, proven_axes, text, to_attribute
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.ir_walk import body, constant, defining, kernel, operations
+from tessera.lowering.base.passes import Pass
 
 _BLOCKED: Final = (
     "tessera.id",

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tessera.core.mlir import AnyOp, ir
-from tessera.lowering.emit import Emitter
-from tessera.lowering.passes import Pass
-from tessera.lowering.tile.attributes import integer, text
-from tessera.lowering.tile.walk import operations
+from tessera.lowering.base.attributes import integer, text
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.ir_walk import operations
+from tessera.lowering.base.passes import Pass
 
 
 @dataclass(frozen=True, slots=True)

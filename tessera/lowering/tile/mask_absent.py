@@ -7,15 +7,15 @@ from typing import ClassVar, Final
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import tile
-from tessera.lowering.emit import Emitter
-from tessera.lowering.passes import Pass, run_upstream
-from tessera.lowering.tile.access import window_limits
-from tessera.lowering.tile.attributes import named_axis
-from tessera.lowering.tile.existence import CHOICE, Existence
-from tessera.lowering.tile.exponentials import maximum_of_difference
-from tessera.lowering.tile.masks import Masks
-from tessera.lowering.tile.presence import MASK, WHOLE, Item, Presence, keeps
-from tessera.lowering.tile.walk import body, kernel, operations
+from tessera.lowering.analysis.memory_accesses import window_limits
+from tessera.lowering.analysis.valid_elements import MASK, WHOLE, Item, Presence, keeps
+from tessera.lowering.base.attributes import named_axis
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.ir_walk import body, kernel, operations
+from tessera.lowering.base.passes import Pass, run_upstream
+from tessera.lowering.tile.masking.exponentials import maximum_of_difference
+from tessera.lowering.tile.masking.mask_values import Masks
+from tessera.lowering.tile.masking.validity import CHOICE, Existence
 
 # So that what is written twice is one value, and a branch on the first says something of the second.
 _MERGE: Final = "builtin.module(cse)"

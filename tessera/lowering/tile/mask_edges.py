@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tessera.core.mlir import ir
-from tessera.lowering.passes import Pass
-from tessera.lowering.tile.access import ACCESSES, Access, accesses_of, array_shapes, group_of
-from tessera.lowering.tile.attributes import flags
-from tessera.lowering.tile.bounds import Knowledge, knowledge
-from tessera.lowering.tile.walk import kernel, operations
+from tessera.lowering.analysis.integers import Knowledge, knowledge
+from tessera.lowering.analysis.memory_accesses import ACCESSES, Access, accesses_of, array_shapes, group_of
+from tessera.lowering.base.attributes import flags
+from tessera.lowering.base.ir_walk import kernel, operations
+from tessera.lowering.base.passes import Pass
 
 
 @dataclass(frozen=True, slots=True)

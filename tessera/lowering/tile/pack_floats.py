@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 
 from tessera.core.mlir import AnyOp, Index, ir
-from tessera.lowering.emit import Emitter
-from tessera.lowering.passes import Pass
-from tessera.lowering.tile.attributes import integer, text
-from tessera.lowering.tile.walk import operations
+from tessera.lowering.base.attributes import integer, text
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.ir_walk import operations
+from tessera.lowering.base.passes import Pass
 
 FACTORS: Final = "factors"
 """Attribute of a `tessera.dot` on bytes: the format that both factors have, as `FORMATS` names it."""

@@ -12,9 +12,9 @@ from typing import ClassVar, Final
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared
-from tessera.lowering.passes import Pass
-from tessera.lowering.tile.attributes import integer, text
-from tessera.lowering.tile.walk import defining, kernel, operations
+from tessera.lowering.base.attributes import integer, text
+from tessera.lowering.base.ir_walk import defining, kernel, operations
+from tessera.lowering.base.passes import Pass
 
 _FREE: Final = frozenset(("arith.constant", "tensor.splat", "tessera.arange"))
 _MOVES: Final = frozenset(("tessera.broadcast", "tessera.reshape", "tessera.transpose"))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tessera.core.mlir import ir
-from tessera.lowering.passes import CANONICALIZE, Pass, run_upstream
+from tessera.lowering.base.passes import CANONICALIZE, Pass, run_upstream
 
 # Simplifying regions merges blocks, of which structured control flow has only one: half the time for nothing.
 _PIPELINE: Final = f"builtin.module(canonicalize{{region-simplify=disabled {CANONICALIZE}}},cse)"

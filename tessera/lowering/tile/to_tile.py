@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tessera.core.dtypes import i64
-from tessera.core.mistakes import CompilerCrash
+from tessera.core.base.dtypes import i64
+from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.program.dependences import Dependences
 from tessera.core.program.program import Attribute, Block, Op, Parameter, Program, Value
@@ -18,11 +18,11 @@ from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import named, origin, place
 from tessera.core.tile.types import mlir_type
-from tessera.lowering.emit import Emitter
+from tessera.lowering.analysis.intervals import Intervals
+from tessera.lowering.base.attributes import LENGTH, dictionary, flags, integer, integers, text, to_attribute
+from tessera.lowering.base.emit import Emitter
 from tessera.lowering.tile.arithmetic import Arithmetic, wrapped
-from tessera.lowering.tile.attributes import LENGTH, dictionary, flags, integer, integers, text, to_attribute
-from tessera.lowering.tile.existence import CHOICE
-from tessera.lowering.tile.intervals import Intervals
+from tessera.lowering.tile.masking.validity import CHOICE
 
 _NOT_IN_A_SYMBOL: Final = re.compile(r"\W", re.ASCII)
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tessera.core.base.reductions import identity
 from tessera.core.program.program import Op
 from tessera.core.program.types import Tile
-from tessera.core.reductions import identity
 from tessera.runtime.interpret.rounding import Numbers
 
 Flags = NDArray[np.bool_]

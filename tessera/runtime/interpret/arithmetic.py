@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tessera.core.dtypes import DType, boolean, f64
+from tessera.core.base.dtypes import DType, boolean, f64
 from tessera.runtime.interpret.rounding import Numbers, to_dtype
 
 PREDICATES: Final[dict[str, Callable[..., Any]]] = {

@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core import mistakes
-from tessera.core.errors import TesseraError
+from tessera.core.base.source import Note, Source
+from tessera.core.errors import catalog
+from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import UNKNOWN_SOURCE, Op
-from tessera.core.source import Note, Source
 from tessera.runtime.interpret.memory import Memory
 
 GROUP: Final = -1
@@ -64,19 +64,19 @@ def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: A
     if COPY in (before.agent, now.agent) and before.group == now.group and not _lane_then_copy(before, now):
         return _in_flight(launch, name, now, before)
     if before.group != now.group:
-        kind: type[TesseraError] = mistakes.Race
+        kind: type[TesseraError] = catalog.Race
         between = "; groups run in any order"
         hint = f"let each group write its own elements of {memory.name}, or write from one group only"
     elif _one_update(now.op, before.op):
         # `bins[x[i]] += 1` reads and writes in one statement: no barrier fits between.
-        kind, between, hint = mistakes.Race, ", and nothing orders the two", _ONE_STATEMENT_HINT
+        kind, between, hint = catalog.Race, ", and nothing orders the two", _ONE_STATEMENT_HINT
     elif memory.shared and now.op is not before.op:
-        kind, between, hint = mistakes.MissingBarrier, ", with no tbarrier() between", _BARRIER_HINT
+        kind, between, hint = catalog.MissingBarrier, ", with no tbarrier() between", _BARRIER_HINT
     elif memory.shared:
-        kind, between = mistakes.MissingBarrier, ", with no tbarrier() between"
+        kind, between = catalog.MissingBarrier, ", with no tbarrier() between"
         hint = "put tbarrier() into the loop, where every lane of the group reaches it"
     else:
-        kind, between = mistakes.Race, ", and nothing orders the two"
+        kind, between = catalog.Race, ", and nothing orders the two"
         hint = _BARRIER_HINT if launch.grouped else _UNGROUPED_HINT
     message = f"{_who(launch, now)} {_verb(now)} {name} here, which {_who(launch, before)} {_verb(before)}{between}"
     return kind(message, now.op.span, hint, [_note(launch, name, now, before)])
@@ -86,7 +86,7 @@ def meeting(memory: Memory, number: int, now: Access, before: Access, trips: tup
     """Two trips of a loop with `parallel=True` that touch one element."""
     name, (index, here, there) = element(memory, number), trips
     message = f"the trip {index} = {here} {_verb(now)} {name} here, which the trip {index} = {there} {_verb(before)}"
-    return mistakes.MeetingTrips(
+    return catalog.MeetingTrips(
         message,
         now.op.span,
         "tile.range(..., parallel=True) says that no two trips meet: leave it out, and they run in order",
@@ -106,7 +106,7 @@ def same_statement(launch: Launch, memory: Memory, number: int, now: Access, oth
     """Two lanes write one element in the same execution of one statement."""
     name = element(memory, number)
     first, second = sorted((now.agent, other))
-    return mistakes.Race(
+    return catalog.Race(
         f"lane {first} and lane {second} both write {name} here{_of_group(launch, now)}",
         now.op.span,
         "give each lane its own element, or let one lane write: `if tile.linear_id() == 0:`",
@@ -117,7 +117,7 @@ def same_statement(launch: Launch, memory: Memory, number: int, now: Access, oth
 def uninitialised(launch: Launch, memory: Memory, number: int, now: Access) -> TesseraError:
     """A read of shared memory that nothing has written."""
     name = element(memory, number)
-    return mistakes.UninitialisedRead(
+    return catalog.UninitialisedRead(
         f"{_who(launch, now)} reads {name} here, which nothing has written",
         now.op.span,
         f"write all of {memory.name} first (shared memory does not start at 0), then tbarrier()",
@@ -135,7 +135,7 @@ def out_of_bounds(launch: Launch, memory: Memory, index: Sequence[int], now: Acc
     limit = f"< {words[axis]}" if index[axis] >= 0 else ">= 0"
     which = _named(launch, now.op, axis - len(shape)) or ("index" if len(shape) == 1 else f"index {axis}")
     instead = "the write does nothing" if now.writes else "the read gives 0"
-    return mistakes.OutOfBounds(
+    return catalog.OutOfBounds(
         f"{_who(launch, now)} {_verb(now)} {memory.name}[{place}], but {memory.name} has {size}",
         now.op.span,
         f"guard it: `if {which} {limit}:` (without the sanitizer {instead})",
@@ -164,7 +164,7 @@ def divergent(op: Op, active: NDArray[np.bool_], branch: Op | None, what: str) -
         turn = "do not take this branch" if branch.opcode == "if" else "are no longer in this loop"
         apart = lane_list(~active)
         notes.append(Note(f"{apart} {turn if apart.startswith('lanes') else _singular(turn)}", branch.span))
-    return mistakes.DivergentBarrier(
+    return catalog.DivergentBarrier(
         f"only {lane_list(active)} of {len(active)} reach{'es' if active.sum() == 1 else ''} this {what}",
         op.span,
         f"move {what} to where every lane of the group comes by, e.g. after the `if`",
@@ -183,7 +183,7 @@ def _lane_then_copy(before: Access, now: Access) -> bool:
 def _in_flight(launch: Launch, name: str, now: Access, before: Access) -> TesseraError:
     does = "filling" if before.writes else "reading"
     who = "another copy" if now.agent == COPY else _who(launch, now)
-    return mistakes.CopyInFlight(
+    return catalog.CopyInFlight(
         f"{who} {_verb(now)} {name} here, while the copy may still be {does} it",
         now.op.span,
         "wait for the copy with tbarrier() first",

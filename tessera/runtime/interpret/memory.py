@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core.dtypes import DType
+from tessera.core.base.dtypes import DType
 from tessera.core.program.types import Extent
 from tessera.runtime.interpret.rounding import Numbers
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core.dtypes import boolean
+from tessera.core.base.dtypes import boolean
 from tessera.core.program.program import Op
 from tessera.core.program.spec import BINARY, UNARY
 from tessera.core.program.types import Scalar, Tile

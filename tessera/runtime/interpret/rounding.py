@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core.dtypes import DType, bf16, f64
+from tessera.core.base.dtypes import DType, bf16, f64
 
 Numbers = NDArray[Any]
 """Values in the interpreter: NumPy arrays of any shape, 0-d ones and NumPy scalars included."""

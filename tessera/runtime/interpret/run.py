@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core.errors import TesseraError
+from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import Op, Program, Value, find
 from tessera.core.program.types import Array, Scalar
 from tessera.runtime.interpret import findings

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core.errors import TesseraError
+from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import Op
 from tessera.runtime.interpret import findings
 from tessera.runtime.interpret.findings import COPY, GROUP, NOBODY, Access, Launch

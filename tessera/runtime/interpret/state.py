@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessera.core.mistakes import LaneDependentTile
+from tessera.core.base.source import Span
+from tessera.core.errors.catalog import LaneDependentTile
 from tessera.core.program.program import Op, Program, Value
 from tessera.core.program.types import Scalar, Tile
-from tessera.core.source import Span
 from tessera.runtime.interpret.findings import GROUP
 from tessera.runtime.interpret.geometry import Geometry, Window
 from tessera.runtime.interpret.memory import Choice, Memory, Traffic

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tessera.core.dtypes import DType, f16, f32, f64
+from tessera.core.base.dtypes import DType, f16, f32, f64
+from tessera.core.base.reductions import identity, tree_sum
 from tessera.core.program.program import Op
 from tessera.core.program.types import Scalar, Tile
-from tessera.core.reductions import identity, tree_sum
 from tessera.runtime.interpret.arithmetic import cast, widen
 from tessera.runtime.interpret.rounding import Numbers, fma, to_dtype, to_tf32
 

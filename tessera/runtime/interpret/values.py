@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tessera.core.dtypes import DType
+from tessera.core.base.dtypes import DType
 from tessera.core.program.program import Op
 from tessera.core.program.spec import BINARY, UNARY
 from tessera.core.program.types import Scalar, Tile

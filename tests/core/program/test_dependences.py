@@ -3,7 +3,7 @@
 import pytest
 
 from frontend.kernels import array, build
-from tessera.core.dtypes import f32, i64
+from tessera.core.base.dtypes import f32, i64
 from tessera.core.program.dependences import CARRIED, KEPT, MEETS, Dependences
 from tessera.core.program.expressions import to_text
 from tessera.core.program.program import find

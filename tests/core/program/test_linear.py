@@ -1,7 +1,7 @@
 """Linear forms and bounds of indices."""
 
 from support.builder import Builder
-from tessera.core.dtypes import f32
+from tessera.core.base.dtypes import f32
 from tessera.core.program.linear import UNKNOWN, Bounds, Definitions, Linear
 
 

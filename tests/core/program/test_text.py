@@ -1,7 +1,7 @@
 """Programs as text."""
 
 from frontend.kernels import array, build
-from tessera.core.dtypes import f32
+from tessera.core.base.dtypes import f32
 from tessera.core.program.text import to_text
 
 TEXT = """@kernel

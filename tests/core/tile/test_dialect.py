@@ -7,7 +7,7 @@ import pytest
 from support.mlir import function, parse
 from tessera.core.mlir import ir
 from tessera.core.tile import dialect
-from tessera.lowering.passes import run_upstream
+from tessera.lowering.base.passes import run_upstream
 
 READ = '"tessera.read"(%x, %i) {cache = "", in_bounds = array<i1: false>} : (memref<?xf32>, i64) -> f32'
 WRITE = '"tessera.write"(%x, %v, %i) {cache = "", in_bounds = array<i1: false>} : (memref<?xf32>, f32, i64) -> ()'

@@ -2,7 +2,7 @@
 
 from support.mlir import lowered, parse
 from support.programs import saxpy
-from tessera.core.source import Span
+from tessera.core.base.source import Span
 from tessera.core.tile.listings import listing_of_llvm, listing_of_mlir
 
 MODULE = """module {

@@ -1,7 +1,7 @@
 """Locations keep identities and places through whatever MLIR does to them."""
 
+from tessera.core.base.source import NOWHERE, Span
 from tessera.core.mlir import ir
-from tessera.core.source import NOWHERE, Span
 from tessera.core.tile.location import identities, name_of, named, origin, place, spans
 
 A = Span("cell <1>.py", 3, 5, 3, 9)

@@ -4,10 +4,10 @@ import pytest
 
 from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
+from tessera.core.schedule.tile_schedule import TileSchedule
 from tessera.core.tile import schedule_attributes as attributes
 from tessera.core.tile.dialect import OPERATIONS, context
 from tessera.core.tile.spec import LEGAL_OPERATIONS
-from tessera.core.tile.tile_schedule import TileSchedule
 
 TEXT = """
 func.func @f(%a: f32) {

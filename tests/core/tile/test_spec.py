@@ -3,7 +3,7 @@
 import pytest
 
 from support.mlir import function, parse
-from tessera.core.mistakes import CompilerCrash
+from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.tile.spec import check_tile_ir, legal_type
 

@@ -5,10 +5,10 @@ from textwrap import dedent
 from support.builder import FILE, Builder
 from support.mlir import lowered, shown
 from support.programs import countdown, group_sum, matmul, saxpy, softmax_rows, warp_reduce
-from tessera.core.dtypes import boolean, f16, f32, i32, i64
+from tessera.core.base.dtypes import boolean, f16, f32, i32, i64
+from tessera.core.base.source import Span
 from tessera.core.program.program import Block, Domain, Op, Value
 from tessera.core.program.types import Scalar, Tile
-from tessera.core.source import Span
 from tessera.core.tile.records import listing_of_tile
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.simplify import Simplify

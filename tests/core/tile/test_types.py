@@ -2,7 +2,7 @@
 
 import pytest
 
-from tessera.core.dtypes import ALL, bf16, boolean, f16, f32, u32
+from tessera.core.base.dtypes import ALL, bf16, boolean, f16, f32, u32
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array, Scalar, Shared, Tile
 from tessera.core.tile.spec import legal_type

@@ -9,7 +9,7 @@ from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered
 from support.programs import elementwise
-from tessera.core import dtypes
+from tessera.core.base import dtypes
 from tessera.core.program.types import Tile
 from tessera.lowering.tile.arithmetic import wrapped
 from tessera.lowering.tile.simplify import Simplify

@@ -9,13 +9,13 @@ from support import programs
 from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
-from tessera.core.dtypes import f32
+from tessera.core.base.dtypes import f32
 from tessera.core.tile.location import identities
-from tessera.lowering.tile.attributes import RANGES, from_attribute
+from tessera.lowering.base.attributes import RANGES, from_attribute
+from tessera.lowering.base.ir_walk import kernel
 from tessera.lowering.tile.distribute_ranges import DistributeRanges
 from tessera.lowering.tile.simplify import Simplify
 from tessera.lowering.tile.to_tile import to_tile
-from tessera.lowering.tile.walk import kernel
 
 
 def ranges(program, *passes):

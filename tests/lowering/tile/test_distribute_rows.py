@@ -9,12 +9,12 @@ from support import programs
 from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
-from tessera.core.dtypes import f32, i64
-from tessera.lowering.tile.attributes import RANGES, from_attribute
+from tessera.core.base.dtypes import f32, i64
+from tessera.lowering.base.attributes import RANGES, from_attribute
+from tessera.lowering.base.ir_walk import kernel
 from tessera.lowering.tile.distribute_rows import DistributeRows
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.simplify import Simplify
-from tessera.lowering.tile.walk import kernel
 
 ROWS = DistributeRows(8)
 RANDOM = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
 from support.programs import softmax_rows
-from tessera.core.dtypes import f32
+from tessera.core.base.dtypes import f32
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 
 

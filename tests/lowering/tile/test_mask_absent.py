@@ -7,9 +7,9 @@ import pytest
 
 from frontend.kernels import array, build, scalar
 from support.mlir import shown
-from tessera.cells import compile_source
-from tessera.core.dtypes import f32, i64
-from tessera.core.mistakes import UnsupportedLoop
+from tessera.api.source_module import compile_source
+from tessera.core.base.dtypes import f32, i64
+from tessera.core.errors.catalog import UnsupportedLoop
 from tessera.lowering.tile.mask_absent import MaskAbsent
 
 

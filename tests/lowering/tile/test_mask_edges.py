@@ -9,7 +9,7 @@ from support import programs
 from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
-from tessera.core.dtypes import f32, i64
+from tessera.core.base.dtypes import f32, i64
 from tessera.core.program.program import Block, Domain, Op
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.simplify import Simplify

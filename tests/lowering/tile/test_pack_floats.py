@@ -10,7 +10,7 @@ from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
 from support.programs import saxpy
-from tessera.core.dtypes import DType, bf16, f16, f32, f64, fp8_e4m3, fp8_e5m2
+from tessera.core.base.dtypes import DType, bf16, f16, f32, f64, fp8_e4m3, fp8_e5m2
 from tessera.core.program.types import Tile
 from tessera.core.tile.spec import check_tile_ir
 from tessera.lowering.tile.pack_floats import FORMATS, PackFloats

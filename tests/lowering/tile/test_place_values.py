@@ -7,10 +7,10 @@ import pytest
 from support.builder import Builder
 from support.mlir import lowered
 from support.programs import matmul, softmax_rows
-from tessera.core.dtypes import f32
+from tessera.core.base.dtypes import f32
+from tessera.lowering.base.ir_walk import operations
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.place_values import PlaceValues
-from tessera.lowering.tile.walk import operations
 
 
 def places(program, *passes) -> list[tuple[str, str]]:

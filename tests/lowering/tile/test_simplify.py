@@ -3,8 +3,8 @@
 from support import programs
 from support.mlir import lowered, shown
 from tessera.core.tile.location import identities
+from tessera.lowering.base.ir_walk import operations
 from tessera.lowering.tile.simplify import Simplify
-from tessera.lowering.tile.walk import operations
 
 
 def test_constants_become_one():

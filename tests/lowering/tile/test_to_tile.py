@@ -7,14 +7,14 @@ from support import programs
 from support.builder import Builder
 from support.evaluate import run
 from support.mlir import shown
-from tessera.core.dtypes import boolean, f32, i64, u8
-from tessera.core.mistakes import CompilerCrash
+from tessera.core.base.dtypes import boolean, f32, i64, u8
+from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.program.program import Block, Op, Value
 from tessera.core.program.types import Scalar
 from tessera.core.tile.location import identities, spans
 from tessera.core.tile.spec import check_tile_ir
+from tessera.lowering.base.ir_walk import kernel, operations
 from tessera.lowering.tile.to_tile import function_name, to_tile
-from tessera.lowering.tile.walk import kernel, operations
 
 
 @pytest.mark.parametrize("make", programs.ALL, ids=lambda make: make.__name__)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frontend.kernels import array, build, scalar
-from tessera.core.dtypes import f32, i64
+from tessera.core.base.dtypes import f32, i64
 from tessera.runtime.interpret.absence import Presence, axis_groups, partial, window
 from tessera.runtime.interpret.run import run
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from support.interpret_programs import Writer
-from tessera.core.dtypes import f32, i64
-from tessera.core.mistakes import LaneDependentTile
+from tessera.core.base.dtypes import f32, i64
+from tessera.core.errors.catalog import LaneDependentTile
 from tessera.core.program.program import Domain, Program, Value
 from tessera.runtime.interpret.run import Report, run
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from support.interpret_programs import Writer
 from support.lane_by_lane import run_lanes
 from support.random_programs import Case, cases
-from tessera.core.dtypes import i64
+from tessera.core.base.dtypes import i64
 from tessera.core.program.program import Domain, Value
 from tessera.runtime.interpret.run import run
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessera.core.dtypes import bf16, boolean, f32, u8
+from tessera.core.base.dtypes import bf16, boolean, f32, u8
 from tessera.runtime.interpret import memory
 from tessera.runtime.interpret.memory import Memory, Traffic
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
-from tessera.core import mistakes
-from tessera.core.errors import TesseraError
+from tessera.core.errors import catalog
+from tessera.core.errors.base import TesseraError
 from tessera.core.settings import overridden
 
 N = 6
@@ -76,7 +76,7 @@ def test_what_is_used_is_found_where_it_was_read(case: str):
     with pytest.raises(TesseraError) as caught:
         sanitized(body)
     assert message in caught.value.message
-    assert isinstance(caught.value, mistakes.OutOfBounds | mistakes.UninitialisedRead)
+    assert isinstance(caught.value, catalog.OutOfBounds | catalog.UninitialisedRead)
     line = (HEAD + body).splitlines()[caught.value.span.line - 1]
     shown = line[caught.value.span.column - 1 : caught.value.span.end_column - 1]
     assert "x[" in shown or "s[" in shown
@@ -99,7 +99,7 @@ def test_a_read_is_a_mistake_exactly_where_its_guard_lets_it_through(read: int, 
     through = (lanes + guard >= 0) & (lanes + guard < N)
     wrong = through & ((lanes + read < 0) | (lanes + read >= N))
     if wrong.any():
-        with pytest.raises(mistakes.OutOfBounds, match=f"lane {np.flatnonzero(wrong)[0]} reads"):
+        with pytest.raises(catalog.OutOfBounds, match=f"lane {np.flatnonzero(wrong)[0]} reads"):
             sanitized(body)
         return
     got = sanitized(body)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tessera.core.dtypes import DType, bf16, f16, f32, f64, i64, u64
+from tessera.core.base.dtypes import DType, bf16, f16, f32, f64, i64, u64
 from tessera.runtime.interpret.rounding import fma, odd_sum, to_dtype, to_tf32
 
 # Significant bits, exponent of the least subnormal, exponent of the first power of two that is infinite.

@@ -9,10 +9,10 @@ import pytest
 
 from support import programs
 from support.interpret_programs import Writer
-from tessera.core.dtypes import bf16, boolean, f16, f32, f64, i64
-from tessera.core.mistakes import OutOfBounds
+from tessera.core.base.dtypes import bf16, boolean, f16, f32, f64, i64
+from tessera.core.base.reductions import tree_sum
+from tessera.core.errors.catalog import OutOfBounds
 from tessera.core.program.program import Domain, Value
-from tessera.core.reductions import tree_sum
 from tessera.runtime.interpret import run as run_module
 from tessera.runtime.interpret.run import Report, run
 

@@ -8,9 +8,9 @@ import pytest
 
 from support import programs
 from support.interpret_programs import Writer
-from tessera.core import mistakes
-from tessera.core.dtypes import f32
-from tessera.core.errors import TesseraError
+from tessera.core.base.dtypes import f32
+from tessera.core.errors import catalog
+from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import Domain, Program, Value
 from tessera.runtime.interpret.run import run
 
@@ -85,7 +85,7 @@ def test_group_sum_without_its_barrier() -> None:
         b.say("        y[0] = reduce_sum(smem)")
         b.write(b.y, b.reduce(b.load(b.smem, [b.const(0)], [LANES])), b.const(0))
     error = finding(b.done())
-    assert isinstance(error, mistakes.MissingBarrier)
+    assert isinstance(error, catalog.MissingBarrier)
     assert error.message == "lane 0 reads smem[1] here, which lane 1 writes, with no tbarrier() between"
     assert (error.span.line, error.notes[0].span.line) == (6, 4)
 
@@ -103,7 +103,7 @@ def test_reading_what_the_next_trip_overwrites() -> None:
 
     b.trips((b.const(0), b.const(2), b.const(1)), (), body)
     error = finding(b.done())
-    assert isinstance(error, mistakes.MissingBarrier)
+    assert isinstance(error, catalog.MissingBarrier)
     assert error.message == "lane 0 writes smem[0] here, which lane 63 reads, with no tbarrier() between"
     assert (error.span.line, error.notes[0].span.line) == (5, 7)
 
@@ -155,7 +155,7 @@ def test_uniform_write_where_some_lanes_are() -> None:
         b.say("        y[5] = 1.0")
         b.write(b.y, b.const(1.0, f32), b.const(5))
     error = finding(b.done())
-    assert isinstance(error, mistakes.Race)
+    assert isinstance(error, catalog.Race)
     assert error.message == "lane 0 and lane 1 both write y[5] here"
 
 
@@ -166,7 +166,7 @@ def test_race_on_a_global_array() -> None:
     b.say("    y[i] = y[63 - i]")
     b.write(b.y, b.read(b.y, b.value("sub", b.const(63), b.i)), b.i)
     error = finding(b.done())
-    assert isinstance(error, mistakes.Race)
+    assert isinstance(error, catalog.Race)
     assert error.message == "lane 0 reads y[63] here, which lane 63 writes, and nothing orders the two"
     assert (error.span.line, error.notes[0].span.line) == (5, 4)
     assert error.hint == "put tbarrier() between the two, where every lane of the group reaches it"
@@ -180,7 +180,7 @@ def test_race_without_groups_suggests_them() -> None:
     with b.when(b.compare("lt", i, b.const(LANES - 1))):
         b.write(y, b.read(y, b.value("add", i, b.const(1))), i)
     program = b.program(domain=Domain("lanes", ("n",)))
-    with pytest.raises(mistakes.Race) as caught:
+    with pytest.raises(catalog.Race) as caught:
         run(program, [np.ones(LANES, np.float32)], symbols={"n": LANES}, sanitize=True)
     assert caught.value.message == "lane 1 writes y[1] here, which lane 0 reads, and nothing orders the two"
     assert caught.value.hint == "give each lane its own element, or say tile[...] and use tbarrier()"
@@ -191,7 +191,7 @@ def test_race_between_groups() -> None:
     b.say("    y[i] = x[i]")
     b.write(b.y, b.read(b.x, b.i), b.i)
     error = finding(b.done(), groups=2)
-    assert isinstance(error, mistakes.Race)
+    assert isinstance(error, catalog.Race)
     assert (
         error.message == "lane 0 of group 1 writes y[0] here, which lane 0 of group 0 writes; groups run in any order"
     )
@@ -219,7 +219,7 @@ def test_a_read_by_an_earlier_group_is_remembered(barriers: int) -> None:
         b.write(b.y, b.const(1.0, f32), b.const(0))
     error = finding(b.done(), groups=2)
     before = "group 0" if barriers else "group 1"
-    assert isinstance(error, mistakes.Race)
+    assert isinstance(error, catalog.Race)
     assert error.notes[0].message == f"lane 62 of {before} reads y[0] here"
 
 
@@ -254,7 +254,7 @@ def test_barrier_in_a_loop_that_lanes_leave_apart() -> None:
 
     b.trips((b.i, b.const(65), b.const(64)), (), body)
     error = finding(b.done())
-    assert isinstance(error, mistakes.DivergentBarrier)
+    assert isinstance(error, catalog.DivergentBarrier)
     assert error.message == "only lane 0 of 64 reaches this tbarrier()"
     assert error.notes[0].message == "lanes 1 to 63 are no longer in this loop"
 
@@ -297,7 +297,7 @@ def test_out_of_bounds_by_the_group_names_the_shape() -> None:
     y = b.array("y", f32, 1, mutable=True)
     b.say("    y[0] = A[3, 5]")
     b.write(y, b.read(a, b.const(3), b.const(5)), b.const(0))
-    with pytest.raises(mistakes.OutOfBounds, match=r"the group reads A\[3, 5\], but A has shape \(4, 5\)"):
+    with pytest.raises(catalog.OutOfBounds, match=r"the group reads A\[3, 5\], but A has shape \(4, 5\)"):
         run(b.program(), [np.ones((4, 5), np.float32), np.zeros(1, np.float32)], symbols={}, sanitize=True)
 
 
@@ -388,7 +388,7 @@ def test_writing_the_source_of_a_copy() -> None:
     b.say("    y[i] = 1.0")
     b.write(b.y, b.const(1.0, f32), b.i)
     error = finding(b.done())
-    assert isinstance(error, mistakes.CopyInFlight)
+    assert isinstance(error, catalog.CopyInFlight)
     assert error.message == "lane 0 writes y[0] here, while the copy may still be reading it"
 
 
@@ -401,7 +401,7 @@ def test_copy_over_what_lanes_still_read() -> None:
     b.say("    cp_async.shared.global(smem, x[0:64])")
     b.copy(b.smem, b.x, [b.const(0)], [LANES])
     error = finding(b.done())
-    assert isinstance(error, mistakes.MissingBarrier)
+    assert isinstance(error, catalog.MissingBarrier)
     assert error.message == "the copy writes smem[0] here, which lane 0 reads, with no tbarrier() between"
 
 
@@ -443,7 +443,7 @@ def test_two_parameters_that_are_one_array() -> None:
     b.say("    y[i] = x[63 - i]")
     b.write(b.y, b.read(b.x, b.value("sub", b.const(63), b.i)), b.i)
     both = np.ones(LANES, np.float32)
-    with pytest.raises(mistakes.Race, match=r"lane 0 writes y\[0\] here, which lane 63 reads"):
+    with pytest.raises(catalog.Race, match=r"lane 0 writes y\[0\] here, which lane 63 reads"):
         run(b.done(), [both, both], symbols={"n": LANES}, sanitize=True)
 
 
@@ -521,5 +521,5 @@ def test_swapped_buffers_and_uniform_read_modify_write_are_fine() -> None:
 
 
 def test_swapped_buffers_without_the_barrier() -> None:
-    with pytest.raises(mistakes.CopyInFlight, match=r"the group reads s1\[0\] here, while the copy may still"):
+    with pytest.raises(catalog.CopyInFlight, match=r"the group reads s1\[0\] here, while the copy may still"):
         run(axpy(missing_barrier=True), [random(40), random(40), 2.0], symbols={"m": 40}, sanitize=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from support.builder import Builder
-from tessera.core.dtypes import f32, i64
+from tessera.core.base.dtypes import f32, i64
 from tessera.core.program.program import Op, Value
 from tessera.core.program.types import Scalar, Shared
 from tessera.runtime.interpret.findings import GROUP

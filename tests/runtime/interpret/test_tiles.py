@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessera.core.dtypes import DType, bf16, f16, f32, f64, i8, i32
-from tessera.core.reductions import tree_sum
+from tessera.core.base.dtypes import DType, bf16, f16, f32, f64, i8, i32
+from tessera.core.base.reductions import tree_sum
 from tessera.runtime.interpret.rounding import fma, to_tf32
 from tessera.runtime.interpret.tiles import dot, reduce, softmax
 

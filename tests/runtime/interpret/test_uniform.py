@@ -1,7 +1,7 @@
 """Which values depend on a lane."""
 
 from support.interpret_programs import Writer
-from tessera.core.dtypes import f32
+from tessera.core.base.dtypes import f32
 from tessera.core.program.program import Value
 from tessera.runtime.interpret.uniform import varying_values
 

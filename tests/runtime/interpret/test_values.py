@@ -3,7 +3,7 @@
 import numpy as np
 
 from support.builder import Builder
-from tessera.core.dtypes import f16, f32, i64
+from tessera.core.base.dtypes import f16, f32, i64
 from tessera.core.program.program import Value
 from tessera.core.program.spec import SPEC
 from tessera.core.program.types import Scalar, Tile

@@ -1,0 +1,116 @@
+"""`@jit` on a host function that calls kernels; with `capture_graph=True` its launches become a graph.
+
+    @jit(capture_graph=True)
+    def step(x, y):
+        scale(2.0, x, y)
+        shift(y, x)
+
+The first call with some arguments captures what the function launches, later calls with the same ones launch that
+again without running the function.  Arrays are the same when they lie at the same place with the same shape, dtype
+and strides, numbers and strings when they are equal, everything else when it is the same object.
+"""
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast, overload
+
+import numpy as np
+
+from tessera.api.graph import Graph, capture
+from tessera.core.errors.catalog import BadCapture
+from tessera.runtime.arrays.host import as_array, is_array
+from tessera.runtime.arrays.pointers import address
+from tessera.runtime.launch.argument_guards import identity
+from tessera.runtime.memory.device_arrays import device_view, is_on_device
+from tessera.runtime.streams.graph_capture import recording
+
+Function = Callable[..., Any]
+_KEPT: Final = 8
+"""Graphs kept of one function; the one used longest ago gives its executable to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """One call: its graph, what the function returned, and the arguments, which keep their places and identities."""
+
+    graph: Graph
+    result: Any
+    keep: tuple[Any, ...]
+
+
+class Jit:
+    """A host function whose launches are captured and replayed.
+
+    graphs: those of the last calls, by what their arguments were
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.name: str = getattr(function, "__name__", "a function")
+        self.graphs: OrderedDict[tuple[Any, ...], _Captured] = OrderedDict()
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Launch the graph of these arguments, capturing it first where there is none; return what the function did.
+
+        Raises BadCapture for functions that wait for their launches, see `tessera.graph.capture`.
+        """
+        if recording() is not None:  # part of a larger graph
+            return self.function(*arguments, **keywords)
+        key = (*map(_identity, arguments), *((name, _identity(value)) for name, value in sorted(keywords.items())))
+        found = self.graphs.get(key)
+        if found is None:
+            found = self._capture(key, arguments, keywords)
+        else:
+            self.graphs.move_to_end(key)
+        found.graph.launch()
+        return found.result
+
+    def _capture(self, key: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> _Captured:
+        with capture() as graph:
+            result = self.function(*arguments, **keywords)
+        if not graph.kernels:
+            raise BadCapture(f"{self.name} launched nothing", hint="leave out capture_graph=True")
+        made = _Captured(graph, result, (*arguments, *keywords.values()))
+        if len(self.graphs) >= _KEPT:
+            _, oldest = self.graphs.popitem(last=False)
+            graph.adopt(oldest.graph)
+        self.graphs[key] = made
+        return made
+
+    def __repr__(self) -> str:
+        return f"<jit {self.name}, {len(self.graphs)} graphs>"
+
+
+def _identity(value: Any) -> tuple[Any, ...]:
+    """What tells arguments apart."""
+    quick = identity(value)
+    if quick is not None:
+        return ("array", *quick)
+    if is_array(value):
+        view = device_view(value, "argument") if is_on_device(value) else as_array(value, "argument")
+        return ("array", address(view), view.shape, view.strides, view.dtype)
+    if isinstance(value, float):
+        return (float, value.hex())  # 0.0 and -0.0 are equal, and not the same
+    if isinstance(value, np.generic):
+        return (type(cast("object", value)), value.tobytes())
+    if isinstance(value, bool | int | str | bytes) or value is None:
+        return (type(value), value)
+    return ("object", id(value))
+
+
+@overload
+def jit(function: Function, /) -> Function: ...
+@overload
+def jit(function: None = None, /, *, capture_graph: bool = False) -> Callable[[Function], Function]: ...
+def jit(
+    function: Function | None = None, /, *, capture_graph: bool = False
+) -> Function | Callable[[Function], Function]:
+    """Mark a host function that calls kernels.
+
+    `@jit` alone runs the function as it is; `@jit(capture_graph=True)` captures its launches, see above.
+    """
+    make: Callable[[Function], Function] = Jit if capture_graph else lambda function: function
+    return make if function is None else make(function)

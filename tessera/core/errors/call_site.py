@@ -1,0 +1,66 @@
+"""The place of a call in the user's text, for mistakes that no kernel's text shows: settings, grids, streams.
+
+Kept apart from `core/errors/base.py` because it looks at the running program.
+"""
+
+import contextlib
+import inspect
+import linecache
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Final, TypeVar
+
+from tessera.core.base.source import NOWHERE, Source, Span
+from tessera.core.errors.base import TesseraError
+
+_HERE: Final = Path(__file__).resolve().parents[3]
+_OURS: Final = (*(str(_HERE / name) + "/" for name in ("tessera", "tessera_magics")), contextlib.__file__, "<frozen")
+Mistake = TypeVar("Mistake", bound=TesseraError)
+
+
+def at_call(error: Mistake) -> Mistake:
+    """Give `error` the place of the call that led here, where it has none and the text of the call is known."""
+    if error.span != NOWHERE:
+        return error
+    frame = _users_frame(inspect.currentframe())
+    if frame is None:
+        return error
+    name = frame.f_code.co_filename
+    lines = linecache.getlines(name, frame.f_globals)
+    span = _span(frame, lines)
+    if span is None:
+        return error
+    error.span = span
+    error.with_source(Source(name, "".join(lines), 1, cell_label(name)))
+    return error
+
+
+def _users_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that runs code which is not Tessera's."""
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
+
+
+def _span(frame: FrameType, lines: list[str]) -> Span | None:
+    """The call that `frame` is in; Python counts columns in bytes of UTF-8."""
+    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    line, end_line, column, end_column = positions
+    if line is None or end_line is None or column is None or end_column is None or not 1 <= line <= len(lines):
+        return None
+    if end_line > len(lines):
+        return None
+
+    def characters(number: int, count: int) -> int:
+        return len(lines[number - 1].encode()[:count].decode(errors="ignore")) + 1
+
+    return Span(frame.f_code.co_filename, line, characters(line, column), end_line, characters(end_line, end_column))
+
+
+def cell_label(name: str) -> str:
+    """Return what IPython calls the cell of this file name ("Cell In[3]"), or an empty string."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = shell.compile.format_code_name(name) if shell is not None else None
+    return " ".join(named) if named else ""

@@ -1,0 +1,62 @@
+"""Indices as sums: a number, and values times numbers.  Two that are written differently are equal when these are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tessera.core.mlir import Index, ir
+from tessera.lowering.base.ir_walk import constant, defining, symbol
+
+_MAX_DEPTH: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`constant` and the sum of each term's value times its coefficient; the name of a symbol stands for its extent."""
+
+    terms: frozenset[tuple[ir.Value | str, int]]
+    constant: int
+
+    def __sub__(self, other: "Linear") -> "Linear":
+        return _sum(self, other, -1)
+
+    def ahead_of(self, other: "Linear") -> int | None:
+        """By how much it is certainly larger than `other`; None where that depends on values."""
+        return self.constant - other.constant if self.terms == other.terms else None
+
+
+def linear(value: Index | str, depth: int = 0) -> Linear:
+    """The form of an i64 of Tile IR, of a number, or of a symbol's extent."""
+    if isinstance(value, int):
+        return Linear(frozenset(), value)
+    if isinstance(value, str):
+        return Linear(frozenset({(value, 1)}), 0)
+    number = constant(value)
+    if number is not None:
+        return Linear(frozenset(), number)
+    name = symbol(value)
+    if name is not None:
+        return linear(name)
+    op = defining(value)
+    if op is not None and depth < _MAX_DEPTH and op.name in ("arith.addi", "arith.subi", "arith.muli"):
+        a, b = (linear(v, depth + 1) for v in op.operands)
+        if op.name != "arith.muli":
+            return _sum(a, b, 1 if op.name == "arith.addi" else -1)
+        if not a.terms or not b.terms:
+            return _scaled(a, b.constant) if not b.terms else _scaled(b, a.constant)
+    return Linear(frozenset({(value, 1)}), 0)
+
+
+def _sum(a: Linear, b: Linear, sign: int) -> Linear:
+    total = dict(a.terms)
+    for value, coefficient in b.terms:
+        total[value] = total.get(value, 0) + sign * coefficient
+    return _made(total, a.constant + sign * b.constant)
+
+
+def _scaled(a: Linear, factor: int) -> Linear:
+    return _made({value: coefficient * factor for value, coefficient in a.terms}, a.constant * factor)
+
+
+def _made(terms: Mapping[ir.Value | str, int], number: int) -> Linear:
+    return Linear(frozenset((value, coefficient) for value, coefficient in terms.items() if coefficient), number)

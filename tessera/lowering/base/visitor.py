@@ -1,0 +1,34 @@
+"""Tile IR operation by operation, for targets whose lowering is a walk over it."""
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from tessera.core.base.source import NOWHERE
+from tessera.core.errors.base import TesseraError
+from tessera.core.tile.location import spans
+
+
+class Builder(Protocol):
+    """What emits a target's code."""
+
+    def located(self, location: Any) -> AbstractContextManager[None]:
+        """Inside the `with`, code is said to come from this location."""
+        ...
+
+
+def operations_of(block: Any) -> list[Any]:
+    """The operations of a block but its terminator, in order."""
+    return [view.operation for view in list(block.operations)[:-1]]
+
+
+@contextmanager
+def at_operation(build: Builder, op: Any) -> Generator[None]:
+    """Inside the `with`, code is that of `op`, and so is a mistake that says no place of its own."""
+    with build.located(op.location):
+        try:
+            yield
+        except TesseraError as error:
+            if error.span == NOWHERE:
+                error.span = next(iter(spans(op.location)), NOWHERE)
+            raise

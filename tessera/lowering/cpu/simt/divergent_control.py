@@ -1,0 +1,178 @@
+"""Control flow around barriers (or other work of the whole group) that lanes follow each in its own way.
+
+The group takes part as long as any lane does: a region, one word a warp, says which lanes run, and lane code inside
+runs for them alone.  So a barrier is passed by the group as a whole, whatever the control flow around it.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tessera.lowering.analysis.ir_tree import Node, Tree, is_tile
+from tessera.lowering.cpu.simt.context_arrays import store
+from tessera.lowering.cpu.simt.parallel_regions import Region
+from tessera.lowering.cpu.simt.uniform_control import Regions
+from tessera.lowering.cpu.simt.vectors import Lane, Linear, Mask, Scalar, Vector
+
+
+class Divergent(Regions):
+    """Emits branches and loops whose condition differs between lanes, at group level."""
+
+    def emit(self, node: Node) -> None:
+        """Emit `scf.if`, `scf.for` or `scf.while`."""
+        {"scf.if": self._lane_if, "scf.for": self._lane_for, "scf.while": self._lane_while}[node.name](node)
+
+    @contextmanager
+    def _within(self, region: Region) -> Generator[None]:
+        """A block of its own that runs for the lanes of `region`."""
+        outer, self.stretches.region = self.stretches.region, region
+        with self.inside():
+            yield
+        self.stretches.region = outer
+
+    def _kept(self, values: Sequence[Any]) -> list[int]:
+        """The numbers of the results that are kept lane by lane: all but tiles."""
+        return [n for n, v in enumerate(values) if not is_tile(v)]
+
+    # -- if ----------------------------------------------------------------------------------------------------
+
+    def _lane_if(self, node: Node) -> None:
+        code, stretches = self.code, self.stretches
+        condition = node.operands[0]
+        regions = [stretches.new_region() for _ in node.blocks]
+
+        def choose(mask: Mask) -> None:
+            for number, region in enumerate(regions):
+                stretches.fill(region, code.vectors.narrow(mask, code.lane(condition), negated=number == 1))
+
+        stretches.flush(choose, [condition], regions=regions)
+        for number in self.tiles_of(node.results):
+            self.tiles.enter_loop(None, node.results[number])
+        for region, block in zip(regions, node.blocks, strict=True):
+            code.kernel.flow.branch(stretches.occupied(region), self._side(node, block, region))
+        for number in self.tiles_of(node.results):
+            self.tiles.leave_loop(node.results[number], node.results[number])
+
+    def _side(self, node: Node, block: Tree, region: Region) -> Callable[[], list[Any]]:
+        def emit() -> list[Any]:
+            with self._within(region):
+                self.block(block)
+                self.finish(block, node.results, block.end.operands)
+            return []
+
+        return emit
+
+    # -- for ---------------------------------------------------------------------------------------------------
+
+    def _lane_for(self, node: Node) -> None:
+        code, stretches = self.code, self.stretches
+        (body,) = node.blocks
+        index, *arguments = body.arguments
+        lower, upper, _, *initial = node.operands
+        kept, scalars = self._kept(node.results), self.scalars(arguments)
+        start = self.enter(arguments, initial)
+        self.keep([initial[n] for n in kept], [stretches.home(node.results[n]) for n in kept])
+        moving = code.shape(index).kind != "uniform"
+        if moving:
+            self.keep([lower], [stretches.home(index)])
+        else:
+            start = [code.scalar(lower), *start]
+        numbers = [0, *(1 + n for n in scalars)] if not moving else [1 + n for n in scalars]
+        region = stretches.new_region()
+
+        def condition(*carried: Any) -> tuple[Any, list[Any]]:
+            def choose(mask: Mask) -> None:
+                running = self.control.less(code.lane(index), code.shape(index), upper)
+                stretches.fill(region, code.vectors.narrow(mask, running))
+
+            with self.inside():
+                self.define(body.arguments, numbers, carried)
+                stretches.flush(choose, [index, upper], regions=[region])
+                return code.kernel.flow.both(stretches.occupied(region), code.kernel.flow.going()), list(carried)
+
+        def inside(*carried: Any) -> list[Any]:
+            with self._within(region):
+                self.define(body.arguments, numbers, carried)
+                self.block(body)
+                return self._next(node, body, moving=moving)
+
+        code.kernel.flow.repeat(start, condition, inside)
+        for number in self.tiles_of(arguments):
+            self.tiles.leave_loop(arguments[number], node.results[number])
+
+    def _next(self, node: Node, body: Tree, *, moving: bool) -> list[Any]:
+        """End an iteration: results are kept for the lanes that ran it, the index moves on."""
+        code, stretches = self.code, self.stretches
+        index, *arguments = body.arguments
+        ends, step = body.end.operands, node.operands[2]
+        lanes, kept = self.lanes(arguments), self._kept(node.results)
+        values = [ends[n] for n in (*lanes, *kept)]
+        homes = [stretches.home(arguments[n]) for n in lanes] + [stretches.home(node.results[n]) for n in kept]
+
+        def tail(mask: Mask) -> None:
+            self.keeping(values, homes)(mask)
+            if moving:
+                store(code, stretches.home(index), self._advanced(index, step), mask)
+
+        stretches.flush(tail, [*values, index, step], body.end)
+        for number in self.tiles_of(arguments):
+            self.tiles.yield_to(arguments[number], ends[number])
+        scalars = [code.scalar(ends[n]) for n in self.scalars(arguments)]
+        if moving:
+            return scalars
+        return [code.vectors.integer("addi", code.scalar(index), code.scalar(step)), *scalars]
+
+    def _advanced(self, index: Any, step: Any) -> Lane:
+        code = self.code
+        shape = code.shape(index)
+        now = code.shaped(code.lane(index), shape)
+        following = self.control.next_index(now, shape, step)
+        if shape.kind == "varying":
+            return Vector(following)
+        return Linear(following, shape.stride) if shape.stride else Scalar(following)
+
+    # -- while -------------------------------------------------------------------------------------------------
+
+    def _lane_while(self, node: Node) -> None:
+        code, stretches = self.code, self.stretches
+        before, after = node.blocks
+        start = self.enter(before.arguments, node.operands)
+        for number in self.tiles_of(after.arguments):
+            self.tiles.enter_loop(None, after.arguments[number])
+        region = stretches.new_region()
+        stretches.flush(lambda mask: stretches.fill(region, mask), regions=[region])
+        carried_numbers, passed_numbers = self.scalars(before.arguments), self.scalars(after.arguments)
+
+        def condition(*carried: Any) -> tuple[Any, list[Any]]:
+            with self._within(region):
+                self.define(before.arguments, carried_numbers, carried)
+                self.block(before)
+                scalars = self._pass(node, before, after, region)
+                return code.kernel.flow.both(stretches.occupied(region), code.kernel.flow.going()), scalars
+
+        def inside(*passed: Any) -> list[Any]:
+            with self._within(region):
+                self.define(after.arguments, passed_numbers, passed)
+                self.block(after)
+                return self.finish(after, before.arguments, after.end.operands)
+
+        code.kernel.flow.repeat(start, condition, inside, self.types(after.arguments, passed_numbers))
+        for number in self.tiles_of(after.arguments):
+            self.tiles.leave_loop(after.arguments[number], node.results[number])
+
+    def _pass(self, node: Node, before: Tree, after: Tree, region: Region) -> list[Any]:
+        """End the condition: what is passed becomes the result of every lane that asked; some lanes leave."""
+        code, stretches = self.code, self.stretches
+        test, *passed = before.end.operands
+        lanes, kept = self.lanes(after.arguments), self._kept(node.results)
+        values = [passed[n] for n in (*lanes, *kept)]
+        homes = [stretches.home(after.arguments[n]) for n in lanes] + [stretches.home(node.results[n]) for n in kept]
+
+        def tail(mask: Mask) -> None:
+            self.keeping(values, homes)(mask)
+            stretches.fill(region, code.vectors.narrow(mask, code.lane(test)))
+
+        stretches.flush(tail, [*values, test], before.end, [region])
+        for number in self.tiles_of(after.arguments):
+            self.tiles.yield_to(after.arguments[number], passed[number])
+        return [code.scalar(passed[n]) for n in self.scalars(after.arguments)]

@@ -1,0 +1,156 @@
+"""What lane code is emitted with: the lane value of every Tile IR value that is defined, and where a group stands."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tessera.core.base.source import NOWHERE
+from tessera.core.errors.catalog import CompilerCrash
+from tessera.core.mlir import ir
+from tessera.core.tile.location import spans
+from tessera.core.tile.verify import is_shared
+from tessera.lowering.analysis.divergence import Shape, Shapes
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.cpu.base.emit_context import ArrayRef
+from tessera.lowering.cpu.simt.entry_point import Kernel
+from tessera.lowering.cpu.simt.vectors import Lane, Linear, Prefix, Scalar, Scope, Vector, Vectors
+
+HALVES: Final = ("f16", "bf16")
+"""Kept as i16 between operations: what LLVM does to vectors of them is slow, or needs functions nobody has."""
+
+
+@dataclass(slots=True)
+class Position:
+    """Where a group, and inside it a warp, stands; i64 values, None where there is none.
+
+    group: index of the group in the grid; coordinates: the same along each axis
+    base: index in the group of the warp's first lane; warp: row of the warp in scratch memory
+    lanes: lanes of the launch (no `tile[...]`)
+    """
+
+    group: Any = None
+    coordinates: tuple[Any, ...] = ()
+    extents: tuple[Any, ...] = ()
+    base: Any = None
+    warp: Any = None
+    lanes: Any = None
+
+
+@dataclass(slots=True)
+class Code:
+    """The state of code emission."""
+
+    kernel: Kernel
+    shapes: Shapes
+    group: tuple[int, ...] | None
+    position: Position = field(default_factory=Position)
+    arrays: dict[Any, ArrayRef] = field(default_factory=dict[Any, ArrayRef])
+
+    @property
+    def emit(self) -> Emitter:
+        """The emitter."""
+        return self.kernel.emit
+
+    @property
+    def vectors(self) -> Vectors:
+        """Vector helpers."""
+        return self.kernel.vectors
+
+    @contextmanager
+    def scope(self) -> Generator[Scope]:
+        """Values defined inside the `with` are gone after it."""
+        outer = self.vectors.scope
+        self.vectors.scope = inner = Scope(outer)
+        try:
+            yield inner
+        finally:
+            self.vectors.scope = outer
+
+    def define(self, value: Any, lane: Lane) -> None:
+        """Give a Tile IR value its lane value."""
+        self.vectors.scope.values[value] = lane
+
+    def lane(self, value: Any) -> Lane:
+        """The lane value of a Tile IR value."""
+        found = self.vectors.scope.find(value)
+        if found is None:
+            places = spans(value.owner.location) if hasattr(value.owner, "location") else ()
+            msg = f"a value is used before it is defined: {value}"
+            raise CompilerCrash(msg, places[0] if places else NOWHERE)
+        return found
+
+    def shape(self, value: Any) -> Shape:
+        """How a Tile IR value varies."""
+        return self.shapes.of(value)
+
+    def scalar(self, value: Any) -> Any:
+        """The target scalar of a value that is the same in all lanes of the warp (for a linear one, its base)."""
+        return self.base(self.lane(value))
+
+    def base(self, lane: Lane) -> Any:
+        """A scalar, or the base of a linear value."""
+        match lane:
+            case Scalar(value):
+                return value
+            case Linear(base, _):
+                return base
+            case Prefix() | Vector():
+                msg = "a value that varies is used where one scalar is needed"
+                raise CompilerCrash(msg)
+
+    def vector(self, value: Any) -> Any:
+        """The target vector of a Tile IR value."""
+        return self.vectors.vector(self.lane(value))
+
+    def element(self, value: Any) -> str:
+        """The type, as text, of the target values of a Tile IR scalar: memories are pointers, 16-bit floats bits."""
+        kind = value.type
+        if isinstance(kind, ir.MemRefType):
+            return "!llvm.ptr"
+        text = self.vectors.text(kind)
+        return "i16" if text in HALVES else text
+
+    def to_bits(self, value: Any) -> Any:
+        """A target value, 16-bit floats (scalar or vector) as their bits."""
+        return self._recast(value, HALVES, "i16")
+
+    def from_bits(self, value: Any, kind: Any) -> Any:
+        """The bits of a float of the Tile IR type `kind` as that float; any other target value as it is."""
+        text = self.vectors.text(kind)
+        return self._recast(value, ("i16",), text) if text in HALVES else value
+
+    def _recast(self, value: Any, sources: tuple[str, ...], element: str) -> Any:
+        kind = value.type
+        wide = isinstance(kind, ir.VectorType)
+        if self.vectors.text(ir.VectorType(kind).element_type if wide else kind) not in sources:
+            return value
+        return self.emit.value("arith.bitcast", [value], self.vectors.wide(element) if wide else element)
+
+    def shaped(self, lane: Lane, shape: Shape) -> Any:
+        """The one target value that carries `lane` through control flow, for a value of shape `shape`."""
+        return self.vectors.vector(lane) if shape.kind == "varying" else self.base(lane)
+
+    def lane_of(self, value: Any, shape: Shape) -> Lane:
+        """The lane value carried by a target value: the reverse of `shaped`."""
+        if shape.kind == "varying":
+            return Vector(value)
+        return Linear(value, shape.stride) if shape.stride else Scalar(value)
+
+    def array(self, value: Any) -> ArrayRef:
+        """The array or shared buffer behind a Tile IR memref; its pointer is a vector when lanes differ in it."""
+        found = self.arrays.get(value)
+        if found is not None:
+            return found
+        kind = ir.MemRefType(value.type)
+        if not is_shared(kind):
+            msg = f"an array that is no parameter: {value}"
+            raise CompilerCrash(msg)
+        lane = self.lane(value)
+        pointer = lane.value if isinstance(lane, Scalar | Vector) else self.base(lane)
+        shape = list(kind.shape)
+        strides = [1] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * shape[axis + 1]
+        extents = tuple(self.vectors.constant(extent, "i64") for extent in shape)
+        return ArrayRef(pointer, extents, tuple(strides), kind.element_type)

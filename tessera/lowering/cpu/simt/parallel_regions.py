@@ -1,0 +1,228 @@
+"""Stretches of lane code: loops over the warps of a group, and what lives from one stretch to the next.
+
+Operations on lanes are collected until something has to be done by the group as a whole (a barrier, a tile, a write
+that no lane differs in, control flow around one of them); then they are emitted as one loop over the group's warps.
+A value that is still needed later is kept in a home, or computed again where that is cheap.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tessera.lowering.analysis.divergence import LANES, Shape
+from tessera.lowering.analysis.ir_tree import Node, is_tile
+from tessera.lowering.cpu.simt.context_arrays import Home, load, load_mask, make_home, store, store_mask
+from tessera.lowering.cpu.simt.lane_context import Code, Position
+from tessera.lowering.cpu.simt.loop_versioning import in_versions
+from tessera.lowering.cpu.simt.masked_control import Control
+from tessera.lowering.cpu.simt.operand_facts import Facts, defined, touched
+from tessera.lowering.cpu.simt.vector_lanes import below
+from tessera.lowering.cpu.simt.vectors import ALL, Mask
+
+LANES_PER_GROUP: Final = 8192
+"""Lanes of one piece of a launch without `tile[...]`: a few microseconds of work, some tens of KiB of memory."""
+
+Tail = Callable[[Mask], None]
+
+_WORD: Final = Shape("varying")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """The lanes that a part of the kernel runs for: `home` holds a word a warp, `any` (i32) is 0 when it is empty."""
+
+    home: Home
+    any: Any = None
+
+
+class Stretches:
+    """Collects and emits stretches of lane code.  `region` is None while all lanes of the group are active."""
+
+    def __init__(self, code: Code, control: Control, facts: Facts) -> None:
+        self._code = code
+        self._control = control
+        self._facts = facts
+        self._homes: dict[Any, Home] = {}
+        self.pending: list[Node] = []
+        self.region: Region | None = None
+        lanes = LANES_PER_GROUP if code.group is None else math.prod(code.group)
+        self._warps = -(-lanes // LANES)
+        self._last = lanes % LANES
+
+    # -- homes -------------------------------------------------------------------------------------------------
+
+    def home(self, value: Any, shape: Shape | None = None) -> Home:
+        """The home of a Tile IR value, made when it has none."""
+        found = self._homes.get(value)
+        if found is None:
+            kind = self._code.shape(value) if shape is None else shape
+            found = self._homes[value] = make_home(self._code, self._code.element(value), kind, self._warps)
+        return found
+
+    def adopt(self, value: Any, home: Home) -> None:
+        """Let a value live in the home of another one."""
+        self._homes[value] = home
+
+    def new_region(self) -> Region:
+        """A set of lanes, to be filled by a stretch (see `select`)."""
+        return Region(make_home(self._code, "i1", _WORD, self._warps), self._code.kernel.scratch(4, 4))
+
+    # -- stretches ---------------------------------------------------------------------------------------------
+
+    def flush(
+        self,
+        tail: Tail | None = None,
+        needs: Iterable[Any] = (),
+        end: Node | None = None,
+        regions: Sequence[Region] = (),
+    ) -> None:
+        """Emit what is pending, then `tail(mask)`, for each warp of the group.
+
+        `needs` are the values that `tail` uses; `end` is the terminator that `tail` stands for; `regions` are filled
+        by it, and are empty in warps that are skipped.
+        """
+        nodes, self.pending = self.pending, []
+        if not nodes and tail is None:
+            return
+        inside = set(nodes)
+        spilled = [v for node in nodes for v in node.results if not is_tile(v) and self._must_keep(v, inside, end)]
+        wanted = [*touched(nodes), *needs]
+        for region in regions:
+            self._code.kernel.store(self._code.vectors.constant(0, "i32"), region.any, 4)
+
+        def warp() -> None:
+            for region in regions:
+                if self.region not in (None, region):  # this warp may be skipped
+                    store_mask(self._code, region.home, self._code.vectors.constant(0, "i32"))
+            self._masked(lambda mask: self._emit(nodes, wanted, spilled, tail, mask))
+
+        self._each_warp(warp)
+        for value in spilled:
+            if self._code.shape(value).kind == "uniform":  # every warp left the same
+                self._code.define(value, load(self._code, self.home(value)))
+
+    def _must_keep(self, value: Any, inside: set[Node], end: Node | None) -> bool:
+        uniform = self._code.shape(value).kind == "uniform"
+        return (uniform or not self._again(value)) and self._facts.used_outside(value, inside, None if uniform else end)
+
+    def _emit(self, nodes: list[Node], wanted: list[Any], spilled: list[Any], tail: Tail | None, mask: Mask) -> None:
+        made = set(defined(nodes))
+        for value in wanted:
+            if value not in made:
+                self._bring(value)
+
+        def after(now: Mask) -> None:
+            for value in spilled:
+                store(self._code, self.home(value), self._code.lane(value), ALL)
+            if tail is not None:
+                tail(now)
+
+        in_versions(self._code, self._control, nodes, mask, after)
+
+    def _bring(self, value: Any) -> None:
+        """Define a value that an earlier stretch computed: from its home, or by computing it again."""
+        code = self._code
+        if is_tile(value) or value in code.arrays or code.vectors.scope.find(value) is not None:
+            return
+        home = self._homes.get(value)
+        if home is not None:
+            code.define(value, load(code, home))
+        elif self._again(value):
+            node = self._facts.definitions[value]
+            for operand in node.operands:
+                self._bring(operand)
+            self._control.node(node, ALL)
+
+    def _again(self, value: Any) -> bool:
+        """Whether a value is computed again rather than kept: ids and the scalar arithmetic on them."""
+        if self._code.shape(value).kind == "uniform":
+            return True
+        node = self._facts.definitions.get(value)
+        if node is None or value in self._homes:
+            return False
+        if node.name == "tessera.id":
+            return True
+        linear = self._code.shape(value).kind == "linear" and node.name.startswith("arith.")
+        return linear and all(self._again(v) for v in node.operands)
+
+    # -- warps -------------------------------------------------------------------------------------------------
+
+    def _each_warp(self, body: Callable[[], None]) -> None:
+        code, flow, constant = self._code, self._code.kernel.flow, self._code.vectors.constant
+        if self._warps == 1 and code.group is not None:
+            with code.scope():
+                self._at(constant(0, "i64"), body)
+            return
+
+        def inside(number: Any) -> list[Any]:
+            with code.scope():
+                self._at(number, body)
+            return []
+
+        count = constant(self._warps, "i64") if code.group is not None else self._warps_of_piece()
+        flow.count(constant(0, "i64"), count, constant(1, "i64"), [], inside, unroll=False)
+
+    def _warps_of_piece(self) -> Any:
+        """Warps that have lanes, of the piece of the launch that is being run."""
+        vectors, position = self._code.vectors, self._code.position
+        left = vectors.integer("subi", position.lanes, self._first_of_piece())
+        left = vectors.integer("minsi", left, vectors.constant(LANES_PER_GROUP, "i64"))
+        left = vectors.integer("maxsi", left, vectors.constant(0, "i64"))
+        rounded = vectors.integer("addi", left, vectors.constant(LANES - 1, "i64"))
+        return vectors.integer("divui", rounded, vectors.constant(LANES, "i64"))
+
+    def _first_of_piece(self) -> Any:
+        vectors = self._code.vectors
+        return vectors.integer("muli", self._code.position.group, vectors.constant(LANES_PER_GROUP, "i64"))
+
+    def _at(self, number: Any, body: Callable[[], None]) -> None:
+        code = self._code
+        before = code.position
+        base = code.vectors.integer("muli", number, code.vectors.constant(LANES, "i64"))
+        if code.group is None:
+            base = code.vectors.integer("addi", self._first_of_piece(), base)
+        code.position = replace(before, base=base, warp=number)
+        body()
+        code.position = before
+
+    def _masked(self, body: Tail) -> None:
+        """Run `body(mask)` for the warp's lanes that exist and are in the region, if there are any."""
+        code, vectors = self._code, self._code.vectors
+        if self.region is None:
+            body(self._existing(code.position))
+            return
+        word = load_mask(code, self.region.home)
+        bits = vectors.op("llvm.bitcast", [word], vectors.wide("i1"))
+
+        def inside() -> list[Any]:
+            with code.scope():
+                body(Mask(vector=bits))
+            return []
+
+        code.kernel.flow.branch(vectors.compare("ne", word, vectors.constant(0, "i32")), inside)
+
+    def _existing(self, position: Position) -> Mask:
+        """The lanes of the warp that exist: the last warp of a group, or of a launch, may have fewer than 32."""
+        code = self._code
+        if code.group is not None and self._last == 0:
+            return ALL
+        lanes = position.lanes if code.group is None else code.vectors.constant(math.prod(code.group), "i64")
+        prefix = below(code, position.base, lanes, safe=True)
+        return Mask(prefix.count, None, prefix.facts)
+
+    # -- regions -----------------------------------------------------------------------------------------------
+
+    def fill(self, region: Region, mask: Mask) -> None:
+        """Inside a stretch: the lanes of `mask` are the warp's part of `region`."""
+        code = self._code
+        word = code.vectors.word(mask)
+        store_mask(code, region.home, word)
+        seen = code.kernel.load(region.any, "i32", 4)
+        code.kernel.store(code.emit.value("arith.ori", [seen, word], "i32"), region.any, 4)
+
+    def occupied(self, region: Region) -> Any:
+        """At group level: whether any lane is in `region` (i1)."""
+        code = self._code
+        seen = code.kernel.load(region.any, "i32", 4)
+        return code.vectors.compare("ne", seen, code.vectors.constant(0, "i32"))

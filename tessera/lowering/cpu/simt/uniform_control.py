@@ -1,0 +1,181 @@
+"""Control flow that a whole group follows together: its condition is the same in all lanes.
+
+Carried values that are uniform are scalars of the loop; those that differ between lanes are kept in homes; tiles are
+handed to tile lowering.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tessera.lowering.analysis.ir_tree import Node, Tree, is_tile
+from tessera.lowering.cpu.simt.context_arrays import Home, store
+from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.cpu.simt.masked_control import Control
+from tessera.lowering.cpu.simt.parallel_regions import Stretches, Tail
+from tessera.lowering.cpu.simt.vectors import Mask, Scalar
+from tessera.lowering.cpu.tile.lowering import TileLowering
+
+
+class Regions:
+    """Emits loops and branches at group level; `block` emits the operations of one block."""
+
+    def __init__(
+        self,
+        code: Code,
+        control: Control,
+        stretches: Stretches,
+        tiles: TileLowering,
+        block: Callable[[Tree], None],
+    ) -> None:
+        self.code = code
+        self.control = control
+        self.stretches = stretches
+        self.tiles = tiles
+        self.block = block
+
+    def emit(self, node: Node) -> None:
+        """Emit `scf.if`, `scf.for` or `scf.while`."""
+        {"scf.if": self._if, "scf.for": self._for, "scf.while": self._while}[node.name](node)
+
+    # -- what is carried ---------------------------------------------------------------------------------------
+
+    def scalars(self, values: Sequence[Any]) -> list[int]:
+        """The numbers of the values that are scalars of the group."""
+        return [n for n, v in enumerate(values) if not is_tile(v) and self.code.shape(v).kind == "uniform"]
+
+    def lanes(self, values: Sequence[Any]) -> list[int]:
+        """The numbers of the values that differ between lanes."""
+        return [n for n, v in enumerate(values) if not is_tile(v) and self.code.shape(v).kind != "uniform"]
+
+    def tiles_of(self, values: Sequence[Any]) -> list[int]:
+        """The numbers of the values that are tiles."""
+        return [n for n, v in enumerate(values) if is_tile(v)]
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """A block of its own: values defined in it are gone after it, and it has its own pending lane code."""
+        outer, self.stretches.pending = self.stretches.pending, []
+        with self.code.scope():
+            yield
+        self.stretches.pending = outer
+
+    def keeping(self, values: Sequence[Any], homes: Sequence[Home]) -> Tail:
+        """A tail that puts `values` into `homes`, in the active lanes."""
+
+        def tail(mask: Mask) -> None:
+            lanes = [self.code.lane(v) for v in values]
+            for home, lane in zip(homes, lanes, strict=True):
+                store(self.code, home, lane, mask)
+
+        return tail
+
+    def keep(self, values: Sequence[Any], homes: Sequence[Home], end: Node | None = None) -> None:
+        """Emit pending lane code, and put `values` into `homes` at its end."""
+        if homes:
+            self.stretches.flush(self.keeping(values, homes), values, end)
+        else:
+            self.stretches.flush(end=end)
+
+    def finish(self, block: Tree, targets: Sequence[Any], ends: Sequence[Any]) -> list[Any]:
+        """End a block that hands `ends` to `targets`: the scalars among them are returned."""
+        lanes = self.lanes(targets)
+        self.keep([ends[n] for n in lanes], [self.stretches.home(targets[n]) for n in lanes], block.end)
+        for number in self.tiles_of(targets):
+            self.tiles.yield_to(targets[number], ends[number])
+        return [self.code.scalar(ends[n]) for n in self.scalars(targets)]
+
+    def define(self, values: Sequence[Any], numbers: Sequence[int], made: Sequence[Any]) -> None:
+        """Give the values with these numbers their target scalars."""
+        for number, scalar in zip(numbers, made, strict=True):
+            self.code.define(values[number], Scalar(scalar))
+
+    def share_homes(self, values: Sequence[Any], others: Sequence[Any]) -> None:
+        """Let each value that differs between lanes live in the home of its counterpart."""
+        for number in self.lanes(values):
+            self.stretches.adopt(others[number], self.stretches.home(values[number]))
+
+    def types(self, values: Sequence[Any], numbers: Sequence[int]) -> list[str]:
+        """The target types of scalars."""
+        return [self.code.element(values[n]) for n in numbers]
+
+    # -- control flow ------------------------------------------------------------------------------------------
+
+    def _if(self, node: Node) -> None:
+        self.stretches.flush()
+        results = node.results
+        for number in self.tiles_of(results):
+            self.tiles.enter_loop(None, results[number])
+
+        def side(block: Tree) -> Callable[[], list[Any]]:
+            def emit() -> list[Any]:
+                with self.inside():
+                    self.block(block)
+                    return self.finish(block, results, block.end.operands)
+
+            return emit
+
+        then, *rest = (side(block) for block in node.blocks)
+        scalars = self.scalars(results)
+        condition = self.code.scalar(node.operands[0])
+        types = self.types(results, scalars)
+        made = self.code.kernel.flow.branch(condition, then, rest[0] if rest else None, types)
+        self.define(results, scalars, made)
+        for number in self.tiles_of(results):
+            self.tiles.leave_loop(results[number], results[number])
+
+    def _for(self, node: Node) -> None:
+        (body,) = node.blocks
+        lower, upper, step = (self.code.scalar(v) for v in node.operands[:3])
+        initial, arguments = node.operands[3:], body.arguments[1:]
+        start = self.enter(arguments, initial)
+        scalars = self.scalars(arguments)
+
+        def inside(index: Any, *carried: Any) -> list[Any]:
+            with self.inside():
+                self.code.define(body.arguments[0], Scalar(index))
+                self.define(arguments, scalars, carried)
+                self.block(body)
+                return self.finish(body, arguments, body.end.operands)
+
+        made = self.control.count(node, lower, upper, step, start, inside)
+        self.define(node.results, scalars, made)
+        self.share_homes(arguments, node.results)
+        for number in self.tiles_of(arguments):
+            self.tiles.leave_loop(arguments[number], node.results[number])
+
+    def enter(self, arguments: Sequence[Any], initial: Sequence[Any]) -> list[Any]:
+        """Hand a loop's initial values to its block arguments; the scalars among them are returned."""
+        lanes = self.lanes(arguments)
+        self.keep([initial[n] for n in lanes], [self.stretches.home(arguments[n]) for n in lanes])
+        for number in self.tiles_of(arguments):
+            self.tiles.enter_loop(initial[number], arguments[number])
+        return [self.code.scalar(initial[n]) for n in self.scalars(arguments)]
+
+    def _while(self, node: Node) -> None:
+        before, after = node.blocks
+        start = self.enter(before.arguments, node.operands)
+        for number in self.tiles_of(after.arguments):
+            self.tiles.enter_loop(None, after.arguments[number])
+        carried_numbers, passed_numbers = self.scalars(before.arguments), self.scalars(after.arguments)
+
+        def condition(*carried: Any) -> tuple[Any, list[Any]]:
+            with self.inside():
+                self.define(before.arguments, carried_numbers, carried)
+                self.block(before)
+                test, *passed = before.end.operands
+                scalars = self.finish(before, after.arguments, passed)
+                return self.code.kernel.flow.both(self.code.scalar(test), self.code.kernel.flow.going()), scalars
+
+        def inside(*passed: Any) -> list[Any]:
+            with self.inside():
+                self.define(after.arguments, passed_numbers, passed)
+                self.block(after)
+                return self.finish(after, before.arguments, after.end.operands)
+
+        types = self.types(after.arguments, passed_numbers)
+        made = self.code.kernel.flow.repeat(start, condition, inside, types)
+        self.define(node.results, passed_numbers, made)
+        self.share_homes(after.arguments, node.results)
+        for number in self.tiles_of(after.arguments):
+            self.tiles.leave_loop(after.arguments[number], node.results[number])

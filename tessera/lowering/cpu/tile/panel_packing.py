@@ -1,0 +1,206 @@
+"""Copies that put the operands of a matrix product in the order in which the inner loop reads them.
+
+Columns (B) become panels: [panel][k][column of the panel].  Rows (A) become dense, row by row or k by k, whichever way
+their vectors lie.  Everything is read through the operand's rows, so a masked load, a transpose or a widening is part
+of the copy.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.indices import Index, Indices
+from tessera.lowering.base.structured_control import for_range, for_vectors, lanes_for, padded, run_either
+from tessera.lowering.cpu.tile.blocking import Blocking
+from tessera.lowering.cpu.tile.loop_nests import versions
+from tessera.lowering.cpu.tile.memory import Memory
+from tessera.lowering.cpu.tile.operands import Frame, Source
+from tessera.lowering.cpu.tile.transposition import transpose
+from tessera.lowering.math.algebra import shaped
+
+_AHEAD: Final = 8
+"""Rows asked for before they are copied: each lies in pages of its own, where the processor does not look by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A matrix in memory of our own; strides are in elements."""
+
+    pointer: Any
+    strides: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowPacker:
+    """Packs rows of `a`, `depth` steps of K from `first_depth` on, to `buffer`.
+
+    by_band: whether the buffer has room for some rows only, so that one band takes the place of the other
+    asked: whether they were asked for before, so that the copy need not
+    """
+
+    emitter: Emitter
+    a: Source
+    buffer: Any
+    first_depth: Index
+    depth: int
+    by_band: bool = False
+    asked: bool = False
+
+    def packed(self, lower: Index) -> Strided:
+        """The matrix that rows from `lower` on are in, once they are packed."""
+        if by_depth(self.a):
+            return Strided(self.buffer, (1, padded(self.a.shape[0])))
+        indices, stride = Indices(self.emitter), padded(self.depth)
+        start = indices.mul(indices.sub(0, lower), stride) if self.by_band else 0
+        return Strided(Memory(self.emitter).address(self.buffer, start, self.a.element), (stride, 1))
+
+    def pack(self, lower: Index, upper: Index) -> None:
+        """Pack rows [lower, upper), or all of them where `by_depth`."""
+        versions(self.emitter, (self.a,), lambda inside: self._pack(lower, upper, inside))
+
+    def _pack(self, lower: Index, upper: Index, inside: bool) -> None:
+        packed = self.packed(lower)
+        emitter, memory, indices = self.emitter, Memory(self.emitter), Indices(self.emitter)
+        turned = by_depth(self.a)
+        inner, outer_axis = (self.a.shape[0], 1) if turned else (self.depth, 0)
+        ahead = None if self.asked else (outer_axis, _AHEAD)
+
+        def one_row(number: Index, _: list[Any]) -> tuple[()]:
+            point = (0, indices.add(self.first_depth, number)) if turned else (number, 0)
+            row = Frame(emitter, point, 1 - outer_axis, inside=inside, ahead=ahead).row(self.a)
+            start = memory.address(packed.pointer, indices.mul(number, packed.strides[outer_axis]), self.a.element)
+
+            def one_vector(index: Index, count: int, valid: int | None) -> None:
+                place = index if turned else indices.add(self.first_depth, index)
+                value = row.at(place, count, valid)
+                memory.store(value, memory.address(start, index, self.a.element), count, self.a.element)
+
+            for_vectors(emitter, inner, lanes_for(inner), one_vector)
+            return ()
+
+        first, past = (0, self.depth) if turned else (lower, upper)
+        for_range(emitter, first, past, 1, one_row)
+
+
+def by_depth(a: Source) -> bool:
+    """Whether the vectors of `a` run across its rows: then it is packed step by step, all rows at once."""
+    return a.axis == 0 and a.shape[0] > 1
+
+
+def rows_elements(a: Source, blocking: Blocking, *, by_band: bool) -> int:
+    """Elements a `RowPacker` may write."""
+    if by_depth(a):
+        return blocking.depth_block * padded(blocking.rows)
+    rows = min(blocking.rows, blocking.band * blocking.step) if by_band else blocking.rows
+    return rows * padded(blocking.depth_block)
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPacker:
+    """Packs panels of `b`, `depth` steps of K from `first_depth` on, to `buffer`.
+
+    asked: whether they were asked for before, so that the copy need not
+    """
+
+    emitter: Emitter
+    b: Source
+    buffer: Any
+    blocking: Blocking
+    first_depth: Index
+    depth: int
+    asked: bool
+
+    def pack(self, first_panel: Index) -> None:
+        """Pack `panels_packed` panels from `first_panel` on, or as many as there are."""
+        turned = self.b.axis == 0 and self.depth >= self.blocking.lanes > 1
+        versions(self.emitter, (self.b,), lambda inside: self._pack(first_panel, inside, turned))
+
+    def _pack(self, first_panel: Index, inside: bool, turned: bool) -> None:
+        indices, blocking = Indices(self.emitter), self.blocking
+        full = indices.min(blocking.panels_packed, indices.sub(blocking.full_panels, first_panel))
+        emit = self._turned if turned else self._rows
+        if blocking.full_panels:
+            emit(first_panel, 0, full, None, inside)
+        if blocking.panels > blocking.full_panels:
+            partial = blocking.columns - blocking.full_panels * blocking.width
+            last = indices.sub(blocking.full_panels, first_panel)
+
+            def tail() -> None:
+                emit(first_panel, last, indices.add(last, 1), partial, inside)
+
+            if isinstance(last, int):
+                tail()
+            else:
+                run_either(self.emitter, indices.less(last, blocking.panels_packed), tail)
+
+    def _place(self, panel: Index, depth: Index, vector: int) -> Any:
+        """Where vector `vector` of step `depth` of packed panel `panel` goes."""
+        indices, blocking = Indices(self.emitter), self.blocking
+        step = indices.add(indices.mul(panel, self.depth), depth)
+        offset = indices.mul(step, blocking.width)
+        memory = Memory(self.emitter)
+        start = memory.address(self.buffer, offset, self.b.element)
+        return memory.address(start, vector * blocking.lanes, self.b.element)
+
+    def _rows(self, first: Index, lower: Index, upper: Index, partial: int | None, inside: bool) -> None:
+        """Panels [lower, upper) from rows of `b`: one vector after the other."""
+        emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
+
+        def one_step(step: Index, _: list[Any]) -> tuple[()]:
+            point = (indices.add(self.first_depth, step), 0)
+            row = Frame(emitter, point, 1, inside=inside, ahead=None if self.asked else (0, _AHEAD)).row(self.b)
+
+            def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
+                column = indices.mul(indices.add(first, panel), blocking.width)
+                for vector in range(blocking.vectors):
+                    value = self._vector(row, indices.add(column, vector * blocking.lanes), vector, partial)
+                    self._store(value, self._place(panel, step, vector))
+                return ()
+
+            for_range(emitter, lower, upper, 1, one_panel)
+            return ()
+
+        for_range(emitter, 0, self.depth, 1, one_step)
+
+    def _vector(self, row: Any, column: Index, vector: int, partial: int | None) -> Any:
+        """One vector of a row: zeros past the last column of a partial panel."""
+        lanes = self.blocking.lanes
+        valid = None if partial is None else partial - vector * lanes
+        if valid is not None and valid <= 0:
+            return self.emitter.constant(0, shaped(lanes, self.b.element))
+        return row.at(column, lanes, None if valid is None or valid >= lanes else valid)
+
+    def _turned(self, first: Index, lower: Index, upper: Index, partial: int | None, inside: bool) -> None:
+        """Panels [lower, upper) from columns of `b`: squares read along K and turned in registers."""
+        emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
+        lanes = blocking.lanes
+        last_column = blocking.columns - 1
+
+        def square(panel: Index, vector: int, step: Index, valid: int | None) -> None:
+            column = indices.add(indices.mul(indices.add(first, panel), blocking.width), vector * lanes)
+            vectors: list[Any] = []
+            for lane in range(lanes):
+                place = indices.add(column, lane)
+                place = place if partial is None else indices.min(place, last_column)
+                row = Frame(emitter, (0, place), 0, inside=inside).row(self.b)
+                vectors.append(row.at(indices.add(self.first_depth, step), lanes, valid))
+            turned = transpose(emitter, vectors, shaped(lanes, self.b.element))
+            for lane, value in enumerate(turned[:valid]):
+                self._store(value, self._place(panel, indices.add(step, lane), vector))
+
+        def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
+            for vector in range(blocking.vectors):
+                for_vectors(
+                    emitter, self.depth, lanes, lambda step, _, valid, vector=vector: square(panel, vector, step, valid)
+                )
+            return ()
+
+        for_range(emitter, lower, upper, 1, one_panel)
+
+    def _store(self, value: Any, address: Any) -> None:
+        Memory(self.emitter).store(value, address, self.blocking.lanes, self.b.element)
+
+
+VectorReader = Callable[[Index, int, int], Any]
+"""`read(k, unrolled step, vector)`: a vector of columns for the inner loop."""

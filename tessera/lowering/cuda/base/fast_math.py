@@ -1,0 +1,92 @@
+"""What a kernel with `fast=True` computes on the GPU: the hardware's approximations, and fused multiply-adds.
+
+Without it every function has the bits of the other targets (`vector_math`).  With it, in f32 (16-bit floats go by way
+of f32, f64 is as ever), denormals count as zero and the errors are those of the PTX ISA's `.approx` instructions:
+
+    exp           2 + 1.2 |x| ulp           2 instructions: a multiplication, MUFU.EX2
+    exp2          2 ulp                     1
+    log           3 ulp; absolute 2^-21.4 for x in [0.5, 2]    2
+    log2          2 ulp; absolute 2^-22 for x in [0.5, 2]      1
+    sqrt, rsqrt   2 ulp                     2, 1
+    sin, cos      absolute 2^-20.9 for |x| <= pi, more beyond it    2
+    tanh          absolute 2^-21.5 (f32), relative 2^-10.9 (16-bit floats)    6, 1
+    a / b         2 ulp                     about 6
+
+Where a product is added, both round once together.  Sums keep their association.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tessera.lowering.base.emit import Emitter
+from tessera.lowering.cuda.base.inline_ptx import inline_ptx
+
+CONTRACTED: Final = frozenset(("arith.addf", "arith.subf", "arith.mulf"))
+"""Operations that may become part of a fused multiply-add."""
+_CONTRACT: Final = "#arith.fastmath<contract>"
+
+
+def fast_operation(
+    emit: Emitter, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any], narrow: bool = False
+) -> Any | None:
+    """The value of an operation on f32 scalars in its fast form; None where it has none.
+
+    narrow: the result is rounded to 16 bits anyway
+    """
+    if result in ("f32", "f64", "f16", "bf16") and name in CONTRACTED:
+        return emit.value(name, operands, result, {**attributes, "fastmath": _CONTRACT})
+    if result != "f32":
+        return None
+    function = _FUNCTIONS.get(name)
+    if name == "math.tanh" and narrow:
+        return approximate(emit, "tanh.approx.f32", *operands)
+    return None if function is None else function(emit, *operands)
+
+
+def approximate(emit: Emitter, instruction: str, *operands: Any) -> Any:
+    """One PTX instruction of f32 operands and an f32 result."""
+    names = ", ".join(f"${number}" for number in range(len(operands) + 1))
+    constraints = ",".join(["=f", *["f"] * len(operands)])
+    return inline_ptx(emit, f"{instruction} {names};", constraints, operands, ["f32"], effects=False, memory=False)[0]
+
+
+def _one(instruction: str) -> Callable[..., Any]:
+    def emit_one(emit: Emitter, *operands: Any) -> Any:
+        return approximate(emit, instruction, *operands)
+
+    return emit_one
+
+
+def _scaled(emit: Emitter, x: Any, factor: float) -> Any:
+    return emit.value("arith.mulf", [x, emit.constant(factor, "f32")], "f32")
+
+
+def _exp(emit: Emitter, x: Any) -> Any:
+    return approximate(emit, "ex2.approx.ftz.f32", _scaled(emit, x, math.log2(math.e)))
+
+
+def _log(emit: Emitter, x: Any) -> Any:
+    return _scaled(emit, approximate(emit, "lg2.approx.ftz.f32", x), math.log(2.0))
+
+
+def _tanh(emit: Emitter, x: Any) -> Any:
+    """1 - 2 / (1 + e^(2x)): right at both infinities, with an absolute error near zero."""
+    grown = approximate(emit, "ex2.approx.ftz.f32", _scaled(emit, x, 2.0 * math.log2(math.e)))
+    one = emit.constant(1.0, "f32")
+    inverse = approximate(emit, "rcp.approx.ftz.f32", emit.value("arith.addf", [grown, one], "f32"))
+    return emit.value("math.fma", [inverse, emit.constant(-2.0, "f32"), one], "f32")
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "math.exp": _exp,
+    "math.exp2": _one("ex2.approx.ftz.f32"),
+    "math.log": _log,
+    "math.log2": _one("lg2.approx.ftz.f32"),
+    "math.sqrt": _one("sqrt.approx.ftz.f32"),
+    "math.rsqrt": _one("rsqrt.approx.ftz.f32"),
+    "math.sin": _one("sin.approx.ftz.f32"),
+    "math.cos": _one("cos.approx.ftz.f32"),
+    "math.tanh": _tanh,
+    "arith.divf": _one("div.full.f32"),
+}

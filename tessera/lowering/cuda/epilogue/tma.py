@@ -1,0 +1,166 @@
+"""Stores by the copy engine: a tile is gathered in shared memory, column block by column block."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from tessera.core.artifact import TensorMap
+from tessera.core.layouts import Layout, coordinates
+from tessera.lowering.base.attributes import dropped_axes
+from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.isa import sm90
+from tessera.lowering.cuda.mma.wgmma_operands import GROUP_LANES, group_number
+from tessera.lowering.cuda.pipeline.producer_consumer import BLOCK_BYTES, Stages
+from tessera.lowering.cuda.schedule.store_legality import copied_panels
+from tessera.lowering.cuda.storage.emit_context import RoomHost
+from tessera.lowering.cuda.storage.global_access import before_array
+from tessera.lowering.cuda.storage.register_tiles import RegisterTile
+from tessera.lowering.cuda.storage.shared_tile import Panels, box_of
+from tessera.lowering.cuda.storage.swizzle_atom import write_panels
+from tessera.lowering.cuda.storage.warps import Team
+
+_GROUP_BITS: Final = 2
+_FIRST_BARRIER: Final = 4
+"""Of the warp groups' hardware barriers: those before it are the block's, the team's, and for turns (`overlap`)."""
+_COORDINATES: Final = 1 << 31
+"""What the copy engine counts in: signed words."""
+
+
+class Host(RoomHost, Protocol):
+    """What stores ask of the code around them."""
+
+    stages: Stages
+
+
+def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
+    """Store a tile through the copy engine, where it may; False, having done nothing, where not."""
+    if not host.stages.copies_stores:
+        return False
+    if copied_panels(op, tile.layout, host.stages.array(host.stages.parameter(op.operands[0]))) is None:
+        return False
+    Gathering.of(host, op, tile, [host.env[v] for v in list(op.operands)[2:]]).store_all()
+    return True
+
+
+def is_there(build: Build, op: Any, starts: Sequence[Any]) -> list[Any]:
+    """Return conditions (i1) under which the copy engine may store what begins at `starts`; see `may_copy`."""
+    return [build.inside(starts[axis], _COORDINATES) for axis in sorted(before_array(op))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Crew:
+    """Who gathers and stores rows of a tile together: the team, or one of its warp groups, which waits for nobody else.
+
+    team: these warps; groups: how many of them share the tile's rows
+    row, offset: where its rows begin, an index, and where its part of the memory for stores does, an i32
+    """
+
+    team: Team
+    groups: int
+    row: Any
+    offset: Any
+
+    @staticmethod
+    def of(host: Host, rows: int) -> "_Crew":
+        """The crew of a lane, for a tile of so many rows."""
+        build, team = host.build, host.team
+        if not host.stages.apart:
+            return _Crew(team, 1, 0, build.word(0))
+        groups = team.lanes // GROUP_LANES
+        number = group_number(build, team)
+        part = build.word(host.stages.store_blocks * BLOCK_BYTES // groups)
+        offset = build.value("arith.muli", [number, part], "i32")
+        barrier = build.value("arith.addi", [number, build.word(_FIRST_BARRIER)], "i32")
+        group = Team(build, build.remainder(team.thread, GROUP_LANES), _GROUP_BITS, barrier)
+        return _Crew(group, groups, build.mul(build.to_index(number), rows // groups), offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """A tile on its way into an array: `store` takes its column blocks one after the other.
+
+    pointer: the tensor map; places: where the crew's rows begin in the array; base: its memory for stores, an i32
+    conditions: i1 values; where one is false, all of it lies outside the array
+    """
+
+    host: Host
+    tile: RegisterTile
+    panels: Panels
+    crew: _Crew
+    pointer: Any
+    places: tuple[Any, ...]
+    base: Any
+    conditions: tuple[Any, ...]
+
+    @staticmethod
+    def of(host: Host, op: Any, tile: RegisterTile, starts: Sequence[Any]) -> "Gathering":
+        """The store `op` of a tile that the copy engine may store, to what begins at `starts`."""
+        build, stages = host.build, host.stages
+        parameter = stages.parameter(op.operands[0])
+        panels = copied_panels(op, tile.layout, stages.array(parameter))
+        if panels is None:
+            message = "the copy engine does not store such tiles"
+            raise AssertionError(message)
+        dropped = dropped_axes(op)
+        crew = _Crew.of(host, panels.rows)
+        mine = replace(panels, rows=panels.rows // crew.groups)
+        box = box_of((mine.rows, mine.columns), dropped, len(starts))
+        pointer = stages.tensor_map(parameter, TensorMap(box, mine.swizzle, stored=True))
+        outer = next(axis for axis in range(len(starts)) if axis not in dropped)
+        places = [build.add(start, crew.row) if axis == outer else start for axis, start in enumerate(starts)]
+        base = build.value("arith.addi", [stages.store_address, crew.offset], "i32")
+        conditions = is_there(build, op, starts)
+        return Gathering(host, tile, mine, crew, pointer, tuple(places), base, tuple(conditions))
+
+    @property
+    def blocks(self) -> int:
+        """Number of column blocks."""
+        return self.tile.shape[1] // self.panels.columns
+
+    def store_all(self) -> None:
+        """One column block after the other: one is copied while the next one is gathered."""
+        for block in range(self.blocks):
+            self.store(block)
+
+    def store(self, block: int) -> None:
+        """Gather a column block, then let one lane start its copy."""
+        build, team, panels = self.host.build, self.crew.team, self.panels
+        blocks, buffers = self.blocks, self.host.stages.store_blocks
+        if not block or blocks > buffers:  # the buffer's last copy has been read
+            in_turn = blocks > buffers and (block > 0 or self.host.stages.fills_buffers_in_turn)
+            with build.when(team.first()):
+                sm90.bulk_wait_read(build, buffers - 1 if in_turn else 0)
+            team.wait()
+        target = build.value("arith.addi", [self.base, build.word(block % buffers * panels.panel_bytes)], "i32")
+        write_panels(build, team, _part(self.tile, block, panels, self.crew.groups), panels, target)
+        sm90.fence_async_shared(build)
+        team.wait()
+        with build.when(build.all_of([team.first(), *self.conditions])):
+            inner = build.add(self.places[-1], block * panels.columns)
+            indices = [build.to_word(v) for v in (inner, *reversed(self.places[:-1]))]
+            sm90.tensor_store(build, self.pointer, indices, target)
+            sm90.bulk_commit(build)
+
+
+def _part(tile: RegisterTile, block: int, panels: Panels, groups: int) -> RegisterTile:
+    """The block of `panels.columns` columns with this number, of the rows of one of `groups` crews."""
+    part = _columns(tile, block, panels.columns)
+    if groups == 1:
+        return part
+    registers, lanes, warps = part.layout.registers, part.layout.lanes, part.layout.warps[:_GROUP_BITS]
+    return replace(part, layout=Layout((panels.rows, panels.columns), registers, lanes, warps))
+
+
+def _columns(tile: RegisterTile, block: int, columns: int) -> RegisterTile:
+    """The part of a tile with columns [block * columns, (block + 1) * columns)."""
+    layout = tile.layout
+    rows = tile.shape[0]
+    chosen = [r for r in range(layout.count) if coordinates(layout.element(r), tile.shape)[1] // columns == block]
+
+    def short(basis: int) -> int:
+        row, column = coordinates(basis, tile.shape)
+        return row * columns + column
+
+    registers = tuple(short(b) for b in layout.registers if coordinates(b, tile.shape)[1] < columns)
+    part = Layout((rows, columns), registers, tuple(map(short, layout.lanes)), tuple(map(short, layout.warps)))
+    return RegisterTile(part, tile.element, tuple(tile.values[r] for r in chosen))

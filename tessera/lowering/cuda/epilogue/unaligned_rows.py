@@ -1,0 +1,213 @@
+"""Stores of 16-bit elements to rows that begin anywhere: each warp gathers its rows, and writes whole words of them.
+
+The results of products lie two by two in lanes, eight rows at a time: from there, rows that begin at odd elements would
+take a store for each element.  A warp's own rows go through its own shared memory instead, where lanes find the words
+as the array has them; no other warp has to be waited for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tessera.core.layouts import Layout, coordinates
+from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.memory import address
+from tessera.lowering.cuda.epilogue.tma import Host
+from tessera.lowering.cuda.isa import sm90
+from tessera.lowering.cuda.pipeline.producer_consumer import BLOCK_BYTES
+from tessera.lowering.cuda.schedule.store_legality import fits_rows
+from tessera.lowering.cuda.storage.global_access import Window, before_array, condition_of, store_small, store_words
+from tessera.lowering.cuda.storage.register_tiles import WORD, RegisterTile, pack, shared_pointer
+from tessera.lowering.cuda.storage.warps import ROLLED, WARP, Team
+
+_ELEMENT: Final = 2
+_UNIT: Final = 16
+ROWS: Final = 8
+"""Rows that a warp holds in one register pair of each lane, and gathers at a time."""
+
+
+def store_rows(host: Host, op: Any, tile: RegisterTile, window: Window) -> bool:
+    """Store a tile a row at a time, where it may; False, having done nothing, where not.
+
+    It takes tiles whose lanes lie as those of a product's sums do, in kernels that have room for stores, and arrays
+    whose rows have no gaps between elements.
+    """
+    last = len(window.starts) - 1
+    if not host.stages.copies_stores or not fits_rows(tile.layout, tile.element) or last in window.dropped:
+        return False
+    if window.memory.strides[last] != 1 or window.left is not None:
+        return False
+    if host.team.warps * ROWS * tile.shape[1] * _ELEMENT > host.stages.store_blocks * BLOCK_BYTES:
+        return False
+    build, team = host.build, host.team
+    if host.stages.has_copied_stores:
+        with build.when(team.first()):  # the copy engine may still be reading what another store gathered there
+            sm90.bulk_wait_read(build, 0)
+        team.wait()
+    with build.when(team.owns(tile.layout)):
+        Rows(host, op, tile.layout, window).store(tile)
+    return True
+
+
+@dataclass
+class _Row:
+    """One row of a tile, and where it goes.
+
+    pointer: of its first element in the array; odd: whether that is an odd one (i32); count: of elements inside (i32)
+    line, swizzle: where it lies in shared memory, and what its units' addresses are permuted with (i32)
+    """
+
+    pointer: Any
+    odd: Any
+    count: Any
+    line: Any
+    swizzle: Any
+
+
+class Rows:
+    """The stores of one warp: a tile by way of its part of the memory for stores, eight rows at a time."""
+
+    def __init__(self, host: Host, op: Any, layout: Layout, window: Window) -> None:
+        self._build: Build = host.build
+        self._layout, self._window = layout, window
+        build, columns = self._build, layout.shape[1]
+        self._columns = columns
+        self._eights = [basis // columns for basis in layout.registers if basis >= columns]
+        self._pitch = columns * _ELEMENT
+        self._mask = min(ROWS, self._pitch // _UNIT) - 1
+        # Hidden, or what follows from it would be computed before the first group, and kept in registers from then on.
+        thread = build.to_index(sm90.hidden(build, build.to_word(host.team.thread)))
+        self._places = Team(build, thread, host.team.bits).places(layout)
+        lane = build.bits(thread, WARP - 1)
+        mine = build.mul(build.divide(thread, WARP), ROWS * self._pitch)
+        self._buffer = build.value("arith.addi", [host.stages.store_address, build.to_word(mine)], "i32")
+        self._lane = build.to_word(lane)
+        self._lane_index = lane
+        row, pair = build.divide(lane, 4), build.bits(lane, 3)
+        line = build.add(build.mul(row, self._pitch), build.mul(build.bits(row, self._mask), _UNIT))
+        self._written = build.to_word(build.add(line, build.mul(pair, WORD)))
+        # The elements of a row that are inside the array.
+        extent = window.extents[1]
+        left = build.sub(window.memory.extents[-1], window.starts[-1])
+        self._inside = extent if window.proven[-1] else build.maximum(build.minimum(left, extent), 0)
+        # And how many of them lie before it.
+        self._before: Any = None
+        last = len(window.starts) - 1
+        if last in before_array(op):
+            before = build.minimum(build.maximum(build.sub(0, window.starts[-1]), 0), extent)
+            self._before = build.to_word(before)
+            self._window = replace(window, proven=(*window.proven[:-1], True))  # counted, whatever the first one is
+
+    def store(self, tile: RegisterTile) -> None:
+        """Gather eight rows, write them, and go on with the next."""
+        for eight in range(1 << len(self._eights)):
+            self.gather(tile, eight)
+
+            def two(number: Any, _: list[Any], eight: int = eight) -> Sequence[Any]:
+                self.write_two(eight, number)
+                return []
+
+            self._build.loop(0, ROWS // 2, 1, [], two, ROLLED)
+
+    def write_two(self, eight: Any, number: Any) -> None:
+        """Write rows 2 `number` and 2 `number` + 1 of those gathered, which are `eight`.
+
+        One waits while the other works; more at a time would need more registers.
+        """
+        first, line = self._first(eight), self._build.mul(number, 2)
+        for each in (line, self._build.add(line, 1)):
+            self._write(self._row(first, each))
+
+    def gather(self, tile: RegisterTile, eight: int) -> None:
+        """Write eight rows to shared memory, behind everything that was read there.
+
+        Units of 16 bytes are permuted so that no two rows share a bank.
+        """
+        build, first = self._build, self._first(eight)
+        everyone = build.word(-1)
+        build.create("nvvm.bar.warp.sync", [everyone])
+        for register in range(0, tile.layout.count, 2):
+            row, column = coordinates(tile.layout.element(register), tile.shape)
+            if row == first:
+                place = build.value("arith.xori", [self._written, build.word(column * _ELEMENT)], "i32")
+                target = build.value("arith.addi", [self._buffer, place], "i32")
+                build.store(pack(build, tile.values[register : register + 2]), shared_pointer(build, target), "i32")
+        build.create("nvvm.bar.warp.sync", [everyone])
+
+    def _first(self, eight: Any) -> Any:
+        """The row that eight rows, counted in the order of their registers, begin with in a warp's first lane."""
+        build = self._build
+        first: Any = 0
+        for bit, row in enumerate(self._eights):
+            first = build.add(first, build.mul(build.bits(build.divide(eight, 1 << bit), 1), row))
+        return first
+
+    def _row(self, first: Any, line: Any) -> _Row:
+        """The row of the array that a line is of; `first`: that its eight begin with."""
+        build, window = self._build, self._window
+        base = build.sub(self._places.indices(0)[0], build.divide(self._lane_index, 4))
+        number = build.bits(line, ROWS - 1)
+        row = build.add(build.add(base, first), number)
+        indices = window.place(build, [row, 0])
+        condition = condition_of(build, window, indices, [row, 0])
+        count = build.to_word(self._inside if condition is None else build.select(condition, self._inside, 0))
+        pointer = address(build, window.memory, indices)
+        odd = build.bits(build.divide(build.value("llvm.ptrtoint", [pointer], "i64"), _ELEMENT), 1)
+        place = build.value("arith.addi", [self._buffer, build.to_word(build.mul(line, self._pitch))], "i32")
+        swizzle = build.to_word(build.mul(build.bits(number, self._mask), _UNIT))
+        return _Row(pointer, build.to_word(odd), count, place, swizzle)
+
+    def _write(self, row: _Row) -> None:
+        """Whole words; then the first and the last element, where a word has only one of this row's."""
+        build = self._build
+        zero, one = build.word(0), build.word(1)
+        lowest = zero if self._before is None else self._before
+        last = build.value("arith.subi", [row.count, one], "i32")
+        limit = build.value("arith.maxsi", [last, lowest], "i32")
+        doubled = build.value("arith.muli", [self._lane, build.word(2)], "i32")
+        begin = build.value("arith.subi", [doubled, row.odd], "i32")
+        shift = build.value("arith.muli", [row.odd, build.word(8 * _ELEMENT)], "i32")
+        start = build.offset(row.pointer, build.value("arith.extsi", [begin], "i64"), "i16")
+        for piece in range(0, self._columns, 2 * WARP):
+            here = build.value("arith.addi", [begin, build.word(piece)], "i32") if piece else begin
+            condition = self._between(here, limit)
+            word = self._word(row, piece // 2, shift)
+            store_words(build, build.offset(start, piece, "i16"), [word], condition, self._window.hint)
+        is_first = build.compare("eq", self._lane, zero)
+        place = build.select(is_first, lowest, limit)
+        beyond = build.value("arith.addi", [row.count, row.odd], "i32")
+        above = row.odd if self._before is None else build.value("arith.addi", [self._before, row.odd], "i32")
+        alone = build.value("arith.andi", [build.select(is_first, above, beyond), one], "i32")
+        conditions = [
+            build.compare("ult", self._lane, build.word(2)),
+            build.compare("ne", alone, zero),
+            build.compare("sgt", row.count, lowest),
+        ]
+        value = build.load(shared_pointer(build, _at(build, row, place, _ELEMENT)), "i16")
+        target = build.offset(row.pointer, build.to_index(place), "i16")
+        store_small(build, target, value, "i16", build.all_of(conditions), self._window.hint)
+
+    def _between(self, place: Any, limit: Any) -> Any:
+        """An i1: `place` (i32) is in front of `limit`, and not before the array."""
+        build = self._build
+        if self._before is None:
+            return build.compare("ult", place, limit)
+        reach = [build.value("arith.subi", [v, self._before], "i32") for v in (place, limit)]
+        return build.compare("ult", *reach)
+
+    def _word(self, row: _Row, first: int, shift: Any) -> Any:
+        """Word `first` + lane of a row as the array has it: of one word here, or of halves of two neighbours."""
+        build = self._build
+        one = build.word(1)
+        upper = build.value("arith.addi", [self._lane, build.word(first)], "i32") if first else self._lane
+        lower = build.value("arith.subi", [upper, one], "i32")
+        if not first:  # there is none before the first, and nobody looks at it
+            lower = build.value("arith.maxsi", [lower, build.word(0)], "i32")
+        words = [build.load(shared_pointer(build, _at(build, row, place, WORD)), "i32") for place in (upper, lower)]
+        return build.value("llvm.intr.fshl", [*words, shift], "i32")
+
+
+def _at(build: Build, row: _Row, place: Any, size: int) -> Any:
+    """The address in shared memory of piece number `place` (i32) of a row, each of `size` bytes."""
+    offset = build.value("arith.muli", [place, build.word(size)], "i32")
+    return build.value("arith.addi", [row.line, build.value("arith.xori", [offset, row.swizzle], "i32")], "i32")

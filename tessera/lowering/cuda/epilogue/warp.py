@@ -1,0 +1,98 @@
+"""Stores inside loops whose products run on: each warp stores rows of its own, and waits for no other warp.
+
+The rows go to shared memory as the copy engine reads them; in the next round the copy has long been made, so that one
+buffer is enough and nobody waits for it.
+"""
+
+from typing import Any, Final
+
+from tessera.core.artifact import TensorMap
+from tessera.core.layouts import coordinates, swizzled
+from tessera.lowering.base.attributes import dropped_axes
+from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.epilogue.tma import is_there
+from tessera.lowering.cuda.isa import sm90
+from tessera.lowering.cuda.mma import wgmma
+from tessera.lowering.cuda.schedule.store_legality import may_copy
+from tessera.lowering.cuda.storage.register_tiles import RegisterTile, pack, shared_pointer
+from tessera.lowering.cuda.storage.shared_access import lane_offset
+from tessera.lowering.cuda.storage.shared_tile import Panels, box_of
+from tessera.lowering.cuda.storage.warps import WARP, Team
+
+_LINE: Final = 128
+_PAIR: Final = 2
+_SWIZZLED_ROWS: Final = 8
+"""What swizzles repeat after."""
+
+
+def store_in_loop(host: wgmma.Host, op: Any, tile: RegisterTile) -> bool:
+    """Store a tile, where it may be so; False, having done nothing, where not.
+
+    It takes places that `may_copy`, and tiles, without padding, of 16-bit elements of which each warp has eight rows or
+    more, in loops of running products: such loops have no registers and no time to spare.
+    """
+    array = host.stages.array(host.stages.parameter(op.operands[0]))
+    dropped = dropped_axes(op)
+    if host.running is None or not host.running.holds(op) or not _fits(host.team, tile):
+        return False
+    if tuple(op.operands[1].type.shape) != tile.shape:
+        return False
+    if not may_copy(op, array):
+        return False
+    _store(host, op, tile, dropped)
+    return True
+
+
+def _fits(team: Team, tile: RegisterTile) -> bool:
+    """Whether warp after warp has whole rows, and lanes have pairs of neighbours."""
+    if len(tile.shape) != _PAIR or width(tile.element) != 8 * _PAIR or tile.layout.registers[:1] != (1,):
+        return False
+    rows, columns = tile.shape
+    mine = rows // team.warps
+    return mine >= _SWIZZLED_ROWS and tile.layout.warps == tuple(mine * columns << bit for bit in range(team.bits))
+
+
+def _store(host: wgmma.Host, op: Any, tile: RegisterTile, dropped: frozenset[int]) -> None:
+    build, team, stages = host.build, host.team, host.stages
+    memory, _, *starts = op.operands
+    rows, columns = tile.shape
+    panels = Panels(rows, columns, _PAIR)
+    mine = rows // team.warps
+    box = box_of((mine, panels.width), dropped, len(starts))
+    pointer = stages.tensor_map(stages.parameter(memory), TensorMap(box, panels.swizzle, stored=True))
+    address = host.room.address(host.room.take(panels.bytes))
+    first = build.compare("eq", build.bits(team.thread, WARP - 1), 0)
+    with build.when(first):
+        sm90.bulk_wait_read(build, 0)
+    build.create("nvvm.bar.warp.sync", [build.word(-1)])
+    _write(build, team, tile, panels, address)
+    sm90.fence_async_shared(build)
+    build.create("nvvm.bar.warp.sync", [build.word(-1)])
+    conditions = is_there(build, op, [host.env[v] for v in starts])
+    with build.when(build.all_of([first, *conditions])):
+        row = build.mul(build.divide(team.thread, WARP), mine)
+        places = [host.env[v] for v in starts]
+        outer, inner = (axis for axis in range(len(starts)) if axis not in dropped)
+        places[outer] = build.add(places[outer], row)
+        start = build.value("arith.addi", [address, build.to_word(build.mul(row, panels.swizzle))], "i32")
+        for panel in range(panels.count):
+            there = [build.add(v, panel * panels.width) if axis == inner else v for axis, v in enumerate(places)]
+            source = build.value("arith.addi", [start, build.word(panel * panels.panel_bytes)], "i32")
+            sm90.tensor_store(build, pointer, [build.to_word(v) for v in reversed(there)], source)
+        sm90.bulk_commit(build)
+
+
+def _write(build: Build, team: Team, tile: RegisterTile, panels: Panels, address: Any) -> None:
+    """Each lane's pairs, at addresses made of one that is kept from round to round, where they are needed."""
+    layout = tile.layout
+    lane = lane_offset(build, panels, *team.places(layout).parts(0)[0])
+    lane = sm90.kept(build, build.value("arith.addi", [address, lane], "i32"))
+    for register in range(0, layout.count, _PAIR):
+        row, column = coordinates(layout.element(register), layout.shape)
+        panel, rest = divmod(column, panels.width)
+        constant = panel * panels.panel_bytes + swizzled(row * panels.swizzle + rest * panels.size, panels.swizzle)
+        # A tile begins at a multiple of what swizzles repeat after: the low bits are the lane's part of the offset.
+        low = constant % _LINE
+        place = build.value("arith.xori", [lane, build.word(low)], "i32") if low else lane
+        target = build.offset(shared_pointer(build, place), constant - low, "i8")
+        build.store(pack(build, tile.values[register : register + _PAIR]), target, "i32")

@@ -1,0 +1,255 @@
+"""PTX instructions that have no operation of their own: one function each.
+
+Addresses of shared memory are i32 values; barriers are `mbarrier` objects of 8 bytes there.  The instructions are
+described in the PTX ISA, chapters 9.7.13 (mbarrier), 9.7.9.27 (cp.async.bulk.tensor) and 9.7.15 (wgmma).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.inline_ptx import inline_ptx
+
+_SUSPEND: Final = 10_000_000  # nanoseconds a waiting lane may sleep before it looks again
+
+
+# -- barriers ----------------------------------------------------------------------------------------------------
+
+
+def barrier_init(build: Build, barrier: Any, arrivals: int) -> None:
+    """Make a barrier that completes a phase after `arrivals` arrivals."""
+    inline_ptx(build, f"mbarrier.init.shared::cta.b64 [$0], {arrivals};", "r", [barrier])
+
+
+def fence_barrier_init(build: Build) -> None:
+    """Make initialised barriers visible to the copy engine and the cluster."""
+    inline_ptx(build, "fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "")
+
+
+def barrier_expect(build: Build, barrier: Any, size: int) -> None:
+    """Arrive, and let the phase also wait for `size` bytes of bulk copies."""
+    inline_ptx(build, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};", "r", [barrier])
+
+
+def barrier_arrive(build: Build, barrier: Any) -> None:
+    """Arrive once."""
+    inline_ptx(build, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", [barrier])
+
+
+def barrier_wait(build: Build, barrier: Any, parity: Any) -> None:
+    """Wait until the phase of this parity (i32, 0 or 1) is complete."""
+    text = (
+        "{ .reg .pred done; again_${:uid}: "
+        f"mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1, {_SUSPEND}; "
+        "@done bra ready_${:uid}; bra again_${:uid}; ready_${:uid}: }"
+    )
+    inline_ptx(build, text, "r,r", [barrier, parity])
+
+
+def barrier_test(build: Build, barrier: Any, parity: Any) -> Any:
+    """An i32: 1 where the phase of this parity (i32, 0 or 1) is complete, 0 where it is not."""
+    text = "{ .reg .pred done; mbarrier.test_wait.parity.shared::cta.b64 done, [$1], $2; selp.u32 $0, 1, 0, done; }"
+    return inline_ptx(build, text, "=r,r,r", [barrier, parity], ["i32"])[0]
+
+
+def cluster_wait(build: Build) -> None:
+    """Wait for all lanes of all blocks of the cluster."""
+    inline_ptx(build, "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;", "")
+
+
+def cluster_rank(build: Build) -> Any:
+    """An i32: the number of this block in its cluster."""
+    return inline_ptx(build, "mov.u32 $0, %cluster_ctarank;", "=r", (), ["i32"])[0]
+
+
+def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
+    """Arrive once at the same barrier of block `rank` (i32) of the cluster.
+
+    Only reads came before, by the tensor cores, which have been waited for: releasing more than they need, at cluster
+    scope, costs a fence of the whole memory in every round.
+    """
+    text = (
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+    )
+    inline_ptx(build, text, "r,r", [barrier, rank])
+
+
+def named_barrier(build: Build, number: Any, lanes: int) -> None:
+    """Wait for `lanes` lanes at hardware barrier `number` (0 to 15; an i32, or known)."""
+    if isinstance(number, int):
+        inline_ptx(build, f"bar.sync {number}, {lanes};", "")
+    else:
+        inline_ptx(build, f"bar.sync $0, {lanes};", "r", [number])
+
+
+def named_barrier_arrive(build: Build, number: int, lanes: int) -> None:
+    """Arrive at hardware barrier `number` without waiting."""
+    inline_ptx(build, f"bar.arrive {number}, {lanes};", "")
+
+
+def wait_for_kernels_before(build: Build) -> None:
+    """Wait until the kernels in front of this one on its stream have ended, and what they wrote is there."""
+    inline_ptx(build, "griddepcontrol.wait;", "")
+
+
+def let_next_kernel_begin(build: Build) -> None:
+    """Allow blocks of the next kernel on the stream to begin, where it may, once all blocks have come here."""
+    inline_ptx(build, "griddepcontrol.launch_dependents;", "")
+
+
+# -- bulk copies -------------------------------------------------------------------------------------------------
+
+
+def tensor_load(
+    build: Build, target: Any, tensor_map: Any, coordinates: Sequence[Any], barrier: Any, cluster: int = 1
+) -> None:
+    """Start a copy of a box of an array into shared memory; `coordinates` are i32, innermost axis first.
+
+    All blocks of a `cluster` get it, at the same place, and their barriers are told.
+    """
+    rank = len(coordinates)
+    places = ", ".join(f"${2 + number}" for number in range(rank))
+    many, mask = (".multicast::cluster", f", {(1 << cluster) - 1}") if cluster > 1 else ("", "")
+    text = (
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{many} "
+        f"[$0], [$1, {{{places}}}], [${2 + rank}]{mask};"
+    )
+    inline_ptx(build, text, ",".join(["r", "l", *["r"] * rank, "r"]), [target, tensor_map, *coordinates, barrier])
+
+
+def tensor_map_prefetch(build: Build, tensor_map: Any) -> None:
+    """Let the copy engine fetch a tensor map before the first copy needs it."""
+    inline_ptx(build, "prefetch.tensormap [$0];", "l", [tensor_map])
+
+
+def tensor_store(build: Build, tensor_map: Any, coordinates: Sequence[Any], source: Any) -> None:
+    """Start a copy of a box out of shared memory into an array; what lies outside it is not written."""
+    rank = len(coordinates)
+    places = ", ".join(f"${1 + number}" for number in range(rank))
+    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [$0, {{{places}}}], [${1 + rank}];"
+    inline_ptx(build, text, ",".join(["l", *["r"] * rank, "r"]), [tensor_map, *coordinates, source])
+
+
+def bulk_commit(build: Build) -> None:
+    """End a group of stores."""
+    inline_ptx(build, "cp.async.bulk.commit_group;", "")
+
+
+def bulk_wait_read(build: Build, pending: int) -> None:
+    """Wait until all but the last `pending` groups of stores have read their shared memory."""
+    inline_ptx(build, f"cp.async.bulk.wait_group.read {pending};", "")
+
+
+def bulk_wait(build: Build, pending: int) -> None:
+    """Wait until what all but the last `pending` groups of this lane's stores have written is in the array."""
+    inline_ptx(build, f"cp.async.bulk.wait_group {pending};", "")
+
+
+def fence_async_global(build: Build) -> None:
+    """Let what this lane stored in arrays come before what the copy engine stores there later."""
+    inline_ptx(build, "fence.proxy.async.global;", "")
+
+
+def fence_async_shared(build: Build) -> None:
+    """Let what this lane stored in shared memory be seen by the copy engine and the tensor cores."""
+    inline_ptx(build, "fence.proxy.async.shared::cta;", "")
+
+
+def set_registers(build: Build, count: int, *, more: bool) -> None:
+    """Give a warp group `count` registers a lane."""
+    inline_ptx(build, f"setmaxnreg.{'inc' if more else 'dec'}.sync.aligned.u32 {count};", "")
+
+
+# -- warp group products -----------------------------------------------------------------------------------------
+
+
+def wgmma_fence(build: Build) -> None:
+    """Let the tensor cores see the registers written so far."""
+    inline_ptx(build, "wgmma.fence.sync.aligned;", "")
+
+
+def pinned(build: Build, values: Sequence[Any]) -> list[Any]:
+    """These f32 or i32, computed before whatever PTX is emitted next."""
+    kinds = [str(value.type) for value in values]
+    outputs = ["=f" if kind == "f32" else "=r" for kind in kinds]
+    constraints = ",".join([*outputs, *(str(number) for number in range(len(values)))])
+    return inline_ptx(build, "", constraints, values, kinds)
+
+
+def hidden(build: Build, word: Any) -> Any:
+    """An i32 of which no optimizer knows that it is `word`: what is made of it is computed here, not far above."""
+    return inline_ptx(build, "mov.b32 $0, $1;", "=r,r", [word], ["i32"])[0]
+
+
+def kept(build: Build, word: Any) -> Any:
+    """An i32 as it is; what is computed of it is computed here or later, and takes no registers before."""
+    return inline_ptx(build, "", "=r,0", [word], ["i32"])[0]
+
+
+def hidden_zero(build: Build) -> Any:
+    """An i32 that is 0 whenever a kernel runs, and that no optimizer knows: grids have one block along z."""
+    return inline_ptx(
+        build, "{ .reg .b32 blocks; mov.u32 blocks, %nctaid.z; add.s32 $0, blocks, -1; }", "=r", (), ["i32"]
+    )[0]
+
+
+def wgmma_commit(build: Build) -> None:
+    """End a group of products."""
+    inline_ptx(build, "wgmma.commit_group.sync.aligned;", "")
+
+
+def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = (), after: Sequence[Any] = ()) -> list[Any]:
+    """Wait until all but the last `pending` groups are done; gives `values`, which nothing may use before.
+
+    after: values that are computed first, so that the wait does not move up in front of the work that hides it
+    """
+    text = f"wgmma.wait_group.sync.aligned {pending};"
+    if not values:
+        inline_ptx(build, text, "")
+        return []
+    kinds = [str(value.type) for value in values]
+    outputs = ["=f" if kind == "f32" else "=r" for kind in kinds]
+    late = ["f" if str(value.type) == "f32" else "r" for value in after]
+    constraints = ",".join([*outputs, *(str(number) for number in range(len(values))), *late])
+    return inline_ptx(build, text, constraints, [*values, *after], kinds)
+
+
+def wgmma(
+    build: Build, shape: tuple[int, int, int], element: str, accumulators: Sequence[Any],
+    steps: Sequence[tuple[Sequence[Any], Any]], *, accumulate: bool, transposed: tuple[bool, bool],
+    unless: Any | None = None,
+) -> list[Any]:  # fmt: skip
+    """`d = a b` or `d += a b` for 64 x n elements with f32 accumulators, k at a time; gives d.
+
+    steps: a pair (a, b) for each k: a is one i64 descriptor, or four i32 registers; b an i64 descriptor
+    transposed: whether a and b lie with their outer axis contiguous (16-bit elements only)
+    unless: an i32, for `d = a b` in the registers of the accumulators; they are added only where it is not 0
+    """
+    m, n, k = shape
+    count = len(accumulators)
+    outputs = ", ".join(f"${number}" for number in range(count))
+    tied = accumulate or unless is not None
+    next_operand = 2 * count if tied else count
+    lines: list[str] = []
+    inputs: list[Any] = []
+    constraints: list[str] = []
+    for number, (a, b) in enumerate(steps):
+        names = [f"${next_operand + i}" for i in range(len(a) + 1)]
+        next_operand += len(names)
+        left = names[0] if len(a) == 1 else "{" + ", ".join(names[:-1]) + "}"
+        first = "go" if unless is not None else str(int(accumulate))
+        flags = ["1" if number else first, "1", "1"]
+        if element in ("f16", "bf16"):
+            flags += [str(int(flag)) for flag in (transposed if len(a) == 1 else transposed[1:])]
+        name = f"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.f32.{element}.{element}"
+        lines.append(f"{name} {{{outputs}}}, {left}, {names[-1]}, {', '.join(flags)};")
+        inputs += [*a, b]
+        constraints += ["l" if len(a) == 1 else "r"] * len(a) + ["l"]
+    places = [str(number) for number in range(count)] if tied else []
+    text = "\n".join(lines)
+    if unless is not None:
+        text = f"{{ .reg .pred go; setp.ne.u32 go, ${next_operand}, 0;\n{text} }}"
+        inputs.append(unless)
+        constraints.append("r")
+    operands = [*(accumulators if tied else ()), *inputs]
+    return inline_ptx(build, text, ",".join(["=f"] * count + places + constraints), operands, ["f32"] * count)

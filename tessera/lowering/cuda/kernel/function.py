@@ -1,0 +1,182 @@
+"""The GPU function of a tile kernel: roles, the loop over groups, and the order in which groups are done."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tessera.core.resources import Buffers
+from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.isa import sm90
+from tessera.lowering.cuda.kernel.emitter import Engine
+from tessera.lowering.cuda.mma.overlapped_mma import begin_turns
+from tessera.lowering.cuda.pipeline.cp_async_pipeline import Copies
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Round
+from tessera.lowering.cuda.pipeline.producer_consumer import Depth, Stages
+from tessera.lowering.cuda.schedule.view import ScheduleView
+from tessera.lowering.cuda.storage.shared_scratch import NeedsRoomError, Room
+from tessera.lowering.cuda.storage.warps import ROLLED, WARP, Team
+from tessera.lowering.cuda.tile_scheduler.broadcast import Dealing
+from tessera.lowering.cuda.tile_scheduler.rasterization import group_count, is_banded, numbered, ordered, place
+
+COPYING_LANES: Final = 128
+"""A whole warp group, as registers are handed out to those; one lane of it works."""
+_REGISTERS: Final = (40, 232)
+"""Of a copying lane, and of one of the team's: three warp groups begin with 168 each, and share what they have."""
+_MOST_REGISTERS: Final = (24, 240)
+"""The same where the sums of several products are kept, and the copying lane has little to know."""
+_LEAST_REGISTERS: Final = (24, 112)
+"""The same for a team of four warp groups: five begin with 96 each."""
+_FEW_BLOCKS: Final = 2
+"""Column blocks that are gathered at once where shared memory is short."""
+
+
+def lanes_of(plan: ScheduleView) -> int:
+    """Lanes of a block."""
+    return WARP * plan.schedule.num_warps + (COPYING_LANES if plan.specialised else 0)
+
+
+def lower_tiles(frame: Frame, plan: ScheduleView, function: Any, depth: Depth) -> tuple[Buffers, ...]:
+    """Emit the code of the `func.func` into `frame`, with rings of `depth`; gives the buffers that were made.
+
+    Raises:
+        NotOnCuda: the kernel needs something a GPU does not have.
+        NeedsRoomError: shared memory is full; try again with fewer stages.
+    """
+    build, room = frame.build, Room(frame)
+    team = Team(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
+    stages = Stages(frame, plan, room, depth, team)
+    dealing = Dealing(frame, room, team, stages.count) if plan.schedule.load_balance and plan.rings else None
+    if dealing is not None:
+        stages.add(dealing.ring)
+    generic = "wgmma" not in plan.products.values()
+    copied = Copies(build, plan.copies, room, depth.inner, frame.chip.shared_bytes, generic=generic)
+    if not plan.specialised:
+        if frame.rule.early:
+            sm90.wait_for_kernels_before(build)
+            sm90.let_next_kernel_begin(build)
+        engine = Engine(frame, plan, stages, room, copied, team)
+        _run(frame, plan, engine, function, frame.group, dealing)
+        build.create("llvm.return")
+        return copied.buffers
+    fetching = build.create("scf.if", [build.compare("eq", frame.tid, team.lanes)], (), regions=2)
+    early = fetching.regions[0].blocks.append()
+    with build.when(build.compare("eq", frame.tid, 0)):
+        stages.initialise()
+    if plan.schedule.cluster > 1:
+        sm90.cluster_wait(build)
+    else:
+        build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
+    # What came so far needs nothing that kernels in front of this one write; all that follows may.
+    sm90.wait_for_kernels_before(build)
+    sm90.let_next_kernel_begin(build)
+    _roles(frame, plan, stages, room, copied, team, function, dealing)
+    with build.at(early):
+        stages.prefetch_maps()
+        build.create("scf.yield")
+    if plan.schedule.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
+        sm90.cluster_wait(build)
+    build.create("llvm.return")
+    return (*stages.buffers, *copied.buffers)
+
+
+def _roles(
+    frame: Frame, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team, function: Any,
+    dealing: Dealing | None,
+) -> None:  # fmt: skip
+    """The copying warp's code, and the team's."""
+    build = frame.build
+    many = team.lanes > COPYING_LANES
+    few, most = _MOST_REGISTERS if stages.running else _REGISTERS
+    if team.lanes == 4 * COPYING_LANES:
+        few, most = _LEAST_REGISTERS
+    copying = build.compare("uge", frame.tid, team.lanes)
+    op = build.create("scf.if", [copying], (), regions=2)
+    with build.at(op.regions[0].blocks.append()):
+        if many:
+            sm90.set_registers(build, few, more=False)
+        with build.when(build.compare("eq", frame.tid, team.lanes)):
+            _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, None), function, dealing)
+        build.create("scf.yield")
+    with build.at(op.regions[1].blocks.append()):
+        if many:
+            sm90.set_registers(build, most, more=True)
+        if plan.schedule.pingpong:
+            begin_turns(build, team)
+        _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function, dealing)
+        sm90.bulk_wait_read(build, 0)  # by all: which lanes started stores is theirs to know
+        build.create("scf.yield")
+
+
+def _groups(
+    frame: Frame, plan: ScheduleView, stages: Stages, engine: Engine, function: Any, dealing: Dealing | None
+) -> None:  # fmt: skip
+    """One group after the other, as many as there are blocks apart."""
+    build = frame.build
+    rings = stages.start()
+
+    def one(number: Any, values: list[Any]) -> Sequence[Any]:
+        engine.rounds = {ring: Round(values[2 * n], values[2 * n + 1]) for n, ring in enumerate(rings)}
+        if later is not None:
+            following = build.add(number, frame.blocks())
+            later.begin_group(values[2 * len(rings) :], build.compare("sge", following, count))
+        _run(frame, plan, engine, function, number, dealing)
+        ends = [value for ring in rings for value in engine.rounds[ring].values()]
+        return ends if later is None else ends + later.end_group()
+
+    count = group_count(frame, plan.schedule)
+    later = engine.later
+    start = [value for now in rings.values() for value in now.values()]
+    if later is not None:
+        start += later.begin()
+    build.loop(frame.block, count, frame.blocks(), start, one, ROLLED)
+
+
+def _run(
+    frame: Frame, plan: ScheduleView, engine: Engine, function: Any, number: Any, dealing: Dealing | None
+) -> None:  # fmt: skip
+    """The group that is done as number `number`."""
+    if not plan.products:
+        engine.run(function, number)
+    elif is_banded(frame, plan.schedule):
+        where = place(frame, plan.schedule, number)
+        engine.run(function, numbered(frame, where), where)
+    else:
+        engine.run(function, _uneven(frame, plan, engine, number, dealing))
+
+
+def _uneven(frame: Frame, plan: ScheduleView, engine: Engine, number: Any, dealing: Dealing | None) -> Any:
+    """The same for groups without bands; where they are uneven, the copying warp works it out, and tells the team."""
+    if dealing is None:
+        return ordered(frame, plan.schedule, number)
+    now = engine.rounds[dealing.number]
+    engine.rounds[dealing.number] = dealing.ring.following(now)
+    if not engine.copies:
+        return dealing.hear(now, engine.team)
+    group = ordered(frame, plan.schedule, number)
+    dealing.tell(now, group)
+    return group
+
+
+Attempt = Callable[[Depth], Any]
+
+
+def with_depth(plan: ScheduleView, most: int, attempt: Attempt) -> Any:
+    """Generate with as many stages as there is room for.
+
+    Three stages hide what there is to hide, or four where a product runs on and so keeps its buffers a round longer:
+    then it is better to gather all that is stored at once, and to have two stages for what is filled once a group.
+    """
+    stored = plan.schedule.epilogue_stages
+    few = min(stored, _FEW_BLOCKS)
+    enough = 4 if any(ring.running is not None for ring in plan.rings) else 3
+    choices = [
+        *(Depth(inner, 2, blocks) for blocks in (stored, few) for inner in range(most, enough - 1, -1)),
+        *(Depth(inner, 2, stored) for inner in range(min(most, enough - 1), 2, -1)),
+        *(Depth(inner, 2, few) for inner in range(min(most, enough - 1), 1, -1)),
+        *(Depth(inner, 1, few) for inner in range(min(most, 3), 0, -1)),
+    ]
+    for depth in choices:
+        try:
+            return attempt(depth)
+        except NeedsRoomError:
+            continue
+    return attempt(Depth(1))

@@ -1,0 +1,279 @@
+"""Tile operations one by one, on registers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from tessera.core.errors.catalog import NotOnCuda
+from tessera.core.layouts import Layout
+from tessera.core.mlir import ir
+from tessera.core.tile.schedule_attributes import own_attributes
+from tessera.lowering.analysis.uniformity import is_tile
+from tessera.lowering.analysis.value_ranges import not_positive
+from tessera.lowering.base.attributes import named_axis
+from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.scalars import NOT_POSITIVE, scalar_operation
+from tessera.lowering.cuda.epilogue.tma import store_copied
+from tessera.lowering.cuda.epilogue.unaligned_rows import store_rows
+from tessera.lowering.cuda.epilogue.warp import store_in_loop
+from tessera.lowering.cuda.mma import fma, mma_sync, wgmma
+from tessera.lowering.cuda.mma.lazy_rescale import rescaled
+from tessera.lowering.cuda.pipeline.cp_async_pipeline import Copies
+from tessera.lowering.cuda.schedule.multibuffer import is_vector
+from tessera.lowering.cuda.simt.reductions import Rule
+from tessera.lowering.cuda.storage.bounds_comparisons import compared, compares_places, shifted, shifted_places
+from tessera.lowering.cuda.storage.emit_context import WindowHost
+from tessera.lowering.cuda.storage.global_access import load_tile, store_tile
+from tessera.lowering.cuda.storage.reductions import reduce_tile
+from tessera.lowering.cuda.storage.register_tiles import RegisterTile, broadcast, made_of, renamed
+from tessera.lowering.cuda.storage.shared_access import read_vector
+from tessera.lowering.cuda.storage.shared_tile import SharedTile
+from tessera.lowering.cuda.storage.streamed_reduction import reduce_stream
+
+
+class Host(wgmma.Host, mma_sync.Host, WindowHost, Protocol):
+    """What tile operations ask of the code around them."""
+
+    copied: Copies
+
+    def order(self, op: Any) -> bool:
+        """Wait for the team where other lanes may touch what `op` does in an array; gives whether that is so."""
+        ...
+
+    def unsigned(self, op: Any) -> bool:
+        """Whether the operands of `op` are unsigned integers in the Program."""
+        ...
+
+
+def tile_operation(host: Host, op: Any) -> None:
+    """Lower an operation that takes or gives a tile.
+
+    Raises:
+        NotOnCuda: there is no code for it.
+    """
+    if op in host.plan.streamed:
+        return
+    name = str(op.name)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        special(host, op)
+    elif name.startswith(("arith.", "math.")):
+        _elementwise(host, op)
+    else:
+        message = f"the CUDA target has no code for {name}"
+        raise NotOnCuda(message)
+
+
+def _again(host: Host, value: Any, make: Callable[[Layout], Sequence[Any]]) -> None:
+    """Define a tile that is computed anew for each layout: it costs nothing to have it twice."""
+    element = str(value.type.element_type)
+
+    def build(layout: Layout) -> RegisterTile:
+        return RegisterTile(layout, element, tuple(make(layout)), build)
+
+    host.define(value, build(host.layout(value)))
+
+
+def _elementwise(host: Host, op: Any) -> None:
+    result = op.results[0]
+    name, element = str(op.name), str(result.type.element_type)
+    if name == "arith.constant":
+        splat = {"value": ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()}
+        value = host.build.value("arith.constant", [], element, splat)
+        _again(host, result, lambda layout: [value] * layout.count)
+        return
+    layout = host.layout(result)
+    places = shifted_places(op)
+    if places is not None:
+        _shift(host, result, *places)
+        return
+    attributes = own_attributes(op)
+    if name == "math.exp" and not_positive(op.operands[0]):
+        attributes[NOT_POSITIVE] = True
+    operands = [
+        host.tile(v, layout).values if is_tile(v.type) else [host.build.index(host.env[v])] * layout.count
+        for v in op.operands
+    ]
+    if op in host.plan.rescalings:
+        values = rescaled(host.build, *operands)
+    elif compares_places(op):
+        values = compared(host.build, operands[0], operands[1], attributes)
+    elif name == "arith.truncf" and _rounds_sums(host, op) and len(set(operands[0])) == layout.count > 1:
+        values = _rounded(host.build, operands[0], element)
+    else:
+        values = _each(host.build, name, operands, element, attributes)
+    host.define(result, RegisterTile(layout, element, values))
+
+
+def _shift(host: Host, result: Any, places: Any, number: Any) -> None:
+    """Define places to which a number is added, computed anew where they are."""
+    by, layout = host.tile(number).values[0], host.layout(result)
+
+    def make(tile: RegisterTile, layout: Layout) -> RegisterTile:
+        return RegisterTile(layout, tile.element, shifted(host.build, tile.values, by))
+
+    host.define(result, made_of(host.tile(places, layout), layout, make, lambda layout: layout))
+
+
+def _rounds_sums(host: Host, op: Any) -> bool:
+    """Whether a conversion makes floats of 16 bits of the sums of a loop whose product runs on from round to round."""
+    source, kinds = op.operands[0], [str(v.type.element_type) for v in (op.operands[0], op.results[0])]
+    while not isinstance(source.owner, ir.Block) and source.owner.operation.name in (
+        "tessera.transpose",
+        "tessera.reshape",
+    ):
+        source = source.owner.operation.operands[0]
+    loops = [ring.block.owner.operation for ring in host.plan.rings if ring.running is not None]
+    summed = not isinstance(source.owner, ir.Block) and source.owner.operation in loops
+    return summed and kinds[0] == "f32" and kinds[1] in ("f16", "bf16")
+
+
+def _rounded(build: Build, values: Sequence[Any], element: str) -> tuple[Any, ...]:
+    """Floats of 16 bits, made in pairs, as the hardware does.
+
+    Made one by one of sums, ptxas takes them for readers of products that still run, and has those wait for each other.
+    """
+    found: list[Any] = []
+    for first in range(0, len(values), 2):
+        pair = build.value("arith.truncf", [build.vector(values[first : first + 2])], f"vector<2x{element}>")
+        found += [build.element(pair, number) for number in range(2)]
+    return tuple(found)
+
+
+def _each(
+    build: Build, name: str, operands: Sequence[Sequence[Any]], element: str, attributes: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The operation on each register; equal operands are computed once."""
+    known: dict[tuple[Any, ...], Any] = {}
+    values: list[Any] = []
+    for together in zip(*operands, strict=True):
+        if together not in known:
+            known[together] = scalar_operation(build, name, list(together), element, attributes)
+        values.append(known[together])
+    return tuple(values)
+
+
+def _splat(host: Host, op: Any) -> None:
+    value = host.build.index(host.env[op.operands[0]])
+    _again(host, op.results[0], lambda layout: [value] * layout.count)
+
+
+def _arange(host: Host, op: Any) -> None:
+    start = host.env[op.operands[0]]
+
+    def make(layout: Layout) -> Sequence[Any]:
+        places = host.team.places(layout)
+        parts = [places.parts(register) for register in range(layout.count)]
+        # Comparisons take a lane's part and a register's apart.
+        return [host.build.index(host.build.add(host.build.add(start, base), offset)) for (base,), (offset,) in parts]
+
+    _again(host, op.results[0], make)
+
+
+def _broadcast(host: Host, op: Any) -> None:
+    source, result = op.operands[0], op.results[0]
+    layout = host.layout(result)
+    before = host.layout(source).shape
+    axes = [axis for axis, (a, b) in enumerate(zip(before, layout.shape, strict=True)) if a != b]
+    found = host.tile(source, layout.sliced(axes))
+    host.define(result, made_of(found, layout, broadcast, lambda layout: layout.sliced(axes)))
+
+
+def _transpose(host: Host, op: Any) -> None:
+    source, result = op.operands[0], op.results[0]
+    staged = host.env[source]
+    if isinstance(staged, SharedTile):
+        host.env[result] = replace(staged, transposed=not staged.transposed)
+        return
+    found = host.tile(source)
+    # Moved where another layout is wanted: a load made again in that one would not read whole lines.
+    layout = found.layout.transposed(list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
+    host.define(result, renamed(found, layout))
+
+
+def _reshape(host: Host, op: Any) -> None:
+    found = host.tile(op.operands[0])
+    before, after = found.shape, host.layout(op.results[0]).shape
+    tile = made_of(found, found.layout.reshaped(after), renamed, lambda layout: layout.reshaped(before))
+    host.define(op.results[0], tile)
+
+
+def _load(host: Host, op: Any) -> None:
+    staged = host.stages.staged(host, op) or host.copied.staged(host, op)
+    if staged is not None and is_vector(op):
+        host.define(op.results[0], read_vector(host.build, host.team, staged, host.layout(op.results[0])))
+        return
+    if staged is not None:
+        host.env[op.results[0]] = staged
+        return
+    memory, *starts = op.operands
+    result = op.results[0]
+    changes = host.order(op)
+    window = host.window(op, memory, starts, result.type.shape)
+    element, location = str(result.type.element_type), op.location
+
+    def again(layout: Layout) -> RegisterTile:
+        with host.build.located(location):
+            found = load_tile(host.build, host.team, window, layout, element)
+        return RegisterTile(layout, element, found.values, None if changes else again)
+
+    host.define(result, again(host.layout(result)))
+
+
+def _store(host: Host, op: Any) -> None:
+    memory, value, *starts = op.operands
+    host.order(op)
+    tile = host.tile(value)
+    if store_in_loop(host, op, tile) or store_copied(host, op, tile):
+        return
+    window = host.window(op, memory, starts, value.type.shape)
+    if not store_rows(host, op, tile, window):
+        store_tile(host.build, host.team, window, tile)
+
+
+def _masked_store(host: Host, op: Any) -> None:
+    memory, value, mask, *starts = op.operands
+    host.order(op)
+    tile = host.tile(value)
+    window = host.window(op, memory, starts, value.type.shape)
+    store_tile(host.build, host.team, window, tile, host.tile(mask, tile.layout))
+
+
+def _reduce(host: Host, op: Any) -> None:
+    source, result = op.operands[0], op.results[0]
+    axis = named_axis(op)
+    element = str(source.type.element_type)
+    rule = Rule(ir.StringAttr(op.attributes["kind"]).value, element, not host.unsigned(op))
+    stream = host.plan.streams.get(op)
+    if stream is None:
+        reduced = reduce_tile(host, host.tile(source), tuple(source.type.shape), rule, axis)
+    else:
+        reduced = reduce_stream(host, stream, rule, host.layout(source))
+    if not is_tile(result.type):
+        host.env[result] = reduced.values[0]
+        return
+    layout = reduced.layout.reshaped(host.layout(result).shape)
+    host.define(result, RegisterTile(layout, reduced.element, reduced.values))
+
+
+def _dot(host: Host, op: Any) -> None:
+    _PRODUCTS[host.plan.products[op]](host, op)
+
+
+_PRODUCTS: Final[dict[str, Callable[[Host, Any], None]]] = {
+    "wgmma": wgmma.dot,
+    "mma": mma_sync.dot,
+    "fma": fma.dot,
+}
+_SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
+    "tensor.splat": _splat,
+    "tessera.arange": _arange,
+    "tessera.broadcast": _broadcast,
+    "tessera.transpose": _transpose,
+    "tessera.reshape": _reshape,
+    "tessera.load": _load,
+    "tessera.store": _store,
+    "tessera.masked_store": _masked_store,
+    "tessera.reduce": _reduce,
+    "tessera.dot": _dot,
+}

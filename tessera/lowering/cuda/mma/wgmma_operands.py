@@ -1,0 +1,163 @@
+"""Products of warp groups: how factors lie in shared memory, and the instructions that multiply them.
+
+Rows are shared among the warp groups, 64 at a time (PTX ISA, 9.7.15 "Asynchronous Warpgroup Level Matrix Multiply").
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.isa import sm90
+from tessera.lowering.cuda.storage.shared_tile import SharedTile
+from tessera.lowering.cuda.storage.warps import Team
+
+GROUP_LANES: Final = 128
+_ROWS: Final = 64
+_WORDS: Final = 4
+_MOST_COLUMNS: Final = 256
+_STEP_BYTES: Final = 32
+_SWIZZLE_MODES: Final = {128: 1, 64: 2, 32: 3}
+_EIGHT_ROWS: Final = 8
+_UNIT: Final = 16
+_FIELD: Final = 0x3FFF
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor in shared memory; `outer_major`: its rows (of the left one) or columns are contiguous, not K."""
+
+    tile: SharedTile
+    outer_major: bool
+
+    def offset(self, outer: int, inner_bytes: int) -> int:
+        """Bytes from the start to row (or column) `outer`, a multiple of 8, at K step `inner_bytes` / 32."""
+        panels = self.tile.panels
+        if self.outer_major:
+            panel, rest = divmod(outer * panels.size, panels.swizzle)
+            step = inner_bytes // panels.size
+            return panel * panels.panel_bytes + rest + step * panels.swizzle
+        panel, rest = divmod(inner_bytes, panels.swizzle)
+        return panel * panels.panel_bytes + outer * panels.swizzle + rest
+
+    def descriptor(self, build: Build, first: Any | None) -> "Descriptor":
+        """A matrix descriptor of the factor, `first` (i32; None: 0) bytes after its start."""
+        panels = self.tile.panels
+        leading = panels.panel_bytes if self.outer_major else _UNIT
+        stride = _EIGHT_ROWS * panels.swizzle
+        high = stride // _UNIT | _SWIZZLE_MODES[panels.swizzle] << 30
+        address = self.tile.address
+        if first is not None:
+            address = build.value("arith.addi", [address, first], "i32")
+        units = build.value("arith.shrui", [address, build.word(4)], "i32")
+        # In a cluster, addresses have the number of the block in their upper bits.
+        low = build.value("arith.andi", [units, build.word(_FIELD)], "i32")
+        part = build.word((leading // _UNIT & _FIELD) << 16)
+        return Descriptor(build.value("arith.ori", [low, part], "i32"), high)
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A matrix descriptor: its low word (i32), which has the address in units of 16 bytes, and its high one."""
+
+    low: Any
+    high: int
+
+    def at(self, build: Build, offset: int) -> Any:
+        """An i64: the descriptor of what lies `offset` bytes further on.
+
+        Only the low word changes: the address has two bits to spare there.
+        """
+        low = build.value("arith.addi", [self.low, build.word(offset // _UNIT)], "i32") if offset else self.low
+        high = self.high << 32
+        signed = high - (1 << 64) if high >= 1 << 63 else high
+        return build.value("arith.ori", [build.to_index(low), build.constant(signed, "i64")], "i64")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`a b` of m x k and k x n elements, all of the type `element`.
+
+    element: as PTX names it
+    left: a in shared memory; or else `words`: a in registers, four for each 64 rows and 32 bytes of K: two elements in
+          each, as `layouts.accumulator` has them, or one
+    first: where along K the product begins in both factors
+    widest: columns of one instruction, a power of two of at most 256
+    """
+
+    shape: tuple[int, int, int]
+    element: str
+    right: Factor
+    left: Factor | None = None
+    words: tuple[Any, ...] = ()
+    first: int = 0
+    widest: int = _MOST_COLUMNS
+
+    @property
+    def columns(self) -> int:
+        """Columns of each instruction."""
+        return min(self.shape[1], self.widest)
+
+    @property
+    def block(self) -> int:
+        """Registers of one block of 64 rows and `columns`: they are in order of columns, then rows."""
+        return self.columns // 2
+
+    def blocks(self, team: Team) -> int:
+        """Number of such blocks of one warp group."""
+        m, n, _ = self.shape
+        return m * n // (team.lanes // GROUP_LANES * _ROWS * self.columns)
+
+
+def issue(
+    build: Build, team: Team, product: Product, sums: Sequence[Any] | None, only: int | None = None,
+    unless: Any | None = None,
+) -> list[Any]:  # fmt: skip
+    """Start a product, added to `sums` if there are any; gives the new sums, which nothing may read before a wait.
+
+    only: the number of the one block to start, of which `sums` are all
+    unless: an i32; where it is 0, the product takes the registers of `sums` and is not added to them
+    """
+    _, n, k = product.shape
+    left, right = product.left, product.right
+    columns, block = product.columns, product.block
+    groups = team.lanes // GROUP_LANES
+    right_start = right.descriptor(build, None)
+    left_start = _left_start(build, team, left) if left is not None else None
+    step = _STEP_BYTES // right.tile.panels.size
+    flags = (left.outer_major if left is not None else False, right.outer_major)
+    sm90.wgmma_fence(build)
+    results: list[Any] = []
+    for number in range(product.blocks(team)) if only is None else (only,):
+        rows, first = divmod(number, n // columns)
+        steps: list[tuple[Sequence[Any], Any]] = []
+        for place in range(0, k, step):
+            inner = (product.first + place) * _STEP_BYTES // step
+            if left is not None and left_start is not None:
+                a: Sequence[Any] = [left_start.at(build, left.offset(rows * groups * _ROWS, inner))]
+            else:
+                a = product.words[_WORDS * (rows * k + place) // step :][:_WORDS]
+            steps.append((a, right_start.at(build, right.offset(first * columns, inner))))
+        begin = 0 if only is not None else number * block
+        mine = sums[begin : begin + block] if sums is not None else [None] * block
+        results += sm90.wgmma(
+            build, (_ROWS, columns, step), product.element, mine, steps,
+            accumulate=sums is not None, transposed=flags, unless=unless if sums is not None else None,
+        )  # fmt: skip
+    sm90.wgmma_commit(build)
+    return results
+
+
+def group_number(build: Build, team: Team) -> Any:
+    """An i32: the warp group of this lane, known to be the same throughout a warp."""
+    number = build.to_word(build.divide(team.thread, GROUP_LANES))
+    operands = [build.word(-1), number, build.word(0), build.word(31)]
+    return build.value("nvvm.shfl.sync", operands, "i32", {"kind": "#nvvm<shfl_kind idx>"})
+
+
+def _left_start(build: Build, team: Team, left: Factor) -> Descriptor:
+    """The descriptor of this warp group's first 64 rows."""
+    if team.lanes <= GROUP_LANES:
+        return left.descriptor(build, None)
+    mine = build.value("arith.muli", [group_number(build, team), build.word(left.offset(_ROWS, 0))], "i32")
+    return left.descriptor(build, mine)

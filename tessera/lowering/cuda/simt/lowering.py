@@ -1,0 +1,289 @@
+"""Tile IR to Target IR: one GPU function, each lane of a group one thread.
+
+Scalars become scalars: every lane computes uniform values too.  What runs once a group, a uniform write, is left to
+lane 0; `Hazards` keeps the order.  A loop or branch that is uniform throughout and only writes memory is given to lane
+0 as a whole, so that a read-modify-write loop needs no barrier in it.  Tile operations are shared by all lanes
+(`tile_ops`), or, where only some lanes run, done by each for itself.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tessera.core.errors.catalog import NotOnCuda
+from tessera.core.mlir import ir
+from tessera.core.tile.location import identities
+from tessera.lowering.analysis.uniformity import Uniformity, is_memory, is_tile, walk
+from tessera.lowering.base.attributes import named_axis, proven_axes
+from tessera.lowering.base.visitor import at_operation, operations_of
+from tessera.lowering.cuda.base.cache_hints import cache_of
+from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.kernel_parameters import Signs, parameter, symbol_value
+from tessera.lowering.cuda.base.memory import SWIZZLE_BYTES, Memory, bytes_of, read, row_major, write
+from tessera.lowering.cuda.base.profile_records import begin_group, end_group
+from tessera.lowering.cuda.base.scalars import scalar_operation
+from tessera.lowering.cuda.simt.async_copies import Flight
+from tessera.lowering.cuda.simt.barrier_insertion import GROUP, LANE, LEADER, Hazards
+from tessera.lowering.cuda.simt.coarsened_emission import Elements
+from tessera.lowering.cuda.simt.control import Control
+from tessera.lowering.cuda.simt.copies import copy_window
+from tessera.lowering.cuda.simt.liveness import Lifetimes
+from tessera.lowering.cuda.simt.synchronization import Sync
+from tessera.lowering.cuda.simt.thread_coarsening import Coarsening
+from tessera.lowering.cuda.simt.tile_operations import tile_operation
+from tessera.lowering.cuda.simt.tile_values import Team, Tiles, TileValue
+
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+class Lowering:
+    """Lowers one kernel; `env` says what each Tile IR value is: an MLIR value, an int, a Memory or a TileValue."""
+
+    def __init__(self, frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
+        self.frame = frame
+        self.plan = plan or Coarsening()
+        self.facts = facts
+        self.build: Build = frame.build
+        self.sync = Sync(frame, self.build)
+        self.hazards = Hazards(self.sync.barrier, enabled=not frame.whole_launch)
+        self.group_team = Team(frame.tid, frame.block_lanes)
+        self.tiles = Tiles(frame, self.build, self.hazards, self.group_team, facts.next_class())
+        self.lifetimes = Lifetimes(facts)
+        self.control = Control(self)
+        self.env: dict[Any, Any] = {}
+        self.leading = False
+        self.body = function.regions[0].blocks[0]
+        names = {op.name for op in walk(self.body)}
+        self.copies = "tessera.copy" in names
+        self.flight = Flight(self.build, facts)
+        self.sync.needed = not names.isdisjoint(("tessera.shuffle", "tessera.group_sync"))
+        self.lifetimes.read(self.body)
+        self._signs = Signs(frame.program)
+        for number, argument in enumerate(self.body.arguments):
+            self.env[argument] = parameter(frame, number)
+
+    # -- the whole ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Emit the function's code."""
+        frame, build = self.frame, self.build
+        self.sync.prepare({_size(op) for op in walk(self.body) if op.name == "tessera.group_sync"})
+        if self.plan.elements > 1:
+            begin_group(build, frame)
+            Elements(self, self.plan).run()
+            end_group(build, frame)
+        elif frame.whole_launch:
+            inside = build.inside(frame.lane, frame.lanes_in_launch)
+            begin_group(build, frame)
+            with self.sync.running(self.sync.split(inside)[0]), build.when(inside):
+                self.block(self.body)
+            end_group(build, frame)
+        elif frame.spill:
+            groups = build.index(frame.groups())
+
+            def one(group: Any, _: list[Any]) -> list[Any]:
+                frame.group = group
+                begin_group(build, frame)
+                self.block(self.body)
+                self.sync.barrier()
+                end_group(build, frame)
+                return []
+
+            build.loop(frame.block, groups, frame.blocks(), [], one)
+        else:
+            begin_group(build, frame)
+            self.block(self.body)
+            end_group(build, frame)
+        build.create("llvm.return")
+
+    def block(self, block: Any) -> None:
+        """Emit every operation of `block` but its terminator."""
+        for op in operations_of(block):
+            self.operation(op)
+
+    def operation(self, op: Any) -> None:
+        """Emit one operation, at its own place of the source."""
+        with at_operation(self.build, op):
+            self._operation(op)
+        for buffer in self.lifetimes.done(op):
+            self.tiles.free(buffer)
+
+    def _operation(self, op: Any) -> None:
+        name = str(op.name)
+        if name in ("scf.for", "scf.if", "scf.while"):
+            self.control.region(op)
+            return
+        special = _OPERATIONS.get(name)
+        if special is not None:
+            special(self, op)
+        elif any(is_tile(v.type) for v in (*op.operands, *op.results)):
+            with self.team_of(op):
+                tile_operation(self, op)
+        else:
+            self._scalar(op)
+
+    # -- what values are ---------------------------------------------------------------------------------------
+
+    def define(self, value: Any, meaning: Any) -> None:
+        """Say what a Tile IR value is."""
+        self.env[value] = meaning
+
+    def scalar(self, value: Any) -> Any:
+        """The target scalar of a Tile IR scalar."""
+        return self.env[value]
+
+    def typed(self, value: Any) -> Any:
+        """The target scalar as an MLIR value."""
+        return self.build.index(self.env[value])
+
+    def tile(self, value: Any) -> TileValue:
+        """The tile of a Tile IR tile."""
+        return self.env[value]
+
+    def memory(self, value: Any) -> Memory:
+        """The array or buffer behind a Tile IR memref."""
+        return self.env[value]
+
+    def memory_classes(self, value: Any) -> frozenset[int]:
+        """The class of a memref, if the kernel writes it."""
+        number = self.facts.memory_class(value)
+        return frozenset((number,)) if number in self.facts.written else _NONE
+
+    def unsigned(self, op: Any) -> bool:
+        """Whether the operands of `op` are unsigned integers in the Program."""
+        return self._signs.unsigned(op)
+
+    @contextmanager
+    def team_of(self, op: Any) -> Generator[None]:
+        """Inside the `with`, tiles are computed by all lanes, or by each for itself where `op` is not uniform."""
+        with self.shared_work(self.facts.is_uniform(op) and not self.frame.whole_launch and not self.leading):
+            yield
+
+    @contextmanager
+    def shared_work(self, shared: bool) -> Generator[None]:
+        """Inside the `with`, tiles are computed by the whole group, or by each lane for itself."""
+        before = self.tiles.team
+        self.tiles.team = self.group_team if shared else Team(self.build.index(0), 1, serial=True)
+        try:
+            yield
+        finally:
+            self.tiles.team = before
+
+    def agent(self, op: Any) -> str:
+        """Who runs `op`."""
+        if self.leading:
+            return LEADER
+        return GROUP if self.facts.is_uniform(op) else LANE
+
+    # -- operations --------------------------------------------------------------------------------------------
+
+    def _scalar(self, op: Any) -> None:
+        result = op.results[0]
+        if is_memory(result.type):  # a buffer chosen by a condition
+            condition, yes, no = (self.env[v] for v in op.operands)
+            pointer = self.build.select(condition, yes.pointer, no.pointer)
+            self.env[result] = Memory(pointer, yes.element, yes.extents, yes.strides, yes.swizzled)
+            return
+        attributes = {key: op.attributes[key] for key in op.attributes}
+        operands = [self.typed(v) for v in op.operands]
+        self.env[result] = scalar_operation(self.build, str(op.name), operands, str(result.type), attributes)
+
+    def id(self, op: Any) -> None:
+        """`tessera.id`."""
+        axis = named_axis(op)
+        value = self.frame.identify(ir.StringAttr(op.attributes["of"]).value, axis)
+        self.env[op.results[0]] = value
+        # The value may have been computed where the function begins: that code now stands for this operation.
+        owner = None if isinstance(value, int) or isinstance(value.owner, ir.Block) else value.owner.operation
+        if owner is not None and not identities(owner.location):
+            owner.location = op.location
+
+    def dim(self, op: Any) -> None:
+        """`tessera.dim`: the value of a symbol."""
+        self.env[op.results[0]] = symbol_value(self.frame, ir.StringAttr(op.attributes["symbol"]).value)
+
+    def read(self, op: Any) -> None:
+        """`tessera.read`: one element."""
+        memory, *indices = op.operands
+        self.hazards.access(self.agent(op), reads=self.memory_classes(memory))
+        places, kind = [self.scalar(v) for v in indices], str(op.results[0].type)
+        self.env[op.results[0]] = read(self.build, self.memory(memory), places, kind, proven_axes(op), cache_of(op))
+
+    def write(self, op: Any) -> None:
+        """`tessera.write`: by lane 0 alone where the group writes once."""
+        memory, value, *indices = op.operands
+        alone = self.facts.is_uniform(op) and not self.leading
+        self.hazards.access(LEADER if alone else self.agent(op), writes=self.memory_classes(memory))
+        with self.build.when(self.frame.leader() if alone else None):
+            places = [self.scalar(v) for v in indices]
+            write(self.build, self.memory(memory), self.typed(value), places, proven_axes(op), cache_of(op))
+
+    def alloc(self, op: Any) -> None:
+        """`tessera.alloc`: a place in the block's shared memory."""
+        kind = op.results[0].type
+        extents, element = tuple(kind.shape), str(kind.element_type)
+        swizzled = "xor" in str(kind.memory_space)
+        piece = self.frame.shared.take(bytes_of(element, extents, swizzled), SWIZZLE_BYTES if swizzled else 128)
+        if piece is None:
+            limit = self.frame.chip.shared_bytes
+            message = f"the kernel's shared memory is more than the {limit} bytes a group has on {self.frame.chip.name}"
+            raise NotOnCuda(message, hint="allocate smaller buffers")
+        pointer = self.build.offset(self.frame.shared_base, piece.start, "i8")
+        self.env[op.results[0]] = Memory(pointer, element, extents, row_major(self.build, extents), swizzled)
+
+    def copy(self, op: Any) -> None:
+        """`tessera.copy`: start moving a window into shared memory."""
+        destination, source, *starts = op.operands
+        with self.team_of(op):
+            self.tiles.access(self.memory_classes(source), self.memory_classes(destination))
+            copy_window(self, op, self.memory(destination), self.memory(source), [self.scalar(v) for v in starts])
+        self.flight.started(op)
+
+    def barrier(self, op: Any) -> None:
+        """`tessera.barrier`: wait for the copies that may be looked at next, then for all lanes."""
+        if self.frame.whole_launch:
+            message = "a barrier in a kernel whose one group is the whole launch"
+            raise NotOnCuda(message, hint="give the group's size: `@kernel tile[(128,)]`")
+        if self.copies:
+            self.flight.land(op)
+        self.sync.barrier(divergent=self.facts.is_divergent(op))
+        self.hazards.clear()
+
+    def group_sync(self, op: Any) -> None:
+        """`tessera.group_sync`."""
+        self.sync.group_sync(_size(op), divergent=self.facts.is_divergent(op))
+
+    def shuffle(self, op: Any) -> None:
+        """`tessera.shuffle`."""
+        value, lane = op.operands
+        mode, width = ir.StringAttr(op.attributes["mode"]).value, ir.IntegerAttr(op.attributes["width"]).value
+        self.env[op.results[0]] = self.sync.shuffle(self.typed(value), self.scalar(lane), mode, width)
+
+
+def lower(frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
+    """Emit the code of the `func.func` into `frame`, several elements a lane where `plan` says so.
+
+    Raises:
+        NotOnCuda: the kernel needs something a GPU does not have.
+        NeedsSpillError: shared memory is full; try again with `frame.spill`.
+    """
+    Lowering(frame, facts, function, plan).run()
+
+
+def _size(op: Any) -> int:
+    """Lanes of a cooperative group."""
+    return int(ir.IntegerAttr(op.attributes["size"]).value)
+
+
+_OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
+    "tessera.id": Lowering.id,
+    "tessera.dim": Lowering.dim,
+    "tessera.read": Lowering.read,
+    "tessera.write": Lowering.write,
+    "tessera.alloc": Lowering.alloc,
+    "tessera.copy": Lowering.copy,
+    "tessera.barrier": Lowering.barrier,
+    "tessera.group_sync": Lowering.group_sync,
+    "tessera.shuffle": Lowering.shuffle,
+}

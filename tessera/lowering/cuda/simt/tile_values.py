@@ -1,0 +1,188 @@
+"""Tiles on the GPU: a rule that gives any element, or a buffer that holds them all.
+
+The lanes of a group share a tile's elements cyclically: lane l computes elements l, l + lanes, l + 2 * lanes, ...  A
+`TileValue` is computed where it is used, element by element; a `Buffer` is one kept in shared memory, or in global
+memory where shared memory is full.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tessera.core.mlir import ir
+from tessera.lowering.cuda.base.buffer_allocation import Arena, Piece
+from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.base.index_builder import LOCAL, Build
+from tessera.lowering.cuda.base.memory import Memory, bytes_of, read, row_major, split, write
+from tessera.lowering.cuda.simt.barrier_insertion import GROUP, Hazards
+
+NOTHING: Final[frozenset[int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileValue:
+    """A tile as a rule: `at(indices)` emits code for one element, of type `element` (its text).
+
+    reads: memory classes it reads at other places than the element's own
+    own: memory classes it reads only at the element's own (row-major) place
+    cost: roughly how many instructions an element takes; `is_buffer`: it only reads a buffer
+    """
+
+    shape: tuple[int, ...]
+    element: str
+    at: Callable[[Sequence[Any]], Any]
+    reads: frozenset[int] = NOTHING
+    own: frozenset[int] = NOTHING
+    cost: int = 1
+    is_buffer: bool = False
+
+    @property
+    def classes(self) -> frozenset[int]:
+        """Every memory class it reads."""
+        return self.reads | self.own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """Memory for a tile: `number` is its memory class; `arena` and `piece` tell where it lies (None: local)."""
+
+    shape: tuple[int, ...]
+    element: str
+    memory: Memory
+    number: int
+    arena: Arena | None = None
+    piece: Piece | None = None
+
+
+class NeedsSpillError(Exception):
+    """Shared memory is full: the kernel has to be generated again with private global memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Who computes a tile: the lanes of the group together, or (`serial`) each lane for itself."""
+
+    lane: Any
+    lanes: int
+    serial: bool = False
+
+
+@dataclass
+class Tiles:
+    """Makes, fills and frees the buffers of one kernel."""
+
+    frame: Frame
+    build: Build
+    hazards: Hazards
+    team: Team
+    next_class: int
+    _history: list[tuple[Arena, Piece, int]] = field(default_factory=list[tuple[Arena, Piece, int]])
+
+    # -- sharing the work --------------------------------------------------------------------------------------
+
+    def each(self, count: int, body: Callable[[Any], None]) -> None:
+        """Run `body(number)` for every number below `count`, shared among the team."""
+        build, team = self.build, self.team
+
+        def step(index: Any, _: list[Any]) -> list[Any]:
+            body(index)
+            return []
+
+        if team.serial:
+            build.loop(0, count, 1, [], step)
+        elif count == team.lanes:
+            body(team.lane)
+        elif count < team.lanes:
+            with build.when(build.inside(team.lane, count)):
+                body(team.lane)
+        else:
+            build.loop(team.lane, count, team.lanes, [], step)
+
+    def access(self, reads: frozenset[int] = NOTHING, writes: frozenset[int] = NOTHING) -> None:
+        """Announce what the team reads and writes next."""
+        if not self.team.serial:
+            self.hazards.access(GROUP, reads, writes)
+
+    # -- buffers -----------------------------------------------------------------------------------------------
+
+    def buffer(self, shape: Sequence[int], element: str, *, optional: bool = False) -> Buffer | None:
+        """Memory for a tile; None when `optional` and only global memory is left.
+
+        Raises:
+            NeedsSpillError: shared memory is full and the kernel has no global memory of its own yet.
+        """
+        shape = tuple(shape)
+        stored = "i8" if element == "i1" else element
+        size = bytes_of(stored, shape)
+        number, self.next_class = self.next_class, self.next_class + 1
+        if self.team.serial:
+            return self._at(shape, element, self._local(size), number)
+        arena, piece = self.frame.shared, self.frame.shared.take(size)
+        base = self.frame.shared_base
+        if piece is None:
+            if optional:
+                return None
+            if not self.frame.spill:
+                raise NeedsSpillError
+            arena, base = self.frame.scratch, self.frame.scratch_base
+            piece = arena.take(size)
+        if piece is None:  # the arena of global memory has no limit
+            raise NeedsSpillError
+        before = [c for a, p, c in self._history if a is arena and arena.overlaps(p, piece)]
+        self.hazards.recycle(before)
+        self._history.append((arena, piece, number))
+        return self._at(shape, element, self.build.offset(base, piece.start, "i8"), number, arena, piece)
+
+    def required(self, shape: Sequence[int], element: str) -> Buffer:
+        """Memory for a tile, wherever there is some."""
+        buffer = self.buffer(shape, element)
+        if buffer is None:
+            raise NeedsSpillError
+        return buffer
+
+    def free(self, buffer: Buffer) -> None:
+        """The buffer is not used any more."""
+        if buffer.arena is not None and buffer.piece is not None:
+            buffer.arena.give_back(buffer.piece)
+
+    def _at(
+        self, shape: tuple[int, ...], element: str, pointer: Any, number: int,
+        arena: Arena | None = None, piece: Piece | None = None,
+    ) -> Buffer:  # fmt: skip
+        stored = "i8" if element == "i1" else element
+        memory = Memory(pointer, stored, shape, row_major(self.build, shape))
+        return Buffer(shape, element, memory, number, arena, piece)
+
+    def _local(self, size: int) -> Any:
+        """Memory of one lane, reserved where the function begins."""
+        build = self.build
+        before, build.point = build.point, ir.InsertionPoint.at_block_begin(self.frame.entry)
+        count = build.index(size)
+        pointer = build.value("llvm.alloca", [count], LOCAL, {"elem_type": "i8", "alignment": "16 : i64"})
+        build.point = before
+        return pointer
+
+    # -- contents ----------------------------------------------------------------------------------------------
+
+    def value(self, buffer: Buffer) -> TileValue:
+        """The tile that a buffer holds."""
+        own = NOTHING if buffer.arena is None else frozenset((buffer.number,))
+        proven = [True] * len(buffer.shape)
+
+        def at(indices: Sequence[Any]) -> Any:
+            return read(self.build, buffer.memory, indices, buffer.element, proven)
+
+        return TileValue(buffer.shape, buffer.element, at, own=own, cost=2, is_buffer=True)
+
+    def fill(self, buffer: Buffer, tile: TileValue) -> None:
+        """Compute every element of `tile` into the buffer."""
+        writes = NOTHING if buffer.arena is None else frozenset((buffer.number,))
+        self.access(tile.classes, writes)
+        proven = [True] * len(buffer.shape)
+
+        def put(number: Any) -> None:
+            indices = split(self.build, number, buffer.shape)
+            write(self.build, buffer.memory, tile.at(indices), indices, proven)
+
+        self.each(math.prod(buffer.shape), put)

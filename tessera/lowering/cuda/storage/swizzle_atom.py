@@ -1,0 +1,27 @@
+"""Writing tiles from registers into shared memory, as the tensor cores and the copy engine read them there."""
+
+from typing import Any, Final
+
+from tessera.core.layouts import coordinates
+from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.storage.register_tiles import RegisterTile, pack, shared_pointer
+from tessera.lowering.cuda.storage.shared_access import Cursor
+from tessera.lowering.cuda.storage.shared_tile import Panels, SharedTile
+from tessera.lowering.cuda.storage.warps import Team
+
+_PACKED: Final = 2
+
+
+def write_panels(build: Build, team: Team, tile: RegisterTile, panels: Panels, address: Any) -> None:
+    """Store a tile's elements (or those of some of its columns) as panels, two of 16 bits at a time."""
+    layout = tile.layout
+    pairs = panels.size == _PACKED and layout.registers[:1] == (1,)
+    count = _PACKED if pairs else 1
+    kind = "i32" if pairs else tile.element
+    # Lane and register parts share no bit, as a cursor wants it.
+    cursor = Cursor(build, SharedTile(address, panels, tile.element), *team.places(layout).parts(0)[0])
+    with build.when(team.owns(layout)):
+        for register in range(0, layout.count, count):
+            place, offset = cursor.at(*coordinates(layout.element(register), layout.shape))
+            value = pack(build, tile.values[register : register + 2]) if pairs else tile.values[register]
+            build.store(value, build.offset(shared_pointer(build, place), offset, "i8"), kind)

@@ -1,0 +1,51 @@
+"""The copying warp tells the team which group comes next, where it takes much to work that out.
+
+Lanes that hold the sums of products have no registers to spare: the order of uneven groups, worked out by each of them,
+spills 250 to 500 bytes in the gradients of causal attention.
+"""
+
+from typing import Any, Final
+
+from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.isa import sm90
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import BARRIER_BYTES, Ring, Round
+from tessera.lowering.cuda.storage.shared_scratch import Room
+from tessera.lowering.cuda.storage.warps import WARP, Team
+
+_STAGES: Final = 2
+"""The copying warp is a group ahead at most: it waits for buffers that the team still reads."""
+_WORD: Final = 4
+
+
+class Dealing:
+    """A ring of group numbers in shared memory, i32: ring `number` of the kernel's."""
+
+    def __init__(self, frame: Frame, room: Room, team: Team, number: int) -> None:
+        self.number = number
+        self._build = frame.build
+        numbers = room.take(_STAGES * _WORD, BARRIER_BYTES)
+        barriers = room.take(2 * _STAGES * BARRIER_BYTES, BARRIER_BYTES)
+        self._pointer = frame.build.offset(frame.shared_base, numbers.start, "i8")
+        self.ring = Ring(
+            frame.build, room.address(numbers), room.address(barriers), _STAGES, _WORD, copied_bytes=0,
+            arrivals=team.warps,
+        )  # fmt: skip
+
+    def tell(self, now: Round, group: Any) -> None:
+        """The copying warp, one lane: the round's group is number `group`, an index."""
+        self.ring.wait_empty(now)
+        self._build.store(self._build.to_word(group), self._place(now), "i32")
+        sm90.barrier_arrive(self._build, self.ring.full(now))
+
+    def hear(self, now: Round, team: Team) -> Any:
+        """The team: the round's group, an index."""
+        build = self._build
+        self.ring.wait_full(now)
+        group = build.to_index(build.load(self._place(now), "i32"))
+        build.create("nvvm.bar.warp.sync", [build.word(-1)])  # one lane frees the place for all of its warp
+        with build.when(build.compare("eq", build.bits(team.thread, WARP - 1), 0)):
+            self.ring.release(now)
+        return group
+
+    def _place(self, now: Round) -> Any:
+        return self._build.offset(self._pointer, self._build.to_index(now.stage), "i32")

@@ -1,0 +1,245 @@
+"""Arrays in memory: single elements, and windows of them as tiles.
+
+A window whose start is a multiple of its extents, and certainly not outside the array, is a tile of a partition view,
+which the machine may load by its bulk copies.  Any other is addressed element by element: outside the array a load
+gives 0 and a store does nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.core.mlir import ir
+from tessera.lowering.base.attributes import dropped_axes, proven_axes
+from tessera.lowering.cuda_tile.builder import BOOL, INDEX, SHORT, Build
+from tessera.lowering.cuda_tile.divisibility import Positions, multiple_of
+from tessera.lowering.cuda_tile.instructions import Value, padded
+from tessera.lowering.cuda_tile.memory_tokens import Order
+
+_BYTE: Final = "i8"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An array: its address, and along each axis its extent and stride in elements.
+
+    names: the extents as the user wrote them: numbers, or names of symbols
+    """
+
+    pointer: Value
+    extents: tuple[int | Value, ...]
+    strides: tuple[int | Value, ...]
+    names: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a `tessera.load` or `tessera.store` touches; `kept` are the axes that the tile has."""
+
+    memory: Memory
+    starts: tuple[Value, ...]
+    extents: tuple[int, ...]
+    kept: tuple[int, ...]
+    inside: tuple[bool, ...]
+    least: tuple[int | None, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tile that holds the window."""
+        return padded([self.extents[axis] for axis in self.kept])
+
+
+class Access:
+    """Loads and stores of one kernel."""
+
+    def __init__(self, build: Build, order: Order, positions: Positions) -> None:
+        self.build = build
+        self.order = order
+        self.positions = positions
+        self._partitions: dict[tuple[Value, tuple[int, ...]], Value] = {}
+
+    # -- tiles -------------------------------------------------------------------------------------------------
+
+    def load(self, op: Any, memory: Memory, starts: Sequence[Value]) -> Value:
+        """`tessera.load`."""
+        build, name = self.build, op.operands[0]
+        window = self._window(op, memory, starts, first=1)
+        token = self.order.before_read(name)
+        numbers = self._tile_numbers(op, window, first=1)
+        if numbers is not None:
+            value, done = build.load_view(self._partition(window), numbers, token)
+            value = build.reshape(value, window.shape)
+        else:
+            pointers, mask = self._pointers(window)
+            value, done = build.load(pointers, mask, token)
+        self.order.has_read(name, done)
+        return self._from_memory(value, str(op.results[0].type.element_type))
+
+    def store(self, op: Any, memory: Memory, value: Value, starts: Sequence[Value]) -> None:
+        """`tessera.store`."""
+        build, name = self.build, op.operands[0]
+        window = self._window(op, memory, starts, first=2)
+        token = self.order.before_write(name)
+        value = self._to_memory(value)
+        numbers = self._tile_numbers(op, window, first=2)
+        if numbers is not None:
+            view = self._partition(window)
+            done = build.store_view(view, build.reshape(value, view.type.tile), numbers, token)
+        else:
+            pointers, mask = self._pointers(window)
+            done = build.store(pointers, value, mask, token)
+        self.order.has_written(name, done)
+
+    def masked_store(self, op: Any, memory: Memory, value: Value, flags: Value, starts: Sequence[Value]) -> None:
+        """`tessera.masked_store`."""
+        name = op.operands[0]
+        pointers, mask = self._pointers(self._window(op, memory, starts, first=3))
+        both = flags if mask is None else self.build.bitwise("andi", mask, flags)
+        done = self.build.store(pointers, self._to_memory(value), both, self.order.before_write(name))
+        self.order.has_written(name, done)
+
+    def _window(self, op: Any, memory: Memory, starts: Sequence[Value], first: int) -> Window:
+        extents = tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
+        dropped = dropped_axes(op)
+        kept = tuple(axis for axis in range(len(extents)) if axis not in dropped)
+        least = tuple(self.positions.least(op, v) for v in list(op.operands)[first:])
+        return Window(memory, tuple(starts), extents, kept, tuple(inside_flags(op)), least)
+
+    # -- windows that are tiles of a partition -------------------------------------------------------------------
+
+    def _tile_numbers(self, op: Any, window: Window, first: int) -> list[Value] | None:
+        """The window's number along each axis among windows of its size; None where it is none of them for sure."""
+        sources = list(op.operands)[first:]
+        if not sources:
+            return None
+        numbers: list[Value] = []
+        for axis, (source, start, extent) in enumerate(zip(sources, window.starts, window.extents, strict=True)):
+            aligned = multiple_of(source) % extent == 0 and extent & (extent - 1) == 0
+            if not aligned or not self.positions.begins_inside(op, source, window.memory.names[axis]):
+                return None
+            number = self.build.known(start)
+            if number is not None:
+                numbers.append(self.build.constant(int(number) // extent, INDEX))
+            else:
+                numbers.append(start if extent == 1 else self.build.shift_right(start, extent.bit_length() - 1))
+        return numbers
+
+    def _partition(self, window: Window) -> Value:
+        """The array cut into such windows: made once, where the kernel begins, so that it can become a descriptor."""
+        key = (window.memory.pointer, window.extents)
+        if key not in self._partitions:
+            memory = window.memory
+            with self.build.at_beginning():
+                view = self.build.view(memory.pointer, memory.extents, memory.strides)
+                self._partitions[key] = self.build.partition(view, window.extents)
+        return self._partitions[key]
+
+    # -- windows anywhere --------------------------------------------------------------------------------------
+
+    def _pointers(self, window: Window) -> tuple[Value, Value | None]:
+        """The addresses of a window's elements, and which of them are inside the array (None: all)."""
+        build, shape, rank = self.build, window.shape, len(window.shape)
+        pointers: Value = window.memory.pointer
+        masks: list[Value | None] = []
+        for axis in range(len(window.extents)):
+            stride = self._number(window.memory.strides[axis])
+            pointers = build.offset(pointers, build.mul(window.starts[axis], stride))
+            if axis not in window.kept:
+                masks.append(self._inside(window, axis))
+        pointers = build.reshape(pointers, [1] * rank)
+        spread = [1] * rank
+        for place, axis in enumerate(window.kept):
+            extent = shape[place]
+            mask = self._inside_along(window, axis, extent)
+            masks.append(None if mask is None else build.along(mask, place, rank))
+            if extent == 1:
+                continue
+            spread[place] = extent
+            distance = build.along(self._distances(window.memory.strides[axis], extent), place, rank)
+            pointers = build.offset(build.broadcast(pointers, spread), build.broadcast(distance, spread))
+        masks = [None if m is None else self._spread(m, shape) for m in masks]
+        return pointers, build.all_of(masks)
+
+    def _spread(self, mask: Value, shape: tuple[int, ...]) -> Value:
+        return self.build.broadcast(mask, shape) if mask.shape else self.build.splat(mask, shape)
+
+    def _distances(self, stride: int | Value, extent: int) -> Value:
+        """How many elements of memory lie between a window's first element and each along an axis."""
+        build = self.build
+        if stride == 1:
+            return build.iota(extent)
+        steps = build.iota(extent, INDEX)
+        return build.mul(steps, build.splat(self._number(stride), (extent,)))
+
+    def _inside(self, window: Window, axis: int) -> Value | None:
+        """Whether a window of extent 1 along `axis` is inside the array there; None where that is proven."""
+        if window.inside[axis]:
+            return None
+        return self._valid(window.starts[axis], window.memory.extents[axis], window.least[axis])
+
+    def _valid(self, index: Value, extent: int | Value, least: int | None) -> Value:
+        build = self.build
+        below = build.compare("less_than", index, self._number(extent))
+        if least is not None and least >= 0:
+            return below
+        return build.bitwise("andi", below, build.compare("greater_than_or_equal", index, build.constant(0, INDEX)))
+
+    def _inside_along(self, window: Window, axis: int, extent: int) -> Value | None:
+        """Which of a window's elements along an axis are inside both the window and the array; None: all."""
+        build, wanted = self.build, window.extents[axis]
+        if window.inside[axis]:
+            if wanted == extent:
+                return None
+            return build.compare("less_than", build.iota(extent), build.constant(wanted, SHORT, (extent,)))
+        start, least = window.starts[axis], window.least[axis]
+        zero, most = build.constant(0, INDEX), build.constant(wanted, INDEX)
+        left = build.sub(self._number(window.memory.extents[axis]), start)
+        end = build.resize(build.smaller(build.smaller(left, zero, "maxi"), most), SHORT)
+        steps = build.iota(extent)
+        mask = build.compare("less_than", steps, build.splat(end, (extent,)))
+        if least is not None and least >= 0:
+            return mask
+        first = build.smaller(build.smaller(build.sub(zero, start), zero, "maxi"), most)
+        after = build.splat(build.resize(first, SHORT), (extent,))
+        return build.bitwise("andi", mask, build.compare("greater_than_or_equal", steps, after))
+
+    def _number(self, number: int | Value) -> Value:
+        return self.build.constant(number, INDEX) if isinstance(number, int) else number
+
+    # -- single elements ---------------------------------------------------------------------------------------
+
+    def read(self, op: Any, memory: Memory, indices: Sequence[Value]) -> Value:
+        """`tessera.read`."""
+        pointer, mask = self._element(op, memory, indices, first=1)
+        value, done = self.build.load(pointer, mask, self.order.before_read(op.operands[0]))
+        self.order.has_read(op.operands[0], done)
+        return self._from_memory(value, str(op.results[0].type))
+
+    def write(self, op: Any, memory: Memory, value: Value, indices: Sequence[Value]) -> None:
+        """`tessera.write`: once a group."""
+        pointer, mask = self._element(op, memory, indices, first=2)
+        token = self.order.before_write(op.operands[0])
+        self.order.has_written(op.operands[0], self.build.store(pointer, self._to_memory(value), mask, token))
+
+    def _element(self, op: Any, memory: Memory, indices: Sequence[Value], first: int) -> tuple[Value, Value | None]:
+        build, pointer = self.build, memory.pointer
+        masks: list[Value | None] = []
+        sources = list(op.operands)[first:]
+        proven = inside_flags(op)
+        for axis, index in enumerate(indices):
+            pointer = build.offset(pointer, build.mul(index, self._number(memory.strides[axis])))
+            if not proven[axis]:
+                masks.append(self._valid(index, memory.extents[axis], self.positions.least(op, sources[axis])))
+        return pointer, build.all_of(masks)
+
+    def _from_memory(self, value: Value, element: str) -> Value:
+        """A bool is a byte in memory."""
+        return self.build.compare("not_equal", value, self.build.like(0, value)) if element == BOOL else value
+
+    def _to_memory(self, value: Value) -> Value:
+        return self.build.resize(value, _BYTE, signed=False) if value.element == BOOL else value
+
+
+def inside_flags(op: Any) -> list[bool]:
+    """For each axis of an access, whether it is proven to stay inside the array."""
+    return proven_axes(op)

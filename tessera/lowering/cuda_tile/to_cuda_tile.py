@@ -1,0 +1,397 @@
+"""Tile IR to a CUDA Tile program: tiles stay tiles, and the machine underneath is `tileiras`'s affair.
+
+A tile is held in one whose extents are the next powers of two (`shapes`).  What only lanes know, shared memory and
+barriers among them, is refused at the user's line.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tessera.core.base.source import NOWHERE
+from tessera.core.errors.catalog import CompilerCrash, NotOnCudaTile
+from tessera.core.mlir import ir
+from tessera.core.program.types import Array
+from tessera.core.tile.dialect import COMPUTE
+from tessera.core.tile.location import name_of, spans
+from tessera.lowering.base.attributes import named_axis, number_of
+from tessera.lowering.base.ir_walk import operations
+from tessera.lowering.base.visitor import at_operation, operations_of
+from tessera.lowering.cuda_tile import reductions
+from tessera.lowering.cuda_tile.arithmetic import operation
+from tessera.lowering.cuda_tile.builder import INDEX, Build
+from tessera.lowering.cuda_tile.divisibility import Positions
+from tessera.lowering.cuda_tile.entry_point import LANE_HINT, LANE_IDS, Frame
+from tessera.lowering.cuda_tile.instructions import Block, TileType, Value, padded
+from tessera.lowering.cuda_tile.memory import Access, Memory
+from tessera.lowering.cuda_tile.memory_tokens import Order
+from tessera.lowering.cuda_tile.padded_shapes import keeps_places
+from tessera.lowering.tile.pack_floats import FACTORS
+
+_ALIGNMENT: Final = 16
+"""Bytes at whose multiples the rows of an `aligned` array begin and end (see `Array`)."""
+_LONGEST: Final = (1 << 31) - 1
+"""No axis of an `aligned` array is longer: the machine's bulk copies count in 32 bits."""
+_BYTES: Final = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
+"""Floats of 8 bits, as `tile-pack-floats` and as CUDA Tile IR call them."""
+_REFUSED: Final = {
+    "tessera.alloc": "shared memory: where tiles lie is CUDA Tile's own decision",
+    "tessera.copy": "a copy into shared memory: where tiles lie is CUDA Tile's own decision",
+    "tessera.group_sync": "a barrier: a CUDA Tile kernel has no lanes that could wait for each other",
+    "tessera.shuffle": "a shuffle: a CUDA Tile kernel has no lanes that could exchange values",
+}
+
+
+class Lowering:
+    """Lowers one kernel; `env` says what each Tile IR value is: a Value, or the Memory behind an array."""
+
+    def __init__(self, frame: Frame, function: Any) -> None:
+        self.frame = frame
+        self.build: Build = frame.build
+        self.order = Order(self.build)
+        self.order.begin(function, frame.program)
+        self.access = Access(self.build, self.order, Positions(function, frame.program.group))
+        self.env: dict[Any, Any] = {}
+        self.body = function.regions[0].blocks[0]
+        for number, (argument, parameter) in enumerate(zip(self.body.arguments, frame.program.parameters, strict=True)):
+            kind = parameter.value.type
+            self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else frame.arguments[number]
+        self.build.end_of_beginning()
+
+    def _array(self, number: int, kind: Array) -> Memory:
+        build, bytes_of_element = self.build, max(1, kind.dtype.bits // 8)
+        unit = max(1, _ALIGNMENT // bytes_of_element) if kind.aligned else 1
+        extents = [self._extent(number, axis, extent) for axis, extent in enumerate(kind.shape)]
+        for axis, extent in enumerate(extents):
+            if isinstance(extent, Value):
+                last = axis == len(extents) - 1
+                extents[axis] = build.assume(extent, multiple_of=unit if last else 1,
+                                             most=_LONGEST if kind.aligned else None)  # fmt: skip
+        strides: list[int | Value] = list(self.frame.strides[number])
+        if not strides:
+            strides = [1]
+            for extent in reversed(extents[1:]):
+                strides.append(self._product(strides[-1], extent))
+            strides = strides[::-1]
+        elif kind.aligned:
+            last = len(strides) - 1
+            strides = [1 if n == last else self._assumed(stride, unit) for n, stride in enumerate(strides)]
+        pointer = self.frame.arguments[number]
+        pointer = build.assume(pointer, multiple_of=_ALIGNMENT) if kind.aligned else pointer
+        return Memory(pointer, tuple(extents), tuple(strides)[: len(extents)], kind.shape)
+
+    def _assumed(self, stride: int | Value, unit: int) -> int | Value:
+        return stride if isinstance(stride, int) else self.build.value("assume", (stride,), stride.type, div_by=unit)
+
+    def _product(self, a: int | Value, b: int | Value) -> int | Value:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        values = [self.build.constant(v, INDEX) if isinstance(v, int) else v for v in (a, b)]
+        return self.build.mul(*values)
+
+    def _extent(self, parameter: int, axis: int, extent: int | str) -> int | Value:
+        """An array's extent: a number, or its symbol divided by the scale it was bound with."""
+        if isinstance(extent, int):
+            return extent
+        value = self._symbol(extent)
+        for symbol in self.frame.program.symbols:
+            if (symbol.name, symbol.parameter, symbol.axis) == (extent, parameter, axis) and symbol.scale != 1:
+                scale = self.build.constant(symbol.scale, INDEX)
+                return self.build.value("divi", (value, scale), value.type, signedness="unsigned", rounding="zero")
+        return value
+
+    def _symbol(self, name: str) -> Value:
+        found = self.frame.symbols.get(name)
+        if found is None:
+            message = f"no argument of the kernel binds '{name}'"
+            raise NotOnCudaTile(message, self.frame.program.span)
+        return found
+
+    # -- the whole ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Emit the kernel's code."""
+        self.block(self.body)
+        self.build.emit("return", ())
+
+    def block(self, block: Any) -> None:
+        """Emit every operation of `block` but its terminator."""
+        for op in operations_of(block):
+            with at_operation(self.build, op):
+                self._operation(op)
+
+    def _operation(self, op: Any) -> None:
+        name = str(op.name)
+        special = _OPERATIONS.get(name)
+        if special is not None:
+            special(self, op)
+            return
+        operands = [self.value(v) for v in op.operands]
+        attributes = {key: op.attributes[key] for key in op.attributes}
+        self.env[op.results[0]] = operation(self.build, name, operands, self.type_of(op.results[0]), attributes)
+
+    # -- what values are ---------------------------------------------------------------------------------------
+
+    def value(self, value: Any) -> Value:
+        """The tile or scalar that a Tile IR value is."""
+        return self.env[value]
+
+    def memory(self, value: Any) -> Memory:
+        """The array behind a Tile IR memref."""
+        return self.env[value]
+
+    def type_of(self, value: Any) -> TileType:
+        """The type that holds a Tile IR value."""
+        kind = value.type
+        if isinstance(kind, ir.RankedTensorType):
+            return TileType(str(kind.element_type), padded(list(kind.shape)))
+        return TileType(str(kind))
+
+    def values(self, values: Any) -> list[Value]:
+        """The tiles and scalars that several Tile IR values are."""
+        return [self.value(v) for v in values]
+
+    # -- operations --------------------------------------------------------------------------------------------
+
+    def constant(self, op: Any) -> None:
+        """`arith.constant`: a number, or a tile of one number."""
+        attribute, kind = op.attributes["value"], self.type_of(op.results[0])
+        if isinstance(attribute, ir.DenseElementsAttr):
+            if not attribute.is_splat:
+                message = "a constant tile of several numbers"
+                raise CompilerCrash(message, next(iter(spans(op.location)), NOWHERE))
+            attribute = attribute.get_splat_value()
+        self.env[op.results[0]] = self.build.constant(number_of(attribute), kind.element, kind.shape)
+
+    def id(self, op: Any) -> None:
+        """`tessera.id`."""
+        axis = named_axis(op)
+        self.env[op.results[0]] = self.frame.identify(str(ir.StringAttr(op.attributes["of"]).value), axis)
+
+    def dim(self, op: Any) -> None:
+        """`tessera.dim`: the value of a symbol."""
+        self.env[op.results[0]] = self._symbol(str(ir.StringAttr(op.attributes["symbol"]).value))
+
+    def splat(self, op: Any) -> None:
+        """`tensor.splat`."""
+        self.env[op.results[0]] = self.build.splat(self.value(op.operands[0]), self.type_of(op.results[0]).shape)
+
+    def arange(self, op: Any) -> None:
+        """`tessera.arange`: a start, and one more each."""
+        shape = self.type_of(op.results[0]).shape
+        start = self.build.splat(self.value(op.operands[0]), shape)
+        self.env[op.results[0]] = self.build.add(start, self.build.iota(shape[0], INDEX))
+
+    def broadcast(self, op: Any) -> None:
+        """`tessera.broadcast`."""
+        self.env[op.results[0]] = self.build.broadcast(self.value(op.operands[0]), self.type_of(op.results[0]).shape)
+
+    def reshape(self, op: Any) -> None:
+        """`tessera.reshape`: of tiles whose padding stays behind their elements."""
+        before, after = (list(v.type.shape) for v in (op.operands[0], op.results[0]))
+        if not keeps_places(before, after):
+            message = f"a tile of {tuple(before)} as {tuple(after)}: CUDA Tile reshapes powers of two only"
+            raise NotOnCudaTile(message, hint="use extents that are powers of two; the edges are masked")
+        self.env[op.results[0]] = self.build.reshape(self.value(op.operands[0]), padded(after))
+
+    def transpose(self, op: Any) -> None:
+        """`tessera.transpose`."""
+        order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+        self.env[op.results[0]] = self.build.permute(self.value(op.operands[0]), order)
+
+    def reduce(self, op: Any) -> None:
+        """`tessera.reduce`."""
+        axis = named_axis(op)
+        kind, shape = str(ir.StringAttr(op.attributes["kind"]).value), list(op.operands[0].type.shape)
+        unsigned = "tessera.unsigned" in op.attributes
+        value = self.value(op.operands[0])
+        self.env[op.results[0]] = reductions.reduce_tile(self.build, value, shape, kind, axis, unsigned=unsigned)
+
+    def dot(self, op: Any) -> None:
+        """`tessera.dot`."""
+        a, b, *accumulators = self.values(op.operands)
+        if FACTORS in op.attributes:
+            element = _BYTES[str(ir.StringAttr(op.attributes[FACTORS]).value)]
+            a, b = (self.build.bits(v, element) for v in (a, b))
+        how = reductions.EXACT if ir.BoolAttr(op.attributes["exact"]).value else ""
+        if COMPUTE in op.attributes:
+            how = str(ir.StringAttr(op.attributes[COMPUTE]).value)
+        self.env[op.results[0]] = reductions.dot(
+            self.build, a, b, accumulators[0] if accumulators else None, int(op.operands[0].type.shape[1]),
+            str(op.results[0].type.element_type), how=how, unsigned="tessera.unsigned" in op.attributes,
+        )  # fmt: skip
+
+    def barrier(self, op: Any) -> None:
+        """`tessera.barrier`: without lanes and without shared memory there is nothing to wait for."""
+
+    def read(self, op: Any) -> None:
+        """`tessera.read`."""
+        memory, *indices = op.operands
+        self.env[op.results[0]] = self.access.read(op, self.memory(memory), self.values(indices))
+
+    def write(self, op: Any) -> None:
+        """`tessera.write`."""
+        memory, value, *indices = op.operands
+        self.access.write(op, self.memory(memory), self.value(value), self.values(indices))
+
+    def load(self, op: Any) -> None:
+        """`tessera.load`."""
+        memory, *starts = op.operands
+        self.env[op.results[0]] = self.access.load(op, self.memory(memory), self.values(starts))
+
+    def store(self, op: Any) -> None:
+        """`tessera.store`."""
+        memory, value, *starts = op.operands
+        self.access.store(op, self.memory(memory), self.value(value), self.values(starts))
+
+    def masked_store(self, op: Any) -> None:
+        """`tessera.masked_store`."""
+        memory, value, mask, *starts = op.operands
+        self.access.masked_store(op, self.memory(memory), self.value(value), self.value(mask), self.values(starts))
+
+    # -- control flow: tokens of the memory touched inside travel behind the user's own values ----------------------
+
+    @contextmanager
+    def _inside(self, target: Block, op: Any, names: Sequence[Any], tokens: int) -> Generator[list[Value]]:
+        """Emit into a region's block; `names` are its Tile IR arguments, in front of the last `tokens` of its own."""
+        before = self.order.carried(op)
+        arguments = list(target.arguments)
+        self.env.update(zip(names, arguments, strict=False))
+        if tokens:
+            self.order.set(op, arguments[len(arguments) - tokens :])
+        with self.build.at(target):
+            yield arguments
+        self.order.set(op, before)
+
+    def _arguments(self, block: Any, tokens: Sequence[Value]) -> Block:
+        """An empty block with the arguments of a Tile IR block, and tokens."""
+        own = [Value(self.type_of(v), name_of(v.location) if hasattr(v, "location") else "") for v in block.arguments]
+        return Block((*own, *(Value(token.type) for token in tokens)))
+
+    def loop(self, op: Any) -> None:
+        """`scf.for`: counts up; the step is positive."""
+        block, tokens = op.regions[0].blocks[0], self.order.carried(op)
+        bounds, initial = self.values(list(op.operands)[:3]), self.values(list(op.operands)[3:])
+        target = self._arguments(block, tokens)
+        always = self._always(target.arguments[1:], block.arguments[1:], _last(block).operands)
+        with self._inside(target, op, block.arguments, len(tokens)):
+            self.block(block)
+            passed = self._passed(self.values(_last(block).operands), target.arguments[1:], always)
+            self.build.emit("continue", [*passed, *self.order.carried(op)])
+        made = self.build.emit("for", [*bounds, *initial, *tokens], [v.type for v in (*initial, *tokens)], [target])
+        self._bind(op, made.results)
+
+    def _always(self, arguments: Sequence[Value], names: Sequence[Any], passed: Any) -> Value | None:
+        """A condition that always holds and that no compiler can know, where a loop hands a tile on as it is.
+
+        tileiras 13.5 takes a permuted tile that one carried value hands to another for the first one of the loop.
+        """
+        tiles = any(value in names for value in passed) and any(value.shape for value in arguments[: len(passed)])
+        depth = self.frame.depth
+        return self.build.compare("equal", depth, self.build.like(0, depth)) if tiles else None
+
+    def _passed(self, values: list[Value], arguments: Sequence[Value], always: Value | None) -> list[Value]:
+        """What a loop hands on; a carried tile that becomes another one does so by a choice that is none."""
+        if always is None:
+            return values
+        return [
+            self.build.select(always, value, argument) if value.shape and value in arguments and value is not argument
+            else value
+            for value, argument in zip(values, arguments, strict=False)
+        ]  # fmt: skip
+
+    def branch(self, op: Any) -> None:
+        """`scf.if`."""
+        tokens = self.order.carried(op)
+        blocks: list[Block] = []
+        for region in op.regions:
+            target = Block()
+            with self._inside(target, op, (), 0):
+                if len(region.blocks):
+                    self.block(region.blocks[0])
+                    results = self.values(_last(region.blocks[0]).operands)
+                else:
+                    results = []
+                self.build.emit("yield", [*results, *self.order.carried(op)])
+            blocks.append(target)
+        kinds = [*(self.type_of(v) for v in op.results), *(token.type for token in tokens)]
+        made = self.build.emit("if", [self.value(op.operands[0])], kinds, blocks)
+        self._bind(op, made.results)
+
+    def while_loop(self, op: Any) -> None:
+        """`scf.while`: a loop that is left where the condition fails."""
+        before, after = (region.blocks[0] for region in op.regions)
+        initial, tokens = self.values(op.operands), self.order.carried(op)
+        target = self._arguments(before, tokens)
+        last = _last(before)
+        always = self._always(target.arguments, (*before.arguments, *after.arguments), _last(after).operands)
+        with self._inside(target, op, before.arguments, len(tokens)):
+            self.block(before)
+            condition, *passed = self.values(last.operands)
+            leaving, staying = Block(), Block()
+            now = self.order.carried(op)
+            with self.build.at(leaving):
+                self.build.emit("break", [*passed, *now])
+            with self.build.at(staying):
+                self.build.emit("yield", ())
+            self.build.emit("if", [condition], (), [staying, leaving])
+            self.env.update(zip(after.arguments, passed, strict=True))
+            self.block(after)
+            passed = self._passed(self.values(_last(after).operands), target.arguments, always)
+            self.build.emit("continue", [*passed, *self.order.carried(op)])
+        kinds = [*(self.type_of(v) for v in op.results), *(token.type for token in tokens)]
+        made = self.build.emit("loop", [*initial, *tokens], kinds, [target])
+        self._bind(op, made.results)
+
+    def _bind(self, op: Any, results: Sequence[Value]) -> None:
+        own = len(op.results)
+        self.env.update(zip(op.results, results[:own], strict=True))
+        self.order.set(op, results[own:])
+
+
+def _last(block: Any) -> Any:
+    return list(block.operations)[-1].operation
+
+
+def lower(frame: Frame, function: Any) -> None:
+    """Emit the code of the `func.func` into `frame`.
+
+    Raises:
+        NotOnCudaTile: the kernel needs something CUDA Tile IR cannot say.
+    """
+    refuse_lanes(function)
+    frame.begin()
+    Lowering(frame, function).run()
+
+
+def refuse_lanes(function: Any) -> None:
+    """Raise NotOnCudaTile at the first operation that belongs to lanes, if there is any."""
+    for op in operations(function, *_REFUSED, "tessera.id"):
+        what = _REFUSED.get(str(op.name))
+        if op.name == "tessera.id":
+            what = LANE_IDS.get(str(ir.StringAttr(op.attributes["of"]).value))
+        if what is not None:
+            raise NotOnCudaTile(what, next(iter(spans(op.location)), NOWHERE), hint=LANE_HINT)
+
+
+_OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
+    "arith.constant": Lowering.constant,
+    "tensor.splat": Lowering.splat,
+    "tessera.id": Lowering.id,
+    "tessera.dim": Lowering.dim,
+    "tessera.arange": Lowering.arange,
+    "tessera.broadcast": Lowering.broadcast,
+    "tessera.reshape": Lowering.reshape,
+    "tessera.transpose": Lowering.transpose,
+    "tessera.reduce": Lowering.reduce,
+    "tessera.dot": Lowering.dot,
+    "tessera.barrier": Lowering.barrier,
+    "tessera.read": Lowering.read,
+    "tessera.write": Lowering.write,
+    "tessera.load": Lowering.load,
+    "tessera.store": Lowering.store,
+    "tessera.masked_store": Lowering.masked_store,
+    "scf.for": Lowering.loop,
+    "scf.if": Lowering.branch,
+    "scf.while": Lowering.while_loop,
+}

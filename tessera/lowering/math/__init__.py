@@ -1,0 +1,4 @@
+"""Mathematical functions and conversions, written with upstream vector arithmetic.
+
+It may import `core` and `lowering.base`.
+"""

@@ -1,1 +1,0 @@
-"""Tile operations as loops: sources of vectors, places for them, and the nests that connect the two."""

@@ -1,1 +1,0 @@
-"""The CUDA Tile target: Tile IR to CUDA Tile IR bytecode, and by `tileiras` to a cubin."""

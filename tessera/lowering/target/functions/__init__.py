@@ -1,1 +1,0 @@
-"""Mathematical functions and conversions, written with upstream vector arithmetic."""

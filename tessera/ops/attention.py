@@ -1,0 +1,195 @@
+"""`flash_attention` and its backward pass: attention without ever holding a matrix of all scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tessera.core.base.dtypes import f32
+from tessera.ops import schedules
+from tessera.ops.launch_recipe import Launch, Machine, Prepared, machine_of, require_known, variant
+from tessera.ops.operands import (
+    as_result,
+    empty,
+    extents,
+    operand,
+    output,
+    require,
+    require_apart,
+    require_floats,
+    require_rank,
+    require_same_dtype,
+)
+from tessera.ops.recipe_cache import Part, repeated, single_launch
+from tessera.ops.tiles.attention import (
+    attention_backward_keys,
+    attention_backward_product,
+    attention_backward_queries,
+    attention_delta,
+    attention_forward,
+    attention_forward_with_lse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Unpack
+
+    from tessera.ops.launch_recipe import How
+    from tessera.ops.operands import Operand
+
+_LAYOUT = "an array [batch, heads, length, width]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """Checked operands.  scale: with log2(e) in it; share: query heads that use one head of keys."""
+
+    q: Operand
+    k: Operand
+    v: Operand
+    causal: bool
+    scale: float
+    share: int
+    machine: Machine
+
+
+def flash_attention(
+    q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
+    **how: Unpack[How],
+) -> Any:  # fmt: skip
+    """Return softmax(scale q k^T) v, in `out` where it is given; with `lse` a pair (result, log-sum-exp).
+
+    q: [batch, heads, queries, width]; k and v: [batch, key heads, keys, width], heads a multiple of key heads: head h
+    uses key head h // (heads // key heads).  All of one float type of at most 32 bits; weights are rounded to it.
+    causal: query i sees the keys up to i + (keys - queries); there must be as many keys as queries, or more
+    scale: None: 1 / sqrt(width).  The log-sum-exp is an f32 array [batch, heads, queries], natural logarithm.
+    Raises OperandMismatch for operands that do not fit, OverlappingArrays where `out` lies in one of theirs.
+    """
+    prepare = lambda: prepare_flash_attention(q, k, v, out, causal=causal, scale=scale, lse=lse, **how)  # noqa: E731
+    return repeated(("flash_attention", causal, scale, lse), (q, k, v, out), how, prepare)
+
+
+def prepare_flash_attention(
+    q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
+    **how: Unpack[How],
+) -> Prepared[Any]:  # fmt: skip
+    """`flash_attention` up to its launch."""
+    require_known(how, schedules.parameters(schedules.ATTENTION_SPACE))
+    given = _checked(q, k, v, causal, scale)
+    result = output(out, given.q, given.q.shape, given.q.dtype)
+    require_apart(result, given.q, given.k, given.v)
+    forward = attention_forward_with_lse if lse else attention_forward
+    chosen = variant(
+        forward, given.machine,
+        schedules.forward_schedule(
+            given.machine, given.q.shape[2], given.k.shape[2], given.q.shape[3], given.q.dtype, causal=causal
+        ),
+        schedules.space(schedules.ATTENTION_SPACE, given.machine), how, CAUSAL=causal,
+    )  # fmt: skip
+    if not lse:
+        parts = (*map(Part, range(4)), given.scale, given.share)
+        return single_launch(chosen, parts, (given.q, given.k, given.v), result, apart=True)
+    inputs = (given.q.value, given.k.value, given.v.value, result.value)
+    sums = empty(given.q, given.q.shape[:3], f32)
+    launch = Launch(chosen, (*inputs, sums.value, given.scale, given.share))
+    return Prepared((launch,), lambda: (as_result(result, given.q), as_result(sums, given.q)))
+
+
+def flash_attention_backward(
+    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
+    **how: Unpack[How],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Return the gradients (dq, dk, dv) for `grad`, the gradient of `out`.
+
+    out, lse: what `flash_attention(q, k, v, ..., lse=True)` returned, with the same `causal` and `scale`
+    Everything is added in one fixed order, without atomics: the same bits in every run.
+    On sm_90, gradients of scores take up to 2 GiB of the device's memory meanwhile.
+    Raises OperandMismatch for operands that do not fit.
+    """
+    prepared = prepare_flash_attention_backward(grad, q, k, v, out, lse, causal=causal, scale=scale, **how)
+    return prepared.run(how.get("stream"))
+
+
+def prepare_flash_attention_backward(
+    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
+    **how: Unpack[How],
+) -> Prepared[tuple[Any, Any, Any]]:  # fmt: skip
+    """`flash_attention_backward` up to its launches, with the memory that they need besides."""
+    require_known(how, schedules.parameters(schedules.BACKWARD_SPACE))
+    given = _checked(q, k, v, causal, scale)
+    do, o, sums = operand(grad, "grad"), operand(out, "out"), operand(lse, "lse")
+    for array in (do, o):
+        require(array.shape == given.q.shape, f"{array.name} is {extents(array.shape)}, not {extents(given.q.shape)}")
+    require_same_dtype(given.q, do, o)
+    machine, rows = given.machine, given.q.shape[:3]
+    require(sums.shape == rows and sums.dtype == f32, f"lse is {sums.dtype} {extents(sums.shape)}", "pass what came")
+    length = -(-rows[2] // schedules.ROWS_APART) * schedules.ROWS_APART
+    base, delta = (empty(given.q, (*rows[:2], length), f32) for _ in range(2))
+    preprocess = variant(attention_delta, machine, {"BM": schedules.ROWS_APART}, {}, {})
+    grads = tuple(empty(array, array.shape, array.dtype) for array in (given.q, given.k, given.v))
+    arrays = (given.q, given.k, given.v, do, base, delta, *grads)
+    launches = (
+        Launch(preprocess, (o.value, do.value, sums.value, base.value, delta.value)),
+        *_gradients(given, arrays, how),
+    )
+    return Prepared(
+        launches,
+        lambda: tuple(as_result(made, like) for made, like in zip(grads, (given.q, given.k, given.v), strict=True)),
+    )
+
+
+def _gradients(given: _Attention, arrays: Sequence[Operand], how: How) -> Iterator[Launch]:
+    """The launches after the first; arrays: q, k, v, the gradient, its two vectors, dq, dk, dv.
+
+    Where there is room for the gradients of the scores of one key head or more, they are kept, of as many at a time as
+    fit, and dq is a plain product; otherwise dq computes them once more.
+    """
+    machine, causal, (q, k) = given.machine, given.causal, arrays[:2]
+    batch, groups, keys, width = k.shape
+    schedule = schedules.backward_schedule(machine, q.shape[2], keys, width, q.dtype)
+    space = schedules.space(schedules.BACKWARD_SPACE, machine)
+    scores = (given.share, keys, arrays[4].shape[2])
+    heads = batch * groups
+    together = schedules.heads_together(machine, q.dtype, heads, math.prod(scores), width)
+    if together < heads and not all(array.sliceable for array in arrays):
+        together = 0
+    blocks = schedules.backward_product_schedule(q.shape[2], keys, how)
+    over_keys = variant(
+        attention_backward_keys, machine, schedule, space, how, CAUSAL=causal, KEPT=together > 0, ROWS=blocks["BM"]
+    )
+    scale = (given.scale, given.share)
+    if not together:
+        schedule = schedules.backward_queries_schedule(machine, q.shape[2], keys, width, q.dtype)
+        over_queries = variant(attention_backward_queries, machine, schedule, space, how, CAUSAL=causal)
+        unused = empty(q, (1,) * 5, q.dtype)
+        *inputs, dq, dk, dv = (array.value for array in arrays)
+        yield Launch(over_keys, (*inputs, unused.value, dk, dv, *scale))
+        yield Launch(over_queries, (*inputs, dq, *scale))
+        return
+    product = variant(attention_backward_product, machine, blocks, {}, {}, CAUSAL=causal)
+    shape = (batch, groups) if together == heads else (1, together)
+    kept = empty(q, (*shape, *scores), q.dtype).value
+    for first in range(0, heads, together):
+        *inputs, dq, dk, dv = (array.part(first, together, heads) for array in arrays)
+        yield Launch(over_keys, (*inputs, kept, dk, dv, *scale))
+        yield Launch(product, (kept, inputs[1], dq, *scale))
+
+
+def _checked(q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> _Attention:
+    one, two, three = operand(q, "q"), operand(k, "k"), operand(v, "v")
+    for array in (one, two, three):
+        require_rank(array, 4, _LAYOUT)
+        require(array.view.size > 0, f"{array.name} is {extents(array.shape)}: empty", "give it elements")
+    require_floats((one, two, three))
+    require_same_dtype(one, two, three)
+    batch, heads, queries, width = one.shape
+    require(two.shape == three.shape, f"k is {extents(two.shape)} and v {extents(three.shape)}", "they must agree")
+    groups, keys = two.shape[1:3]
+    require(two.shape[0] == batch, f"q holds {batch} sequences and k {two.shape[0]}")
+    require(two.shape[3] == width, f"queries are {width} wide and keys {two.shape[3]}")
+    require(heads % groups == 0, f"{heads} query heads cannot share {groups} key heads evenly", "give a multiple")
+    require(not causal or queries <= keys, f"{queries} queries cannot look back on {keys} keys", "give more keys")
+    factor = 1 / math.sqrt(width) if scale is None else float(scale)
+    require(factor > 0 and math.isfinite(factor), f"scale is {factor}", "give a positive number")
+    return _Attention(one, two, three, causal, factor * math.log2(math.e), heads // groups, machine_of(one))

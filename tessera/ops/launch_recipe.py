@@ -1,0 +1,159 @@
+"""From a function of the library to launches: which machine, which variant of which kernel, on which arrays."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypedDict, TypeVar
+
+from tessera.core.base.dtypes import ComputeType
+from tessera.core.errors.catalog import BadKernelOption
+from tessera.core.program.program import Attribute
+from tessera.core.schedule.options import SCHEDULE, illegal
+from tessera.core.settings import current
+from tessera.core.targets import DEFAULT_ON_GPU, Architecture, find_kind, generation
+from tessera.kernels.kernel import Kernel
+from tessera.ops.operands import Operand
+from tessera.runtime.memory.device_arrays import device_of
+
+T = TypeVar("T")
+Schedule = Mapping[str, Attribute]
+Space = Mapping[str, Iterable[Attribute]]
+_MUCH_SHARED: Final = 128 << 10
+"""Bytes of shared memory of a block that are enough for every schedule."""
+
+
+class How(TypedDict, total=False):
+    """What every function of the library can be told besides its operands.
+
+    schedule: tuning parameters in place of the default ones, e.g. `dict(BM=128, BN=256)`
+    tune: search the function's space at the first call with such operands, and keep the best configuration
+    stream: where to launch; None: where kernels run by default
+    """
+
+    schedule: Schedule | None
+    tune: bool
+    stream: object
+
+
+class HowToMultiply(How, total=False):
+    """What `gemm` can be told besides its operands.
+
+    compute: what elements are rounded to before they are multiplied
+    """
+
+    compute: ComputeType | str | None
+
+
+def require_known(how: Mapping[str, Any], parameters: Iterable[str], arguments: type[How] = How) -> None:
+    """Raise BadKernelOption where `how` says what a function does not know.
+
+    parameters: the tuning parameters it has besides the schedule options; arguments: the keywords it takes
+    """
+    known = tuple(arguments.__annotations__)
+    for name in how:
+        if name not in known:
+            raise BadKernelOption(f"there is no argument {name!r}", hint=f"besides operands it takes {_listed(known)}")
+    legal = tuple(dict.fromkeys((*parameters, *SCHEDULE)))
+    schedule: Schedule = how.get("schedule") or {}
+    for name, value in schedule.items():
+        if name not in legal:
+            raise BadKernelOption(f"there is no tuning parameter {name!r}", hint=f"choose from {_listed(legal)}")
+        reason = illegal(name, value) if name in SCHEDULE else ""
+        if reason:
+            raise BadKernelOption(reason, hint=f"{name} says: {SCHEDULE[name].summary}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What schedules depend on.
+
+    gpu: the GPU's generation, None for the host; target: what the kernel's option of that name is set to, None where
+    the setting in force says it
+    """
+
+    gpu: Architecture | None = None
+    target: str | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU."""
+        return self.gpu is not None
+
+    @property
+    def wgmma(self) -> bool:
+        """Whether warpgroups multiply there: 64 rows at a time, four warps each."""
+        return self.gpu is not None and self.gpu.wgmma
+
+    @property
+    def little_shared(self) -> bool:
+        """Whether a block has too little shared memory for the largest schedules."""
+        return self.gpu is not None and self.gpu.shared_bytes < _MUCH_SHARED
+
+
+def machine_of(array: Operand) -> Machine:
+    """Where kernels on `array` run: what the setting `target` says, and the GPU for arrays in its memory."""
+    kind, name = find_kind(current().target)
+    if not kind.on_gpu and not array.on_device:
+        return Machine()
+    if name:
+        name = kind.architecture(name).name
+    else:
+        from tessera.runtime.launch.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
+
+        name = device_architecture(device_of((array.value,)))
+    return Machine(generation(name), None if kind.on_gpu else DEFAULT_ON_GPU)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel and its arguments."""
+
+    kernel: Kernel
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[T]):
+    """A function of the library made ready on its arrays: `run` may be called again and again.
+
+    finish: gives what the function returns, once the launches are under way
+    recipe: how to do the same on other arrays like these, see `tessera.ops.recipe_cache`; None: anew
+    """
+
+    launches: tuple[Launch, ...]
+    finish: Callable[[], T]
+    recipe: object = None
+
+    def run(self, stream: object = None) -> T:
+        """Launch everything, in order, and return the result."""
+        for launch in self.launches:
+            if stream is None:
+                launch.kernel(*launch.arguments)
+            else:
+                launch.kernel.on(stream)(*launch.arguments)
+        return self.finish()
+
+
+def variant(kernel: Kernel, machine: Machine, default: Schedule, space: Space, how: How, **fixed: Attribute) -> Kernel:
+    """`kernel` with the constants `fixed`, and the schedule that `how` asks for.
+
+    default: the tuning parameters for this machine and these operands; space: what `tune` searches
+    """
+    given = how.get("schedule") or {}
+    constants: dict[str, Attribute] = {**default, **given, **fixed}
+    searched: dict[str, tuple[Attribute, ...]] = {}
+    if how.get("tune"):
+        # The constants stay: they are the default, which a search compares all else with.
+        searched = {name: tuple(values) for name, values in space.items() if name not in given}
+    # By their text: 0, -0.0 and False are three constants, and one key of a dictionary.
+    key = (kernel, machine.target, repr(sorted(constants.items())), repr(sorted(searched.items())))
+    if key not in _VARIANTS:
+        options = replace(kernel.options, target=machine.target, constants=constants, space=searched or None)
+        _VARIANTS[key] = kernel.with_options(options)
+    return _VARIANTS[key]
+
+
+_VARIANTS: Final[dict[tuple[Kernel, str | None, str, str], Kernel]] = {}

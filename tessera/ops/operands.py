@@ -1,0 +1,213 @@
+"""What the library's functions need to know of the arrays they are given, whichever library made them.
+
+NumPy, PyTorch, CuPy and JAX arrays come in; what a function makes is an array of the same library on the same device.
+"""
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from tessera.core.base import dtypes
+from tessera.core.base.dtypes import DType, from_numpy
+from tessera.core.errors.catalog import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
+from tessera.runtime.arrays.host import AnyArray, as_array
+from tessera.runtime.arrays.interop import library_of, require_writable
+from tessera.runtime.memory.device_arrays import device_view, is_on_device
+
+# PyTorch's names; the others take NumPy's dtypes, with bfloat16 from ml_dtypes.
+_TORCH: Final = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "i64": "int64", "i32": "int32",
+    "i16": "int16", "i8": "int8", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One array.
+
+    value: the caller's own; view: a NumPy array with its shape and strides, whose elements are readable only where
+    `on_device` is false
+    """
+
+    name: str
+    value: Any
+    view: AnyArray
+    dtype: DType
+    on_device: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return self.view.shape
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its elements lie in C order without gaps."""
+        return bool(self.view.flags.c_contiguous)
+
+    def reshaped(self, shape: Sequence[int]) -> Any:
+        """The same elements in another shape; a copy where its strides allow no view."""
+        if tuple(shape) == self.shape:
+            return self.value
+        return self.shapely.reshape(tuple(shape))
+
+    @property
+    def shapely(self) -> Any:
+        """The array itself where it can be given another shape, else (memoryview) a NumPy array of the same memory."""
+        return cast("Any", self.value if hasattr(self.value, "reshape") or self.on_device else self.view)
+
+    @property
+    def sliceable(self) -> bool:
+        """Whether parts of it are views: a contiguous array, of a library that gives views."""
+        return self.contiguous and library_of(self.value) in ("numpy", "torch", "cupy")
+
+    def part(self, first: int, count: int, all_of: int) -> Any:
+        """Of `all_of` parts along its first two axes, `count` from number `first` on, with an extent of 1 in front."""
+        if count == all_of:
+            return self.value
+        each = self.shape[0] * self.shape[1] // all_of
+        whole = self.value.reshape((1, self.shape[0] * self.shape[1], *self.shape[2:]))
+        return whole[:, first * each : (first + count) * each]
+
+
+def operand(value: object, name: str) -> Operand:
+    """Look at `value`.  Raises NotAnArray, ArgumentType for elements of a type that Tessera has none for."""
+    on_device = is_on_device(value)
+    view = device_view(value, name) if on_device else as_array(value, name)
+    dtype = from_numpy(view.dtype)
+    if dtype is None:
+        raise ArgumentType(f"{name} holds {view.dtype}, which Tessera has no type for", hint="convert it to float32")
+    return Operand(name, value, view, dtype, on_device)
+
+
+def optional(value: object, name: str) -> Operand | None:
+    """`operand`, or None for None."""
+    return None if value is None else operand(value, name)
+
+
+def empty(like: Operand, shape: Sequence[int], dtype: DType) -> Operand:
+    """A new array, its elements undefined, beside `like`: of the same library and on the same device."""
+    library = library_of(like.value)
+    if like.on_device and library not in ("torch", "cupy", "jax"):
+        raise NotAnArray(
+            f"no output like {like.name}, a {type(like.value).__name__}, can be made", hint="pass out= with an array"
+        )
+    return operand(new_array(like.value, shape, dtype, on_device=like.on_device), "out")
+
+
+def new_array(like: Any, shape: Sequence[int], dtype: DType, *, on_device: bool) -> Any:
+    """`empty`, of arrays themselves.
+
+    JAX's arrays on the host cannot be written, so a NumPy array stands in until `as_result`.
+    """
+    shape = tuple(shape)
+    library = library_of(like)
+    if library == "torch":
+        torch: Any = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, _TORCH[dtype.name]), device=like.device)
+    if library == "cupy":
+        with like.device:
+            return sys.modules["cupy"].empty(shape, dtype.numpy)
+    if library == "jax" and on_device:
+        jax: Any = sys.modules["jax"]
+        return jax.block_until_ready(jax.numpy.empty(shape, dtype.numpy, device=like.device))
+    return np.empty(shape, dtype.numpy)
+
+
+def as_result(made: Operand, like: Operand) -> Any:
+    """What a caller gets of an output: the array itself, or, where NumPy's stood in for it, one of JAX."""
+    if type(made.value) is np.ndarray and library_of(like.value) == "jax":
+        return sys.modules["jax"].numpy.asarray(made.view)
+    return made.value
+
+
+def output(given: object, like: Operand, shape: Sequence[int], dtype: DType, name: str = "out") -> Operand:
+    """The array to write: a new one, or `given` once it is known to have that shape.
+
+    Raises OperandMismatch for another shape, and for numbers that would lose their fraction.
+    """
+    if given is None:
+        return empty(like, shape, dtype)
+    found = operand(given, name)
+    require_writable(given, name)
+    require(found.shape == tuple(shape), f"{name} is {extents(found.shape)}, and the result {extents(shape)}")
+    if dtype.is_float and not found.dtype.is_float:
+        raise OperandMismatch(f"{name} holds {found.dtype}, and the result {dtype}", hint="pass an array of floats")
+    return found
+
+
+def result_dtype(wanted: DType | str | None, otherwise: DType) -> DType:
+    """The dtype a caller names: a Tessera dtype or its name.  Raises ArgumentType."""
+    if wanted is None:
+        return otherwise
+    found = wanted if isinstance(wanted, DType) else dtypes.BY_NAME.get(wanted)
+    if found is None:
+        names = ", ".join(dtype.name for dtype in dtypes.ALL)
+        raise ArgumentType(f"{wanted!r} is no dtype", hint=f"the dtypes are {names}")
+    return found
+
+
+def require(condition: bool, message: str, hint: str = "") -> None:
+    """Raise OperandMismatch unless `condition`."""
+    if not condition:
+        raise OperandMismatch(message, hint=hint)
+
+
+def require_rank(array: Operand, rank: int, meaning: str) -> None:
+    """Raise OperandMismatch unless `array` has `rank` axes."""
+    require(len(array.shape) == rank, f"{array.name} has {len(array.shape)} axes, not {rank}", f"give {meaning}")
+
+
+def require_floats(arrays: Iterable[Operand | None]) -> None:
+    """Raise OperandMismatch for anything but f32, f16, bf16 and narrower floats."""
+    for array in arrays:
+        if array is not None and not (array.dtype.is_float and array.dtype.bits <= dtypes.f32.bits):
+            raise OperandMismatch(f"{array.name} holds {array.dtype}", hint="give f32, f16 or bf16")
+
+
+def require_apart(result: Operand, *inputs: Operand | None) -> None:
+    """Raise OverlappingArrays where a result lies in the memory of what is read again after parts of it are written."""
+    for array in inputs:
+        if array is not None and array.on_device == result.on_device and np.may_share_memory(array.view, result.view):
+            raise OverlappingArrays(
+                f"{result.name} lies in the memory of {array.name}, of which several groups read each element",
+                hint=f"pass another array for {result.name}",
+            )
+
+
+def require_same_dtype(first: Operand, *others: Operand) -> None:
+    """Raise OperandMismatch unless all hold the same type."""
+    for other in others:
+        require(
+            other.dtype == first.dtype,
+            f"{first.name} holds {first.dtype} and {other.name} {other.dtype}",
+            "convert one of them",
+        )
+
+
+def rows_and_columns(array: Operand) -> tuple[int, int]:
+    """How many rows its last axis gives, and their length.  Raises OperandMismatch for an empty one."""
+    require(bool(array.shape) and array.view.size > 0, f"{array.name} is empty", "give it elements")
+    return math.prod(array.shape[:-1]), array.shape[-1]
+
+
+def require_flat(out: Operand, shape: Sequence[int]) -> None:
+    """Raise OperandMismatch where only a copy of `out` could have another shape."""
+    if out.shape != tuple(shape):
+        require(out.contiguous, f"{out.name} has gaps or another order", "pass a contiguous array")
+
+
+def flat_output(out: Operand, shape: Sequence[int]) -> Any:
+    """`out` seen with another shape.  Raises OperandMismatch where only a copy could have it."""
+    require_flat(out, shape)
+    return out.reshaped(shape)
+
+
+def extents(shape: Sequence[int]) -> str:
+    """4 x 8, for messages."""
+    return " x ".join(map(str, shape)) or "a single number"

@@ -1,0 +1,247 @@
+"""What a kernel runs on, as numbers: how many units, how fast memory and arithmetic are, and who says so.
+
+A GPU's rates come from its own properties and the operations a multiprocessor does in a cycle, its memory's rate from a
+copy; a CPU's are both measured.  Each is found out once a process.
+"""
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tessera.core.errors.catalog import CudaFailure
+from tessera.core.settings import current
+from tessera.core.targets import TargetKind, rates_of
+from tessera.runtime.driver import driver as door
+from tessera.runtime.driver.driver import Driver
+from tessera.runtime.memory.device_arrays import device_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    """One device (or the process's share of a CPU).
+
+    name: "NVIDIA H200"; count: how many of them there are; on_gpu: whether it is a GPU
+    units: multiprocessors or cores, called `unit`
+    bandwidth: bytes a second from memory; cache_bandwidth: from the cache that all units share, of `cache_bytes`
+    rates: operations a second by what does them: "f32", "special", "dot bf16", ...
+    source: where bandwidth and rates come from, in words
+    shared_bytes, registers, lanes: what one unit has for its groups (0: no limit)
+    launch: seconds that a launch takes at least; step: seconds that one operation on a tile takes at least
+    """
+
+    name: str
+    count: int
+    units: int
+    unit: str
+    bandwidth: float
+    cache_bandwidth: float
+    cache_bytes: int
+    rates: Mapping[str, float]
+    source: str
+    shared_bytes: int = 0
+    registers: int = 0
+    lanes: int = 0
+    launch: float = 5e-6
+    step: float = 2e-8
+    on_gpu: bool = False
+
+    def rate(self, kind: str) -> float:
+        """Operations a second of one kind of work; of a kind without a rate of its own, that of f32."""
+        return self.rates.get(kind, self.rates["f32"])
+
+    @property
+    def label(self) -> str:
+        """Name and count, which times are kept by: "NVIDIA H200 x1"."""
+        return f"{self.name} x{self.count}"
+
+
+_better: Final[dict[Machine, Machine]] = {}
+"""Machines whose rates were found to be higher than at first."""
+
+_SIXTEEN: Final = ("dot f16", "dot bf16")
+_EIGHT: Final = ("dot fp8_e4m3", "dot fp8_e5m2", "dot i8")
+_GPU_CACHE: Final = 2.5
+_CPU_CACHE: Final = 4.0
+"""How many times faster than memory the shared cache is taken to be: only the cost model asks."""
+_COPY_BYTES: Final = 512 << 20
+_COPIES: Final = 5
+_MATRIX: Final = 768
+
+
+def this_machine(kind: TargetKind, values: Sequence[object] = ()) -> Machine:
+    """The machine that kernels for a target run on now: the GPU on which arrays of `values` lie, if any does.
+
+    Raises:
+        CudaFailure: there is no GPU.
+    """
+    if kind.on_gpu:
+        api = door.driver()
+        api.enter()
+        device = device_of(values)
+        with api.inside(api.device() if device is None else device):
+            found = _gpu(api.device())
+    else:
+        found = _cpu(current().threads)
+    return _better.get(found, found)
+
+
+def measured_again(machine: Machine) -> Machine:
+    """The machine with its rates as they are when they are measured once more, where those are higher.
+
+    What else a machine does only ever makes it seem slower; the process remembers the best.
+    """
+    product = machine.rates["f32"]
+    if not machine.on_gpu:
+        bandwidth, product = _host_bandwidth(machine.units), _product()
+    else:
+        bandwidth = _device_copy(door.driver()) or 0.0
+    found = raised(machine, bandwidth / machine.bandwidth, product / machine.rates["f32"])
+    first = next((first for first, last in _better.items() if last is machine), machine)
+    _better[first] = found
+    return found
+
+
+def raised(machine: Machine, memory: float, arithmetic: float) -> Machine:
+    """The machine with its rates of memory and arithmetic multiplied by these factors, as far as those are above 1."""
+    memory, arithmetic = max(1.0, memory), max(1.0, arithmetic)
+    if memory == arithmetic == 1.0:
+        return machine
+    rates = {kind: rate * arithmetic for kind, rate in machine.rates.items()}
+    return replace(
+        machine, bandwidth=machine.bandwidth * memory, cache_bandwidth=machine.cache_bandwidth * memory, rates=rates
+    )
+
+
+def last_cache_bytes(kind: TargetKind, values: Sequence[object] = ()) -> int:
+    """Bytes of the cache that all units share, which launches leave their arrays in; 0 for programs run as they are."""
+    if not kind.backend:
+        return 0
+    return this_machine(kind, values).cache_bytes if kind.on_gpu else _cache_bytes()
+
+
+@functools.cache
+def _gpu(device: int) -> Machine:
+    api = door.driver()
+    ask = functools.partial(_attribute, api, device)
+    capability = (ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR"))
+    units, clock = ask("MULTIPROCESSOR_COUNT"), 1e3 * ask("CLOCK_RATE")
+    rates = gpu_rates(rates_of(capability), units * clock)
+    stated = 2 * 1e3 * ask("MEMORY_CLOCK_RATE") * ask("GLOBAL_MEMORY_BUS_WIDTH") / 8
+    measured = _device_copy(api)
+    source = f"operations: {units} multiprocessors at {clock / 1e9:.2f} GHz; memory: " + (
+        "a copy, measured" if measured else "its clock and width"
+    )
+    bandwidth = measured or stated
+    return Machine(
+        api.name(device), api.count(), units, "SM", bandwidth, _GPU_CACHE * bandwidth, ask("L2_CACHE_SIZE"),
+        rates, source, ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"), ask("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        ask("MAX_THREADS_PER_MULTIPROCESSOR"), launch=3e-6, step=1e-7, on_gpu=True,
+    )  # fmt: skip
+
+
+def _attribute(api: Driver, device: int, name: str) -> int:
+    return api.attribute(name, device)
+
+
+def gpu_rates(cycle: Mapping[str, int], cycles: float) -> dict[str, float]:
+    """Operations a second of each kind, from those a multiprocessor does in a cycle and all their cycles a second."""
+    rates = {name: count * cycles for name, count in cycle.items() if not name.startswith("dot ")}
+    rates |= dict.fromkeys(_SIXTEEN, cycle["dot 16"] * cycles)
+    rates |= dict.fromkeys(_EIGHT, cycle["dot 8"] * cycles)
+    rates["dot tf32"] = cycle["dot 16"] * cycles / 2
+    rates["dot f64"] = cycle.get("dot f64", cycle["f64"]) * cycles
+    return rates
+
+
+def _device_copy(api: Driver) -> float | None:
+    """Bytes a second of a copy inside the device, read and written; None where there is no memory for it."""
+    pieces: list[int] = []
+    try:
+        pieces += [api.allocate(_COPY_BYTES, 0), api.allocate(_COPY_BYTES, 0)]
+    except CudaFailure:
+        for piece in pieces:
+            api.free(piece, 0)
+        return None
+    first, second = api.new_event(), api.new_event()
+    try:
+        seconds: list[float] = []
+        for _ in range(_COPIES):
+            api.record(first, 0)
+            api.copy(pieces[0], pieces[1], _COPY_BYTES, 0)
+            api.record(second, 0)
+            api.wait_event(second)
+            seconds.append(api.elapsed(first, second))
+        return 2 * _COPY_BYTES / min(seconds)
+    finally:
+        for event in (first, second):
+            api.close_event(event)
+        for piece in pieces:
+            api.free(piece, 0)
+
+
+@functools.cache
+def _cpu(threads: int) -> Machine:
+    bandwidth, product = _host_bandwidth(threads), _product()
+    rates = {"f32": product, "f64": product / 2, "special": product / 16, "dot f64": product / 2}
+    source = f"measured on {threads} threads: sums of two arrays in place, and NumPy's product of two f32 matrices"
+    return Machine(
+        _processor(), threads, threads, "core", bandwidth, _CPU_CACHE * bandwidth, _cache_bytes(), rates, source
+    )
+
+
+def _host_bandwidth(threads: int) -> float:
+    """Bytes a second of sums in place by all threads: two reads and a write, and no line fetched to be overwritten."""
+    size = max(4 * _cache_bytes() // threads, 8 << 20) // 4
+    pairs = [(np.ones(size, np.float32), np.zeros(size, np.float32)) for _ in range(threads)]
+
+    def add() -> None:
+        workers = [threading.Thread(target=np.add, args=(a, b, b)) for a, b in pairs]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    return 3 * 4 * size * threads / _fastest(add)
+
+
+def _product() -> float:
+    a = np.ones((_MATRIX, _MATRIX), np.float32)
+    out = np.empty_like(a)
+    return 2 * _MATRIX**3 / _fastest(lambda: np.matmul(a, a, out=out))
+
+
+def _fastest(run: Callable[[], object]) -> float:
+    run()
+    seconds: list[float] = []
+    for _ in range(_COPIES):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def _processor() -> str:
+    """The processor's name as Linux has it, or the kind of it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return os.uname().machine
+
+
+def _cache_bytes() -> int:
+    """Bytes of the cache that all cores share: Linux says; elsewhere 32 MiB, more than most have."""
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text().strip()
+        return int(text.removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return 32 << 20

@@ -1,0 +1,164 @@
+"""Other libraries' arrays, asked in their own terms: what is in their memory, and the stream they are worked on.
+
+No library is imported: one whose arrays come in has been.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from tessera.core.base.dtypes import bf16, fp8_e4m3, fp8_e5m2
+from tessera.core.base.source import NOWHERE, Span
+from tessera.core.errors.catalog import NotAnArray, ReadOnlyArray
+
+Stream = Callable[[], int]
+"""The address of the CUDA stream that a library's work goes to now."""
+
+_LEGACY: Final = 1  # the default stream, as `__cuda_array_interface__` and CU_STREAM_LEGACY have it
+_REMEMBERED: Final = 64
+_TORCH_DTYPES: Final = {
+    f"torch.{dtype.name}": dtype for dtype in (
+        *map(np.dtype, ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", "c8", "c16")),
+        bf16.numpy, fp8_e4m3.numpy, fp8_e5m2.numpy,
+    )
+}  # fmt: skip
+
+
+def library_of(value: object) -> str:
+    """The name of the library that an array is of: "torch", "cupy", "numpy", ..."""
+    root = type(value).__module__.partition(".")[0]
+    return "jax" if root == "jaxlib" else root
+
+
+# -- torch ---------------------------------------------------------------------------------------------------------
+
+
+def torch_types() -> tuple[type, ...]:
+    """The tensor types whose methods are torch's own; a subclass may answer anything."""
+    torch: Any = sys.modules.get("torch")
+    return () if torch is None else (torch.Tensor, torch.nn.Parameter)
+
+
+def is_torch(value: object) -> bool:
+    """Whether `value` is a torch tensor that answers for itself."""
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "torch" and kind in torch_types()
+
+
+def is_tensor(value: object) -> bool:
+    """Whether `value` is a torch tensor, of whatever class."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def torch_dtype(value: Any) -> "np.dtype[Any] | None":
+    """NumPy's name of a tensor's dtype; None where it has none."""
+    return _TORCH_DTYPES.get(str(value.dtype))
+
+
+def readable_tensor(value: Any, name: str, span: Span = NOWHERE) -> Any:
+    """A torch tensor without its part in the computation of gradients, over the same memory.
+
+    Raises NotAnArray for tensors whose elements are not the numbers that lie in their memory.
+    """
+    for lazy, what in (("neg", "negated"), ("conj", "conjugated")):
+        if getattr(value, f"is_{lazy}")():
+            message = f"{name} is a view of numbers that are {what} only when PyTorch reads them"
+            raise NotAnArray(message, span, hint=f"pass {name}.resolve_{lazy}()")
+    if str(value.layout) != "torch.strided":
+        kind = str(value.layout).removeprefix("torch.")
+        raise NotAnArray(f"{name} is a {kind} tensor", span, hint=f"pass {name}.to_dense()")
+    return value.detach()
+
+
+def writes_unseen(value: Any) -> bool:
+    """Whether a kernel that wrote a torch tensor now would make gradients wrong."""
+    torch: Any = sys.modules["torch"]
+    return bool(value.requires_grad and torch.is_grad_enabled())
+
+
+def require_writable(value: object, name: str, span: Span = NOWHERE) -> None:
+    """Raise ReadOnlyArray for an array that a kernel must not write, though it could.
+
+    PyTorch's own operations refuse to write a leaf that requires a gradient, and note what they write elsewhere; it
+    does not see what a kernel writes.
+    """
+    if is_tensor(value) and writes_unseen(value):
+        message = f"{name} is written by the kernel and requires a gradient, which PyTorch cannot compute of a kernel"
+        hint = f"call the kernel inside `with torch.no_grad():`, or pass {name}.detach()"
+        raise ReadOnlyArray(message, span, hint=hint)
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def default_stream() -> int:
+    """Where work goes of arrays whose library has no current stream, and of our own: the default stream."""
+    return 0
+
+
+def stream_of(value: Any, device: int) -> Stream:
+    """Where work on an array in the memory of a GPU goes by its library's rules: one function for each stream."""
+    if is_tensor(value):
+        return _torch_stream(device)
+    if library_of(value) == "cupy" and hasattr(value, "data"):
+        return _cupy_stream(device)
+    facts: Any = getattr(value, "__cuda_array_interface__", None) or {}
+    told = facts.get("stream")  # our own arrays, numba and others say it of each array
+    return default_stream if told in (None, 0, _LEGACY) else _told_stream(int(told))
+
+
+def waits_for_the_end(value: object) -> bool:
+    """Whether a library cannot be told that its memory is in use: JAX goes on with it on a stream of its own.
+
+    A launch on such an array returns when it is done.
+    """
+    return library_of(value) == "jax"
+
+
+class Used:
+    """Streams that are not the default one and have had launches because they were current.
+
+    streams: by device and address, with what keeps them alive; torch's live as long as the process
+    """
+
+    streams: ClassVar[dict[int, dict[int, object]]] = {}
+
+
+@cache
+def _torch_stream(device: int) -> Stream:
+    current: Callable[[int], int] = sys.modules["torch"]._C._cuda_getCurrentRawStream  # as inductor and Triton do
+    used = Used.streams.setdefault(device, {})
+
+    def stream() -> int:
+        found = current(device)
+        if found and found not in used:
+            used[found] = None
+        return found
+
+    return stream
+
+
+@cache
+def _cupy_stream(device: int) -> Stream:
+    current: Callable[[int], Any] = sys.modules["cupy"].cuda.get_current_stream
+    used = Used.streams.setdefault(device, {})
+
+    def stream() -> int:
+        found = current(device)
+        address = found.ptr
+        if address and used.get(address) is not found:
+            if len(used) > _REMEMBERED:
+                del used[next(iter(used))]
+            used[address] = found
+        return address
+
+    return stream
+
+
+@cache
+def _told_stream(address: int) -> Stream:
+    return lambda: address

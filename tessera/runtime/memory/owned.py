@@ -1,0 +1,117 @@
+"""Memory that the runtime owns: arrays on a GPU, and arrays in host memory that is locked in place.
+
+`DeviceArray` is a plain handle (address, shape, dtype) that cupy, torch, jax and numba take over without a copy by
+`__cuda_array_interface__`; for arithmetic on arrays, use one of those.
+"""
+
+import ctypes
+import math
+import weakref
+from typing import Any, Final
+
+import numpy as np
+
+from tessera.core.errors.catalog import CudaFailure
+from tessera.runtime.arrays.host import AnyArray
+from tessera.runtime.driver import driver as door
+from tessera.runtime.memory.copy_events import tell_copy
+from tessera.runtime.streams.graph_capture import forbid
+
+_LEGACY: Final = 1  # CU_STREAM_LEGACY: a number of its own for the default stream
+
+
+class DeviceArray:
+    """A C-contiguous array in the memory of one GPU; it never changes its place or shape.
+
+    layout: (shape, dtype), one object for all arrays that agree in it
+    settled: what was in its place before is done, so that any stream may use it at once
+    """
+
+    __slots__ = ("__weakref__", "address", "device", "layout")
+
+    _layouts: "dict[tuple[tuple[int, ...], np.dtype[Any]], tuple[tuple[int, ...], np.dtype[Any]]]" = {}  # noqa: RUF012 - interned, by design shared
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: "np.dtype[Any]", device: int = 0, *, settled: bool = False
+    ) -> None:
+        api = door.driver()
+        self.layout = self._layouts.setdefault((shape, dtype), (shape, dtype))
+        self.device = device
+        with api.inside(device), api.relaxed():  # memory is no part of what is captured meanwhile
+            self.address = api.allocate(max(1, self.nbytes), 0)
+            if settled:
+                api.wait(0)
+        weakref.finalize(self, api.give_back, device, api.free, self.address, 0).atexit = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return self.layout[0]
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """The elements' type."""
+        return self.layout[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.layout[0]) * self.layout[1].itemsize
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "data": (self.address, False), "shape": self.shape, "typestr": self.dtype.str, "strides": None,
+            "version": 3, "stream": _LEGACY,
+        }  # fmt: skip
+
+    def get(self) -> AnyArray:
+        """The elements as a NumPy array; waits for everything on the default stream.
+
+        Raises BadCapture while a graph is captured, whose launches have not run.
+        """
+        forbid("reading an array's elements")
+        api = door.driver()
+        out = np.empty(self.shape, self.dtype)
+        if out.nbytes:
+            with api.inside(self.device):
+                api.download(out, self.address, 0)
+                api.wait(0)
+            tell_copy(out.nbytes, self.device, None)
+        return out
+
+    def set(self, array: AnyArray) -> None:
+        """Copy the elements of `array`, which has this one's shape and dtype.  Raises CudaFailure for another."""
+        if array.shape != self.shape or array.dtype != self.dtype:
+            message = f"an array of {array.dtype}{list(array.shape)} for memory of {self.dtype}{list(self.shape)}"
+            raise CudaFailure(message)
+        api = door.driver()
+        source = np.ascontiguousarray(array)
+        if source.nbytes:
+            with api.inside(self.device):
+                api.upload(self.address, source, 0)
+                api.wait(0)
+            tell_copy(source.nbytes, None, self.device)
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype}{list(self.shape)} on cuda:{self.device}>"
+
+
+def to_device(array: AnyArray, device: int = 0) -> DeviceArray:
+    """A copy of a NumPy array in the memory of a GPU."""
+    made = DeviceArray(array.shape, array.dtype, device)
+    made.set(array)
+    return made
+
+
+def pinned(shape: int | tuple[int, ...], dtype: Any = np.float32) -> AnyArray:
+    """A NumPy array in host memory that is locked in place: copies from and to it overlap with everything else."""
+    kind = np.dtype(dtype)
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = math.prod(extents) * kind.itemsize
+    api = door.driver()
+    api.enter()
+    start = api.pinned(max(1, size))
+    memory = (ctypes.c_char * max(1, size)).from_address(start)
+    weakref.finalize(memory, api.give_back, None, api.unpin, start).atexit = False
+    return np.ndarray(extents, kind, memory)  # pyright: ignore[reportArgumentType] - it has the buffer protocol

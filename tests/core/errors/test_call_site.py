@@ -1,0 +1,54 @@
+"""The place of a call: where a setting or a grid was written."""
+
+import linecache
+
+import pytest
+
+import tessera
+from tessera.core.base.source import NOWHERE, Span
+from tessera.core.errors.call_site import at_call, cell_label
+from tessera.core.errors.catalog import BadSetting
+from tessera.core.settings import overridden
+
+
+def test_a_setting_shows_where_it_was_changed():
+    with pytest.raises(BadSetting) as caught:
+        tessera.configure(threads="4")
+    assert str(caught.value).splitlines() == [
+        "TSR-E902 bad setting: threads is '4', it must be an integer, at least 1 and at most 4096",
+        f"  --> {__file__}, line {caught.value.span.line}, column 9",
+        f'{caught.value.span.line:>4} |         tessera.configure(threads="4")',
+        f"     |         {'^' * 30}",
+        "  try: write configure(threads=4), or set TESSERA_THREADS",
+    ]
+
+
+def test_with_statements_count_as_the_users_own():
+    with pytest.raises(BadSetting, match="'thread' is no setting") as caught, overridden(thread=2):
+        pass
+    assert caught.value.span.file == __file__
+
+
+def test_columns_count_characters_and_calls_may_span_lines():
+    name = "<called>"
+    text = "é = 1; f(\n    bad='ä',\n)\n"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    with pytest.raises(BadSetting) as caught:
+        exec(compile(text, name, "exec"), {"f": tessera.configure})
+    assert caught.value.span == Span(name, 1, 8, 3, 2)
+
+
+def test_text_that_is_not_to_be_had():
+    with pytest.raises(BadSetting) as caught:
+        exec("configure(bad=1)", {"configure": tessera.configure})
+    assert caught.value.span == NOWHERE
+    assert "  try: the settings are" in str(caught.value)
+
+
+def test_a_place_that_is_known_stays():
+    mistake = BadSetting("no", Span("<cell>", 3, 1, 3, 2))
+    assert at_call(mistake).span.line == 3
+
+
+def test_files_are_no_cells():
+    assert cell_label(__file__) == ""

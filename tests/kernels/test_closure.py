@@ -1,0 +1,67 @@
+"""A kernel's surroundings."""
+
+import builtins
+
+import pytest
+
+from tessera.kernels.closure import FreeNames, unchanged
+
+HERE = 1
+LATER = None
+
+
+def test_closures_go_before_globals():
+    HERE = 2
+
+    def function() -> int:
+        return HERE
+
+    names = FreeNames(function)
+    assert names["HERE"] == 2
+    assert names["LATER"] is None
+    assert "HERE" in names
+    assert "NOWHERE" not in names
+    assert 3 not in names
+    assert {"HERE", "LATER"} <= set(names)
+    assert len(names) == len(set(names))
+    with pytest.raises(KeyError):
+        _ = names["NOWHERE"]
+
+
+def test_what_was_looked_up_is_captured():
+    value = 5
+
+    def function() -> object:
+        return value, HERE
+
+    names = FreeNames(function)
+    assert names.captured == ()
+    _ = names["value"], names["HERE"], "LATER" in names, names.get("NOWHERE")
+    captured = names.captured
+    assert [(name, found) for _, name, found in captured] == [("value", 5), ("HERE", 1)]
+    assert unchanged(captured)
+    value = 6
+    assert not unchanged(captured)
+
+
+def test_changed_and_deleted_globals(monkeypatch: pytest.MonkeyPatch):
+    names = FreeNames(test_changed_and_deleted_globals)
+    _ = names["HERE"]
+    monkeypatch.setitem(globals(), "HERE", 7)
+    assert not unchanged(names.captured)
+    monkeypatch.delitem(globals(), "HERE")
+    assert not unchanged(names.captured)
+
+
+def test_a_closure_variable_without_a_value_yet():
+    def function() -> object:
+        return not_yet
+
+    names = FreeNames(function)
+    assert "not_yet" not in names
+    not_yet = 1
+    assert names["not_yet"] == 1
+
+
+def test_what_is_no_function_has_no_names():
+    assert len(FreeNames(builtins.len)) == 0

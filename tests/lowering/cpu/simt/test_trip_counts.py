@@ -1,0 +1,37 @@
+"""How long loops take."""
+
+import pytest
+
+from tessera.core.mlir import ir
+from tessera.core.tile.dialect import shared_context
+from tessera.lowering.analysis.divergence import Shapes
+from tessera.lowering.analysis.ir_tree import read_function
+from tessera.lowering.cpu.simt.trip_counts import is_short, work
+
+
+def nest(*trips: int | None) -> tuple[int | None, bool]:
+    """Operations of loops of these lengths (None: not known) around one addition, and whether they are few."""
+    lines = [
+        '%n = "tessera.dim"() {symbol = "n"} : () -> i64',
+        "%c0 = arith.constant 0 : i64",
+        "%c1 = arith.constant 1 : i64",
+    ]
+    lines += [f"%t{number} = arith.constant {trip} : i64" for number, trip in enumerate(trips) if trip is not None]
+    for number, trip in enumerate(trips):
+        upper = "%n" if trip is None else f"%t{number}"
+        lines.append(f"scf.for %k{number} = %c0 to {upper} step %c1 : i64 {{")
+    lines += ["%v = arith.addi %n, %n : i64", *["}"] * len(trips), "return"]
+    with shared_context():
+        module = ir.Module.parse("func.func @f() {" + "\n".join(lines) + "}")
+        tree = read_function(module.body.operations[0].operation)
+        shapes = Shapes(tree, (32,))
+        return work(tree.nodes[-1], shapes), is_short(tree.nodes[-1], shapes)
+
+
+@pytest.mark.parametrize(
+    ("trips", "operations", "short"),
+    [((10,), 20, True), ((100, 50), 100 * (1 + 100), True), ((1000, 1000), 1000 * 2001, False),
+     ((None,), None, False), ((4, None), None, False), ((0,), 0, True)],
+)  # fmt: skip
+def test_work(trips, operations, short):
+    assert nest(*trips) == (operations, short)

@@ -1,0 +1,48 @@
+"""Kernels for warp groups, and what the tests look for in their code."""
+
+import re
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from support.product_programs import matrix_product
+from support.simulate import compile_ptx, ptx_of
+from tessera.core.program.program import Program
+from tessera.core.targets import Target
+from tessera.ops.tiles.attention import attention_backward_keys, attention_forward
+
+TILE = (128, 256, 64)
+COPY = "cp.async.bulk.tensor.2d.shared::cluster.global"
+
+
+def product(
+    tile: tuple[int, int, int] = TILE, *, turned: tuple[bool, bool] = (False, False), **options: int
+) -> Program:
+    """A product of aligned bf16 matrices."""
+    return matrix_product(tile, turned=turned, **options)
+
+
+def attention(*, causal: bool = False, length: int = 1024, width: int = 128) -> Program:
+    """The library's attention kernel for [1, 2, length, width] arrays of bf16."""
+    kernel = attention_forward.variant(BM=128, BN=128, CAUSAL=causal)
+    q = np.zeros((1, 2, length, width), bfloat16)
+    target = Target("cuda", "sm_90a")
+    return kernel.compile(q, q, q, q, 0.1, 1, target=str(target)).program
+
+
+def gradients(*, causal: bool = False, length: int = 1024, width: int = 128, **constants: int) -> Program:
+    """The library's kernel for the gradients of keys and values, which keeps those of the scores."""
+    kernel = attention_backward_keys.variant(**{"BM": 64, "BN": 128, **constants}, CAUSAL=causal)
+    q, rows = np.zeros((1, 2, length, width), bfloat16), np.zeros((1, 2, length), np.float32)
+    kept = np.zeros((1, 2, 1, length, -(-length // 64) * 64), bfloat16)
+    return kernel.compile(q, q, q, q, rows, rows, kept, q, q, 0.1, 1, target="cuda:sm_90a").program
+
+
+def code(program: Program) -> str:
+    """The PTX for sm_90a."""
+    return ptx_of(compile_ptx(program))
+
+
+def places(text: str, pattern: str) -> list[int]:
+    """Where a pattern stands in a text."""
+    return [found.start() for found in re.finditer(pattern, text)]

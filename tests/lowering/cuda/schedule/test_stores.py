@@ -1,0 +1,39 @@
+"""Who gathers what is stored, and how that shows."""
+
+import pytest
+
+from lowering.cuda.cases import plan_of
+from lowering.cuda.hopper import TILE, code, places, product
+from support.product_programs import matrix_product
+from support.simulate import compile_cuda
+from tessera.core.base.dtypes import bf16
+
+
+@pytest.mark.parametrize(
+    ("tile", "apart"), [((128, 256, 64), True), ((128, 64, 64), True), ((64, 256, 64), False)], ids=str
+)
+def test_warp_groups_store_apart_where_each_has_rows_of_its_own(tile: tuple[int, int, int], apart: bool):
+    plan, _ = plan_of(product(tile, warps=8))
+    assert plan is not None
+    assert plan.apart == apart
+
+
+def test_the_option_apart_leaves_stores_to_the_team():
+    """Then no result is delayed either: it would have to wait for the other group's products."""
+    plan, _ = plan_of(product(TILE, apart=False))
+    assert plan is not None
+    assert (plan.apart, plan.later) == (False, None)
+    program = matrix_product(TILE, result=bf16, apart=False)
+    stages = {listing.stage: listing.text for listing in compile_cuda(program).listings}
+    assert "stored by the team" in stages["cuda-divide-stores"]
+    assert "delayed" not in stages["cuda-delay-stores"]
+    text = code(program)
+    assert places(text, r"bar\.sync\s+1, 256")
+    assert not places(text, r"bar\.sync %r\d+, 128;")
+
+
+def test_both_decisions_show_at_the_store():
+    stages = {listing.stage: listing.text for listing in compile_cuda(matrix_product(TILE, result=bf16)).listings}
+    assert "stored by each warp group" in stages["cuda-divide-stores"]
+    assert "delayed until the next group" not in stages["cuda-divide-stores"]
+    assert "delayed until the next group's products run" in stages["cuda-delay-stores"]

@@ -1,0 +1,147 @@
+"""Kernels of several launches: values, workspaces, streams and graphs, on the CPU and on a driver that runs PTX."""
+
+import numpy as np
+import pytest
+
+from frontend.kernels import array, build
+from support import fake_cuda
+from support.fake_cuda import FakeDriver
+from support.simulate import compile_ptx
+from tessera.core.base.dtypes import f32
+from tessera.core.base.reductions import tree_sum
+from tessera.core.errors.catalog import ExtentMismatch, OverlappingArrays
+from tessera.core.program.program import Program
+from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.driver.compile import compile_program
+from tessera.lowering.program.split_phases import phases
+from tessera.runtime.launch.on_stream import launch_on, record_launch
+from tessera.runtime.launch.phases import DevicePhases, HostPhases
+from tessera.runtime.streams.graph_capture import HostWork, Recording
+from tessera.runtime.streams.streams import Stream
+
+TEXT = """
+def k(x: f32[n, 8], w: f32[8], y: mut f32[n, 8], out: mut f32[8]):
+    for r in tile.range(n):
+        y[r, :] = x[r, :] * w[:]
+    for r in tile.range(n):
+        out[:] += y[n - 1 - r, :]
+"""
+TYPES = (np.ndarray,) * 4
+
+
+def program(n: int = 200) -> Program:
+    return build(TEXT, array(f32, n, 8), array(f32, 8), array(f32, n, 8), array(f32, 8))
+
+
+def arguments(n: int) -> tuple[np.ndarray, ...]:
+    x = np.random.default_rng(n).standard_normal((n, 8)).astype(np.float32)
+    return x, x[0].copy(), np.zeros((n, 8), np.float32), np.ones(8, np.float32)
+
+
+def check(n: int, values: tuple[np.ndarray, ...], calls: int = 1) -> None:
+    x, w, y, out = values
+    np.testing.assert_array_equal(y, x * w)
+    want = np.ones(8, np.float32)
+    for _ in range(calls):
+        want = want + tree_sum((x * w)[::-1], 0)
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.fixture(scope="module")
+def host() -> HostPhases:
+    parts = phases(program())
+    assert len(parts) == 4
+    target = host_target()
+    return HostPhases([compile_program(part, target, False).artifact for part in parts], parts[0].given, TYPES)
+
+
+@pytest.mark.parametrize("n", [1, 200, 5000])
+def test_on_the_cpu(host: HostPhases, n: int):
+    values = arguments(n)
+    host(*values)
+    check(n, values)
+    assert host.run(values)
+    check(n, values, calls=2)
+    blocks = -(-n // 4096)
+    assert host.last_groups == (n, 128 * blocks, blocks, 1)
+
+
+def test_mistakes_are_those_of_one_launch(host: HostPhases):
+    x, w, y, out = arguments(9)
+    assert not host.run((x, w, y[:5], out))
+    with pytest.raises(ExtentMismatch, match=r"n = 9 but y has n = 5"):
+        host(x, w, y[:5], out)
+    with pytest.raises(OverlappingArrays):
+        host(x[1:], w, x[:-1], out)
+
+
+def test_bound_to_run_later(host: HostPhases):
+    values = arguments(64)
+    bound = host.prepare(values)
+    assert bound is not None
+    for _ in range(3):
+        bound.run()
+    check(64, values, calls=3)
+    bound.cancel()
+    bound.run()
+    check(64, values, calls=3)
+
+
+def test_in_a_stream_and_in_a_recording(host: HostPhases):
+    values, stream = arguments(30), Stream()
+    launch_on(stream, host, values, None)
+    stream.synchronize()
+    check(30, values)
+    noted = Recording()
+    record_launch(noted, None, host, values, None)
+    ((_, step),) = noted.steps
+    assert isinstance(step, HostWork)
+    step.work.run()
+    check(30, values, calls=2)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    return fake_cuda.install(monkeypatch, FakeDriver())
+
+
+@pytest.fixture(scope="module")
+def ptx() -> tuple:
+    parts = phases(program())
+    return [compile_ptx(part) for part in parts], parts[0].given, TYPES
+
+
+def test_on_a_gpu(fake: FakeDriver, ptx: tuple):
+    kernel = DevicePhases(*ptx)
+    values = arguments(40)
+    placed = tuple(fake.device_array(value) for value in values)
+    assert not kernel.run(placed)
+    kernel(*placed)
+    before = len(fake.memory)
+    kernel(*placed)
+    assert len(fake.memory) == before  # the workspaces are kept
+    x, w, *_ = values
+    check(40, (x, w, *(one.get() for one in placed[2:])), calls=2)
+    assert kernel.last_groups == (40, 128, 1, 1)
+    assert [blocks for blocks, *_ in fake.sizes] == [40, 128, 1, 1] * 2
+
+
+def test_numpy_arrays_are_copied_once(fake: FakeDriver, ptx: tuple):
+    values = arguments(40)
+    DevicePhases(*ptx)(*values)
+    check(40, values)
+    assert fake.waited == 3  # two workspaces, and the end
+
+
+def test_recorded_launches_have_workspaces_of_their_own(fake: FakeDriver, ptx: tuple):
+    kernel, noted = DevicePhases(*ptx), Recording()
+    placed = tuple(fake.device_array(value) for value in arguments(12))
+    for _ in range(2):
+        record_launch(noted, None, kernel, placed, None)
+    assert len(noted.steps) == 8
+    spaces = [keep for _, keep in noted.keep]
+    assert len({one.address for each in spaces for one in each}) == 4
+    for _, step in noted.steps:
+        step.begin()
+    x, w, y, out = (one.get() for one in placed)
+    check(12, (x, w, y, out), calls=2)
