@@ -1,6 +1,6 @@
 """Write the generated parts of the documentation: `python docs/generate.py` (or `make docs`).
 
-`architecture.md` ends with a map of every file, made of the first lines of the docstrings; `errors.md` lists every
+`modules.md` lists every file, with the first lines of the docstrings; `errors.md` lists every
 mistake of the catalogue.  A test compares both with what this file would write.
 """
 
@@ -15,8 +15,12 @@ from tessera.core.errors.base import TesseraError
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
-MAP_HEADING: Final = "## Every file\n"
 PACKAGES: Final = ("tessera", "tessera_magics")
+ROOMS: Final = (
+    "core", "frontend", "lowering", "runtime", "performance", "session", "kernels", "profiling", "tuning", "api", "ops",
+    "viz",
+)  # fmt: skip
+MAP_LINK: Final = "[architecture.md](architecture.md) is the map."
 OTHER_FILES: Final = {
     "README.md": "What Tessera is, and the two commands.",
     "CONTRIBUTING.md": "How to change it: commands, rules, where things go.",
@@ -31,7 +35,9 @@ OTHER_FILES: Final = {
     ".pre-commit-config.yaml": "Checks before each commit, with the tools of `.venv`.",
     ".github": "The workflow of GitHub, which runs `.ci/run`; forms for issues and pull requests.",
     ".ci/run": "What CI runs: Chromium where it can be had, then `make coverage`.",
-    "docs/architecture.md": "This page.",
+    "docs/architecture.md": "The map: rooms, the path of a cell, the path of a launch, where to find what.",
+    "docs/compiler.md": "What each level holds and promises, from a Program to a launch.",
+    "docs/modules.md": "This page (generated).",
     "docs/language.md": "The reference of the language; its examples run in the tests.",
     "docs/errors.md": "Every mistake Tessera reports, with an example (generated).",
     "notebooks/template/offline": "The look of the exported tour, without scripts from the network.",
@@ -62,7 +68,7 @@ def source_files() -> list[Path]:
     """Every file of the packages that a person wrote, in reading order: nouns before verbs."""
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*")]
     kept = [path for path in files if path.suffix in (".py", ".css", ".js") and path.stat().st_size > 0]
-    order = {name: rank for rank, name in enumerate(("core", "frontend", "lowering", "runtime", "viz"))}
+    order = {name: rank for rank, name in enumerate(ROOMS)}
 
     def rank(path: Path) -> tuple[object, ...]:
         parts = path.relative_to(ROOT).parts
@@ -114,16 +120,14 @@ def error_pages() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def architecture() -> str:
-    """Return `architecture.md` with its map brought up to date."""
-    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    head = text.split(MAP_HEADING)[0].rstrip("\n")
-    return f"{head}\n\n{MAP_HEADING}\n{file_map()}"
+def module_page() -> str:
+    """Return `modules.md`."""
+    return f"# Every module\n\nWhat each file is, folder by folder. {MAP_LINK}\n\n{file_map()}"
 
 
 def main() -> None:
     """Write both files."""
-    (DOCS / "architecture.md").write_text(architecture(), encoding="utf-8")
+    (DOCS / "modules.md").write_text(module_page(), encoding="utf-8")
     (DOCS / "errors.md").write_text(error_pages(), encoding="utf-8")
 
 

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tessera.core.targets import GENERATIONS, TARGETS
 
 ROOT: Final = Path(__file__).parents[1]
@@ -130,9 +132,23 @@ def test_the_list_of_covered_modules_is_true():
         assert not (ROOT / mirrored(Path(module))).is_file(), f"{module} has a test of its own now"
 
 
-def test_the_map_names_every_file():
-    text = read(Path("docs", "architecture.md"))
+def test_the_list_of_modules_names_every_file():
+    text = read(Path("docs", "modules.md"))
     assert [str(path) for path in MODULES if f"`{path.name}`" not in text] == [], "run `make docs`"
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "compiler.md"])
+def test_the_map_names_files_that_exist(page: str):
+    text = read(Path("docs", page))
+    named = set(re.findall(r"[a-z_]+(?:/[a-z_]+)*\.py\b", text))
+    files = [
+        path.as_posix() for top in ("tessera", "tessera_magics", "tests", "docs") for path in (ROOT / top).rglob("*.py")
+    ]
+    assert [name for name in sorted(named) if not any(file.endswith(f"/{name}") for file in files)] == []
+
+
+def test_the_map_fits_two_screens():
+    assert len(read(Path("docs", "architecture.md")).splitlines()) <= 120
 
 
 def test_nothing_unfinished_or_local():

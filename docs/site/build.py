@@ -27,7 +27,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Notebooks": ("notebooks/*",),
     "Language": ("docs/language", "docs/glossary", "docs/errors"),
     "Reference": ("reference/language", "reference/python", "reference/*"),
-    "Compiler": ("docs/architecture", "docs/*", "CONTRIBUTING", "CHANGELOG"),
+    "Compiler": ("docs/architecture", "docs/compiler", "docs/*", "CONTRIBUTING", "CHANGELOG"),
 }
 """What the bar at the top of the site names, and the pages under each; the last pattern takes what is left."""
 

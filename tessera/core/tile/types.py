@@ -1,4 +1,4 @@
-"""The MLIR type of each kernel type, as text (see docs/architecture.md, section 2)."""
+"""The MLIR type of each kernel type, as text (see docs/compiler.md, section 2)."""
 
 from typing import Final
 
