@@ -20,7 +20,7 @@ import tessera
 from gpu_measure import Case, Goal, Ready
 from kernels import saxpy
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.ops.launch_recipe import Prepared
+from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
 from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
 
@@ -136,7 +136,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
     return torch.randn(shape, device="cuda", dtype=torch.float32).to(dtype)
 
 
-def prepared(launches: list[Prepared[Any]], result: Callable[[], Any]) -> Ready:
+def prepared(launches: list[LaunchRecipe[Any]], result: Callable[[], Any]) -> Ready:
     """Ours: one prepared call a set of buffers; the notes say what the kernels need."""
     notes: dict[str, Any] = {}
 
@@ -381,7 +381,7 @@ def rows(plan: Plan, kind: str) -> Case:
         [torch.empty((n, n), device="cuda", dtype=torch.bfloat16) for _ in range(2)],
     )
     w, b = normal(n), normal(n)
-    prepare: Callable[..., Prepared[Any]] = {
+    prepare: Callable[..., LaunchRecipe[Any]] = {
         "softmax": prepare_softmax,
         "layernorm": lambda x, y, **how: prepare_layernorm(x, w, b, y, **how),
         "rmsnorm": lambda x, y, **how: prepare_rmsnorm(x, w, y, **how),

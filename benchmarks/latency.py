@@ -27,7 +27,7 @@ from tessera.core.settings import overridden
 from tessera.core.targets import Target
 from tessera.lowering.service.server import CompileService
 from tessera.ops.attention import prepare_flash_attention
-from tessera.ops.launch_recipe import Prepared
+from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
 from tessera.session.session import session
 
@@ -113,7 +113,7 @@ def gpu_programs() -> dict[str, Program]:
         }
 
 
-def only_program(prepared: Prepared[object]) -> Program:
+def only_program(prepared: LaunchRecipe[object]) -> Program:
     """The program of a function of the library that launches one kernel."""
     (launch,) = prepared.launches
     return launch.kernel.compile(*launch.arguments, target=str(CHIP)).program

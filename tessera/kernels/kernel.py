@@ -35,7 +35,7 @@ from tessera.kernels.target_choice import chosen_target
 from tessera.runtime.binding.grid import Grid, read_grid
 from tessera.runtime.launch.launch_events import told_launch
 from tessera.runtime.streams.fair_scheduler import Shared, drain
-from tessera.runtime.streams.graph_capture import Recorder, recording
+from tessera.runtime.streams.graph_capture import CaptureSession, recording
 from tessera.runtime.streams.streams import Stream, as_stream
 from tessera.session.compiled import Compiled, IrText, warn_of_slow_code
 from tessera.session.session import Session, resolve_target, session
@@ -83,7 +83,7 @@ class Kernel:
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         """Run the kernel on a grid derived from the arguments."""
         plan = self._latest
-        if keywords or plan is None or Recorder.count or Shared.dispatcher.busy:
+        if keywords or plan is None or CaptureSession.count or Shared.dispatcher.busy:
             self.launch(arguments, keywords)
         elif not plan.run(arguments):
             self._run_another(arguments)
@@ -157,7 +157,7 @@ class Kernel:
     ) -> None:
         """Run on a grid and a stream: the quick way where there is one, else `launch`."""
         plan = self._latest
-        special = keywords or Recorder.count or (stream is None and Shared.dispatcher.busy)
+        special = keywords or CaptureSession.count or (stream is None and Shared.dispatcher.busy)
         if special or plan is None or not plan.run_on(arguments, grid, stream):
             self.launch(arguments, keywords, grid, stream)
 

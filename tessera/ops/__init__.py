@@ -2,12 +2,12 @@
 
 Each function takes arrays of NumPy, PyTorch, CuPy or JAX, makes its output beside them where none is given, checks
 shapes and types (OperandMismatch says what does not fit), and launches ordinary Tessera kernels: those of
-`tessera.ops.tiles`.  See `How` for what every one of them can be told besides.
+`tessera.ops.tiles`.  See `ScheduleArguments` for what every one of them can be told besides.
 """
 
 from tessera.ops.attention import flash_attention as flash_attention
 from tessera.ops.attention import flash_attention_backward as flash_attention_backward
-from tessera.ops.launch_recipe import How as How
+from tessera.ops.launch_recipe import ScheduleArguments as ScheduleArguments
 from tessera.ops.matrix import gemm as gemm
 from tessera.ops.reductions import reduce_max as reduce_max
 from tessera.ops.reductions import reduce_min as reduce_min
@@ -18,6 +18,6 @@ from tessera.ops.rows import softmax as softmax
 from tessera.ops.transposition import transpose as transpose
 
 __all__ = [
-    "How", "flash_attention", "flash_attention_backward", "gemm", "layernorm", "reduce_max", "reduce_min",
+    "ScheduleArguments", "flash_attention", "flash_attention_backward", "gemm", "layernorm", "reduce_max", "reduce_min",
     "reduce_sum", "rmsnorm", "softmax", "transpose",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessera.core.base.dtypes import f32
 from tessera.ops import schedules
-from tessera.ops.launch_recipe import Launch, Machine, Prepared, machine_of, require_known, variant
+from tessera.ops.launch_recipe import Launch, LaunchRecipe, Machine, machine_of, require_known, variant
 from tessera.ops.operands import (
     as_result,
     empty,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Unpack
 
-    from tessera.ops.launch_recipe import How
+    from tessera.ops.launch_recipe import ScheduleArguments
     from tessera.ops.operands import Operand
 
 _LAYOUT = "an array [batch, heads, length, width]"
@@ -56,7 +56,7 @@ class _Attention:
 
 def flash_attention(
     q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
-    **how: Unpack[How],
+    **how: Unpack[ScheduleArguments],
 ) -> Any:  # fmt: skip
     """Return softmax(scale q k^T) v, in `out` where it is given; with `lse` a pair (result, log-sum-exp).
 
@@ -72,8 +72,8 @@ def flash_attention(
 
 def prepare_flash_attention(
     q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
-    **how: Unpack[How],
-) -> Prepared[Any]:  # fmt: skip
+    **how: Unpack[ScheduleArguments],
+) -> LaunchRecipe[Any]:  # fmt: skip
     """`flash_attention` up to its launch."""
     require_known(how, schedules.parameters(schedules.ATTENTION_SPACE))
     given = _checked(q, k, v, causal, scale)
@@ -93,12 +93,12 @@ def prepare_flash_attention(
     inputs = (given.q.value, given.k.value, given.v.value, result.value)
     sums = empty(given.q, given.q.shape[:3], f32)
     launch = Launch(chosen, (*inputs, sums.value, given.scale, given.share))
-    return Prepared((launch,), lambda: (as_result(result, given.q), as_result(sums, given.q)))
+    return LaunchRecipe((launch,), lambda: (as_result(result, given.q), as_result(sums, given.q)))
 
 
 def flash_attention_backward(
     grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
-    **how: Unpack[How],
+    **how: Unpack[ScheduleArguments],
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the gradients (dq, dk, dv) for `grad`, the gradient of `out`.
 
@@ -113,8 +113,8 @@ def flash_attention_backward(
 
 def prepare_flash_attention_backward(
     grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
-    **how: Unpack[How],
-) -> Prepared[tuple[Any, Any, Any]]:  # fmt: skip
+    **how: Unpack[ScheduleArguments],
+) -> LaunchRecipe[tuple[Any, Any, Any]]:  # fmt: skip
     """`flash_attention_backward` up to its launches, with the memory that they need besides."""
     require_known(how, schedules.parameters(schedules.BACKWARD_SPACE))
     given = _checked(q, k, v, causal, scale)
@@ -133,13 +133,13 @@ def prepare_flash_attention_backward(
         Launch(preprocess, (o.value, do.value, sums.value, base.value, delta.value)),
         *_gradients(given, arrays, how),
     )
-    return Prepared(
+    return LaunchRecipe(
         launches,
         lambda: tuple(as_result(made, like) for made, like in zip(grads, (given.q, given.k, given.v), strict=True)),
     )
 
 
-def _gradients(given: _Attention, arrays: Sequence[Operand], how: How) -> Iterator[Launch]:
+def _gradients(given: _Attention, arrays: Sequence[Operand], how: ScheduleArguments) -> Iterator[Launch]:
     """The launches after the first; arrays: q, k, v, the gradient, its two vectors, dq, dk, dv.
 
     Where there is room for the gradients of the scores of one key head or more, they are kept, of as many at a time as

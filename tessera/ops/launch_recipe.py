@@ -21,7 +21,7 @@ _MUCH_SHARED: Final = 128 << 10
 """Bytes of shared memory of a block that are enough for every schedule."""
 
 
-class How(TypedDict, total=False):
+class ScheduleArguments(TypedDict, total=False):
     """What every function of the library can be told besides its operands.
 
     schedule: tuning parameters in place of the default ones, e.g. `dict(BM=128, BN=256)`
@@ -34,7 +34,7 @@ class How(TypedDict, total=False):
     stream: object
 
 
-class HowToMultiply(How, total=False):
+class MatmulArguments(ScheduleArguments, total=False):
     """What `gemm` can be told besides its operands.
 
     compute: what elements are rounded to before they are multiplied
@@ -43,7 +43,9 @@ class HowToMultiply(How, total=False):
     compute: ComputeType | str | None
 
 
-def require_known(how: Mapping[str, Any], parameters: Iterable[str], arguments: type[How] = How) -> None:
+def require_known(
+    how: Mapping[str, Any], parameters: Iterable[str], arguments: type[ScheduleArguments] = ScheduleArguments
+) -> None:
     """Raise BadKernelOption where `how` says what a function does not know.
 
     parameters: the tuning parameters it has besides the schedule options; arguments: the keywords it takes
@@ -116,7 +118,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared(Generic[T]):
+class LaunchRecipe(Generic[T]):
     """A function of the library made ready on its arrays: `run` may be called again and again.
 
     finish: gives what the function returns, once the launches are under way
@@ -137,7 +139,9 @@ class Prepared(Generic[T]):
         return self.finish()
 
 
-def variant(kernel: Kernel, machine: Machine, default: Schedule, space: Space, how: How, **fixed: Attribute) -> Kernel:
+def variant(
+    kernel: Kernel, machine: Machine, default: Schedule, space: Space, how: ScheduleArguments, **fixed: Attribute
+) -> Kernel:
     """`kernel` with the constants `fixed`, and the schedule that `how` asks for.
 
     default: the tuning parameters for this machine and these operands; space: what `tune` searches

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tessera.core.base.dtypes import COMPUTE_TYPES, bf16
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.ops import schedules
-from tessera.ops.launch_recipe import HowToMultiply, Prepared, machine_of, require_known, variant
+from tessera.ops.launch_recipe import LaunchRecipe, MatmulArguments, machine_of, require_known, variant
 from tessera.ops.operands import (
     as_result,
     extents,
@@ -37,7 +37,7 @@ ACTIVATIONS: Final = {None: 0, "relu": RELU, "gelu": GELU, "silu": SILU}
 
 def gemm(
     a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: Any = None,
-    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[HowToMultiply],
+    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[MatmulArguments],
 ) -> Any:  # fmt: skip
     """Return activation(a @ b + bias), in `out` where it is given.
 
@@ -61,10 +61,10 @@ def gemm(
 
 def prepare_gemm(
     a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: Any = None,
-    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[HowToMultiply],
-) -> Prepared[Any]:  # fmt: skip
+    activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[MatmulArguments],
+) -> LaunchRecipe[Any]:  # fmt: skip
     """`gemm` up to its launch."""
-    require_known(how, schedules.parameters(schedules.GEMM_SPACE), HowToMultiply)
+    require_known(how, schedules.parameters(schedules.GEMM_SPACE), MatmulArguments)
     left, right, added = operand(a, "a"), operand(b, "b"), optional(bias, "bias")
     require_rank(left, 2, "a matrix")
     require_rank(right, 2, "a matrix")
@@ -80,7 +80,7 @@ def prepare_gemm(
     result = output(out, left, (m, n), result_dtype(dtype, bf16 if left.dtype.is_storage else left.dtype))
     require_apart(result, left, right, added)
     if not result.view.size:
-        return Prepared((), lambda: as_result(result, left))
+        return LaunchRecipe((), lambda: as_result(result, left))
     machine = machine_of(left)
     turned = [_lies_turned(left), _lies_turned(right)]
     flipped_a, flipped_b = transpose_a != turned[0], transpose_b != turned[1]

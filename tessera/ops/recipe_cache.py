@@ -12,7 +12,7 @@ import numpy as np
 
 from tessera.core.settings import Settings, current
 from tessera.kernels.kernel import Kernel
-from tessera.ops.launch_recipe import Launch, Prepared
+from tessera.ops.launch_recipe import Launch, LaunchRecipe
 from tessera.ops.operands import Operand, as_result, new_array
 from tessera.runtime.arrays.interop import is_torch, library_of
 from tessera.runtime.arrays.pointers import address
@@ -87,7 +87,7 @@ class Recipe:
 def single_launch(
     kernel: Kernel, parts: Sequence[Part | float], operands: Sequence[Operand | None], result: Operand, *,
     apart: bool = False,
-) -> Prepared[Any]:  # fmt: skip
+) -> LaunchRecipe[Any]:  # fmt: skip
     """A function that is one launch, on `operands`, of which the first says what the result is an array of."""
     like = operands[0]
     assert like is not None
@@ -98,11 +98,11 @@ def single_launch(
 
     recipe = Recipe(kernel, tuple(parts), tuple(map(_reach, arrays)), make, apart)
     launch = Launch(kernel, recipe.arguments([None if array is None else array.shapely for array in arrays]))
-    return Prepared((launch,), lambda: as_result(result, like), recipe)
+    return LaunchRecipe((launch,), lambda: as_result(result, like), recipe)
 
 
 def repeated(
-    what: Key, arrays: tuple[Any, ...], how: Mapping[str, Any], prepare: Callable[[], Prepared[Any]]
+    what: Key, arrays: tuple[Any, ...], how: Mapping[str, Any], prepare: Callable[[], LaunchRecipe[Any]]
 ) -> Any:  # fmt: skip
     """Do what a function has done on arrays like these, or else what `prepare` gives.
 

@@ -12,7 +12,7 @@ from tessera.core.base import dtypes, reductions
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import BadAxis
 from tessera.ops import schedules
-from tessera.ops.launch_recipe import Launch, Machine, Prepared, machine_of, require_known, variant
+from tessera.ops.launch_recipe import Launch, LaunchRecipe, Machine, machine_of, require_known, variant
 from tessera.ops.operands import as_result, empty, extents, flat_output, operand, output, require, result_dtype
 from tessera.ops.tiles.reductions import (
     FLOAT,
@@ -30,7 +30,7 @@ from tessera.ops.tiles.reductions import (
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tessera.ops.launch_recipe import How
+    from tessera.ops.launch_recipe import ScheduleArguments
     from tessera.ops.operands import Operand
 
 _KINDS: Final = {"sum": SUM, "max": MAX, "min": MIN}
@@ -38,7 +38,7 @@ _KINDS: Final = {"sum": SUM, "max": MAX, "min": MIN}
 
 def reduce_sum(
     x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, dtype: DType | str | None = None,
-    **how: Unpack[How],
+    **how: Unpack[ScheduleArguments],
 ) -> Any:  # fmt: skip
     """Return the sums of `x` along `axis` (None: of everything, as an array of one element), in `out` where given.
 
@@ -50,14 +50,14 @@ def reduce_sum(
 
 
 def reduce_max(
-    x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, **how: Unpack[How]
+    x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, **how: Unpack[ScheduleArguments]
 ) -> Any:  # fmt: skip
     """Return the largest elements of `x` along `axis`, as `reduce_sum` does sums; NaN is larger than any number."""
     return prepare_reduce("max", x, axis, out, keepdims=keepdims, **how).run(how.get("stream"))
 
 
 def reduce_min(
-    x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, **how: Unpack[How]
+    x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, **how: Unpack[ScheduleArguments]
 ) -> Any:  # fmt: skip
     """Return the smallest elements of `x` along `axis`, as `reduce_sum` does sums; NaN is smaller than any number."""
     return prepare_reduce("min", x, axis, out, keepdims=keepdims, **how).run(how.get("stream"))
@@ -65,8 +65,8 @@ def reduce_min(
 
 def prepare_reduce(
     kind: str, x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False,
-    dtype: DType | str | None = None, **how: Unpack[How],
-) -> Prepared[Any]:  # fmt: skip
+    dtype: DType | str | None = None, **how: Unpack[ScheduleArguments],
+) -> LaunchRecipe[Any]:  # fmt: skip
     """A reduction up to its launches; kind: "sum", "max" or "min"."""
     require_known(how, schedules.parameters(schedules.ROWS_SPACE, schedules.REDUCE_SPACE))
     given = operand(x, "x")
@@ -80,7 +80,7 @@ def prepare_reduce(
     together = length <= 2 * reductions.BLOCK or groups >= schedules.processors(machine)
     plan = _Plan(kind, given, result, machine, how)
     launches = plan.at_once(outer, length, inner) if together else plan.in_blocks(outer, length, inner)
-    return Prepared(launches, lambda: as_result(result, given))
+    return LaunchRecipe(launches, lambda: as_result(result, given))
 
 
 def _shapes(x: Operand, axis: int | None, keepdims: bool) -> tuple[tuple[int, int, int], tuple[int, ...]]:
@@ -104,7 +104,7 @@ def _is_whole(dtype: DType) -> bool:
 class _Plan:
     """The launches of one reduction."""
 
-    def __init__(self, kind: str, x: Operand, result: Operand, machine: Machine, how: How) -> None:
+    def __init__(self, kind: str, x: Operand, result: Operand, machine: Machine, how: ScheduleArguments) -> None:
         self._x = x
         self._result = result
         self._machine = machine

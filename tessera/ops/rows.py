@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from tessera.kernels.kernel import Kernel
-    from tessera.ops.launch_recipe import How, Prepared
+    from tessera.ops.launch_recipe import LaunchRecipe, ScheduleArguments
     from tessera.ops.operands import Operand
 
 
-def softmax(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
+def softmax(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> Any:
     """Return the softmax of `x` along its last axis, in `out` where it is given.
 
     x: [..., columns] of a float type of at most 32 bits; computed in f32, rounded once to the type of the result.
@@ -34,13 +34,13 @@ def softmax(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
     return repeated(("softmax",), (x, out), how, lambda: prepare_softmax(x, out, **how))
 
 
-def prepare_softmax(x: Any, out: Any = None, **how: Unpack[How]) -> Prepared[Any]:
+def prepare_softmax(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> LaunchRecipe[Any]:
     """`softmax` up to its launch."""
     return _prepare((softmax_rows, softmax_long_rows), operand(x, "x"), (), out, (), how)
 
 
 def layernorm(
-    x: Any, weight: Any, bias: Any, out: Any = None, *, eps: float = 1e-5, **how: Unpack[How]
+    x: Any, weight: Any, bias: Any, out: Any = None, *, eps: float = 1e-5, **how: Unpack[ScheduleArguments]
 ) -> Any:  # fmt: skip
     """Return (x - mean) / sqrt(variance + eps) * weight + bias along the last axis, in `out` where it is given.
 
@@ -52,14 +52,14 @@ def layernorm(
 
 
 def prepare_layernorm(
-    x: Any, weight: Any, bias: Any, out: Any = None, *, eps: float = 1e-5, **how: Unpack[How]
-) -> Prepared[Any]:  # fmt: skip
+    x: Any, weight: Any, bias: Any, out: Any = None, *, eps: float = 1e-5, **how: Unpack[ScheduleArguments]
+) -> LaunchRecipe[Any]:  # fmt: skip
     """`layernorm` up to its launch."""
     vectors = (operand(weight, "weight"), operand(bias, "bias"))
     return _prepare((layernorm_rows, layernorm_long_rows), operand(x, "x"), vectors, out, (float(eps),), how)
 
 
-def rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: Unpack[How]) -> Any:
+def rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: Unpack[ScheduleArguments]) -> Any:
     """Return x / sqrt(mean(x^2) + eps) * weight along the last axis, in `out` where it is given.
 
     x: [..., columns]; weight: [columns]; of float types of at most 32 bits.  Computed in f32, rounded once.
@@ -69,7 +69,9 @@ def rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: U
     return repeated(("rmsnorm", eps), (x, weight, out), how, prepare)
 
 
-def prepare_rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: Unpack[How]) -> Prepared[Any]:
+def prepare_rmsnorm(
+    x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: Unpack[ScheduleArguments]
+) -> LaunchRecipe[Any]:
     """`rmsnorm` up to its launch."""
     vectors = (operand(weight, "weight"),)
     return _prepare((rmsnorm_rows, rmsnorm_long_rows), operand(x, "x"), vectors, out, (float(eps),), how)
@@ -77,8 +79,8 @@ def prepare_rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, 
 
 def _prepare(
     kernels: tuple[Kernel, Kernel], x: Operand, vectors: tuple[Operand, ...], out: Any, numbers: tuple[float, ...],
-    how: How,
-) -> Prepared[Any]:  # fmt: skip
+    how: ScheduleArguments,
+) -> LaunchRecipe[Any]:  # fmt: skip
     """The launch of the kernel for short rows, or of the one for long rows, on `x` seen as a matrix."""
     require_known(how, schedules.parameters(schedules.ROWS_SPACE))
     require_floats((x, *vectors))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tessera.core.base import reductions
 from tessera.core.base.dtypes import DType
 from tessera.core.settings import current
-from tessera.ops.launch_recipe import How, Machine
+from tessera.ops.launch_recipe import Machine, ScheduleArguments
 
 # What a multiprocessor gets done with blocks of so many rows and columns, relative to the first: estimates, from the
 # time tensor cores take for a step beside the time shared memory takes to feed them; the second measured on an H200.
@@ -214,7 +214,7 @@ def heads_together(machine: Machine, dtype: DType, heads: int, scores: int, widt
     return max((n for n in range(1, heads + 1) if heads % n == 0 and n <= most), default=0)
 
 
-def backward_product_schedule(queries: int, keys: int, how: How) -> dict[str, int]:
+def backward_product_schedule(queries: int, keys: int, how: ScheduleArguments) -> dict[str, int]:
     """BM queries and steps of BN keys for the product of the kept gradients of the scores with the keys.
 
     BN divides the blocks of keys of the kernel that keeps them: then none is read that was not written.

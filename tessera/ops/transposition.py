@@ -14,10 +14,10 @@ from tessera.ops.tiles.transposition import transpose_matrices
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tessera.ops.launch_recipe import How, Prepared
+    from tessera.ops.launch_recipe import LaunchRecipe, ScheduleArguments
 
 
-def transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
+def transpose(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> Any:
     """Return `x` with its last two axes swapped and every element moved, in `out` where it is given.
 
     x: [..., M, N] of any type; the result is [..., N, M].  Raises OperandMismatch for operands that do not fit,
@@ -26,7 +26,7 @@ def transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Any:
     return repeated(("transpose",), (x, out), how, lambda: prepare_transpose(x, out, **how))
 
 
-def prepare_transpose(x: Any, out: Any = None, **how: Unpack[How]) -> Prepared[Any]:
+def prepare_transpose(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> LaunchRecipe[Any]:
     """`transpose` up to its launch."""
     require_known(how, schedules.parameters(schedules.TRANSPOSE_SPACE))
     given = operand(x, "x")

@@ -28,7 +28,7 @@ _BEYOND: Final = 2
 """How many times the cache a ring holds."""
 
 
-class Copy(Protocol):
+class ArgumentClone(Protocol):
     """One array's copy: `value` goes to the kernel."""
 
     value: Any
@@ -43,7 +43,7 @@ class Copy(Protocol):
         ...
 
 
-class HostCopy:
+class HostClone:
     """A copy in this process's memory; `original` must not change as long as `restore` is used."""
 
     def __init__(self, original: AnyArray) -> None:
@@ -63,7 +63,7 @@ class HostCopy:
         """Nothing: Python gives the memory back."""
 
 
-class DeviceCopy:
+class DeviceClone:
     """A copy in a GPU's memory of an array there or in this process; it is its own `value`.
 
     view: stands for the original, see `runtime.device_arrays`, or is the original itself (host arrays)
@@ -113,14 +113,14 @@ def _window(array: AnyArray) -> tuple[int, int, int]:
     return array.ctypes.data - below, below, below + above
 
 
-class Arguments:
+class ClonedArguments:
     """One copy of all arguments of a call: an array given twice is one copy, given twice.
 
     mutable: which of them the kernel may write; only these are restored
     """
 
     def __init__(self, values: Sequence[object], mutable: Sequence[bool], *, on_device: bool) -> None:
-        self._copies: dict[int, Copy] = {}
+        self._copies: dict[int, ArgumentClone] = {}
         device = device_of(values)
         if device is not None:  # copies are made on the default stream
             settle(door.driver(), values, device)
@@ -152,13 +152,13 @@ class Arguments:
         self._copies.clear()
 
 
-def _copy_of(value: object, *, on_device: bool) -> Copy:
+def _copy_of(value: object, *, on_device: bool) -> ArgumentClone:
     if is_on_device(value):
-        return DeviceCopy(door.driver(), device_view(value, ""), on_host=False)
+        return DeviceClone(door.driver(), device_view(value, ""), on_host=False)
     array = as_array(value, "")
     if from_numpy(array.dtype) is None:  # bytes that are pointers to Python's objects must not be made up
         raise ArgumentType(f"an array holds {array.dtype}, which Tessera has no type for", hint="convert it")
-    return DeviceCopy(door.driver(), array, on_host=True) if on_device else HostCopy(array)
+    return DeviceClone(door.driver(), array, on_host=True) if on_device else HostClone(array)
 
 
 class Ring:
@@ -170,14 +170,14 @@ class Ring:
     def __init__(
         self, values: Sequence[object], mutable: Sequence[bool], *, on_device: bool = False, cache_bytes: int = 0
     ) -> None:
-        first = Arguments(values, mutable, on_device=on_device)
+        first = ClonedArguments(values, mutable, on_device=on_device)
         wanted = math.ceil(_BEYOND * cache_bytes / max(1, first.size)) + 1
         affordable = max(1, _LARGEST // max(1, first.size))
         self._sets = [first]
         self._turn = 0
         for _ in range(min(wanted, affordable, _MOST_SETS) - 1):
             try:
-                self._sets.append(Arguments(values, mutable, on_device=on_device))
+                self._sets.append(ClonedArguments(values, mutable, on_device=on_device))
             except CudaFailure:  # the device's memory is full: what there is will do
                 if door.driver().lost is not None:
                     raise
@@ -186,7 +186,7 @@ class Ring:
     def __len__(self) -> int:
         return len(self._sets)
 
-    def take(self) -> Arguments:
+    def take(self) -> ClonedArguments:
         """The next copy; call its `restore` after the launch, so that it is out of the cache when it comes again."""
         chosen = self._sets[self._turn]
         self._turn = (self._turn + 1) % len(self._sets)

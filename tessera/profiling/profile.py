@@ -26,7 +26,7 @@ from tessera.kernels.signature import Described, plain
 from tessera.performance.device_model import Machine, measured_again, raised, this_machine
 from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.work_count import count_work
-from tessera.profiling.argument_clones import Arguments, Ring
+from tessera.profiling.argument_clones import ClonedArguments, Ring
 from tessera.profiling.results import Profile, read_records
 from tessera.profiling.timing import Timer, timer_for
 from tessera.runtime.binding.current_stream import forbid_in_capture
@@ -126,7 +126,7 @@ def _tell_tiles(found: Profile) -> None:
 def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind: TargetKind, timer: Timer) -> Profile:
     """Profile launches on copies of `values`: every group, or, where that takes too long, one of several."""
     kernel.described(values)  # what no kernel can take cannot be copied either
-    trial = Arguments(values, [False] * len(values), on_device=kind.on_gpu)
+    trial = ClonedArguments(values, [False] * len(values), on_device=kind.on_gpu)
     try:
         kernel.launch(trial.values, None, grid)
         described = kernel.described(trial.values)

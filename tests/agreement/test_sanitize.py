@@ -6,7 +6,7 @@ import pytest
 
 from agreement import sanitize
 from support.library import Call
-from tessera.ops.launch_recipe import Prepared
+from tessera.ops.launch_recipe import LaunchRecipe
 
 
 def test_without_the_tool_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -23,7 +23,7 @@ def test_calls_are_run_and_checked(capsys: pytest.CaptureFixture[str]):
 
 def test_a_wrong_answer_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     (right,) = [call for call in sanitize.library.CALLS if call.name == "transpose-float32"]
-    wrong = Call("off by one", right.arguments, lambda x: Prepared((), lambda: x), right.expected, 0.0)
+    wrong = Call("off by one", right.arguments, lambda x: LaunchRecipe((), lambda: x), right.expected, 0.0)
     monkeypatch.setattr(sanitize.library, "CALLS", (wrong,))
     assert sanitize.run_all("interpret", "off") == 1
     assert "WRONG off by one" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from support.simulate import compile_ptx
 from tessera.core.settings import overridden
 from tessera.lowering.driver.compile import ONE_BY_ONE
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.ops.launch_recipe import Prepared
+from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
 from tessera.ops.reductions import prepare_reduce
 from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
@@ -30,17 +30,17 @@ def like(*shape: int, dtype: Any = bf16) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def backward(width: int, causal: bool, dtype: Any = bf16) -> Prepared[Any]:
+def backward(width: int, causal: bool, dtype: Any = bf16) -> LaunchRecipe[Any]:
     q = like(4, 16, 4096, width, dtype=dtype)
     return prepare_flash_attention_backward(q, q, q, q, q, like(4, 16, 4096, dtype=np.float32), causal=causal)
 
 
-def forward(width: int, causal: bool, dtype: Any = bf16) -> Prepared[Any]:
+def forward(width: int, causal: bool, dtype: Any = bf16) -> LaunchRecipe[Any]:
     q = like(4, 16, 4096, width, dtype=dtype)
     return prepare_flash_attention(q, q, q, causal=causal, lse=True)
 
 
-CALLS: Final[dict[str, Callable[[], Prepared[Any]]]] = {
+CALLS: Final[dict[str, Callable[[], LaunchRecipe[Any]]]] = {
     "gemm": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096)),
     "gemm, columns of B contiguous": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096), transpose_b=True),
     "gemm, columns of A contiguous": lambda: prepare_gemm(like(4096, 4096), like(4096, 4096), transpose_a=True),

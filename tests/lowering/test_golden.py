@@ -16,7 +16,7 @@ from support.library import bf16, f32
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.ops.attention import prepare_flash_attention
-from tessera.ops.launch_recipe import Prepared
+from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
 from tessera.ops.rows import prepare_layernorm, prepare_softmax
 
@@ -27,35 +27,35 @@ def array(*shape: int, dtype: Any = f32) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
-def gemm() -> Prepared[Any]:
+def gemm() -> LaunchRecipe[Any]:
     return prepare_gemm(
         array(512, 512, dtype=bf16), array(512, 512, dtype=bf16), schedule={"BM": 64, "BN": 16, "BK": 64}
     )
 
 
-def gemm_of_f32() -> Prepared[Any]:
+def gemm_of_f32() -> LaunchRecipe[Any]:
     return prepare_gemm(array(16, 16), array(16, 16), schedule={"BM": 16, "BN": 16, "BK": 16})
 
 
-def attention() -> Prepared[Any]:
+def attention() -> LaunchRecipe[Any]:
     q = array(1, 2, 256, 16, dtype=bf16)
     return prepare_flash_attention(q, q, q, causal=True, schedule={"BM": 64, "BN": 16})
 
 
-def softmax() -> Prepared[Any]:
+def softmax() -> LaunchRecipe[Any]:
     return prepare_softmax(array(64, 128), schedule={"ROWS": 1, "warps": 1})
 
 
-def layernorm() -> Prepared[Any]:
+def layernorm() -> LaunchRecipe[Any]:
     return prepare_layernorm(array(64, 128), array(128), array(128), schedule={"ROWS": 1, "warps": 1})
 
 
-def document(name: str) -> Prepared[Any]:
+def document(name: str) -> LaunchRecipe[Any]:
     call = next(call for call in document_calls.CALLS if call.name == f"document-{name}")
     return call.prepare(*call.arguments())
 
 
-KERNELS: Final[dict[str, tuple[str, Callable[[], Prepared[Any]]]]] = {
+KERNELS: Final[dict[str, tuple[str, Callable[[], LaunchRecipe[Any]]]]] = {
     "gemm": ("cuda:sm_90a", gemm),
     "attention": ("cuda:sm_90a", attention),
     "softmax": ("cuda:sm_90a", softmax),
@@ -65,7 +65,7 @@ KERNELS: Final[dict[str, tuple[str, Callable[[], Prepared[Any]]]]] = {
 }
 
 
-def program(target: str, prepare: Callable[[], Prepared[Any]]) -> Program:
+def program(target: str, prepare: Callable[[], LaunchRecipe[Any]]) -> Program:
     with overridden(target="cpu" if target.startswith("cpu") else target, threads=8):
         (launch,) = prepare().launches
         return launch.kernel.program(launch.arguments)

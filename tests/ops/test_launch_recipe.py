@@ -19,7 +19,7 @@ from tessera.ops import (
     softmax,
     transpose,
 )
-from tessera.ops.launch_recipe import HowToMultiply, Launch, Machine, Prepared, machine_of, require_known, variant
+from tessera.ops.launch_recipe import Launch, LaunchRecipe, Machine, MatmulArguments, machine_of, require_known, variant
 from tessera.ops.operands import operand
 from tessera.ops.tiles.transposition import transpose_matrices
 from tessera.runtime.launch import cuda
@@ -73,7 +73,7 @@ def test_constants_come_from_the_operands_the_caller_and_the_schedule_in_this_or
 )
 def test_what_a_function_does_not_know_is_a_mistake(how: dict[str, object], words: str, remedy: str):
     with pytest.raises(BadKernelOption, match=words) as caught:
-        require_known(how, ("BM",), HowToMultiply)
+        require_known(how, ("BM",), MatmulArguments)
     assert remedy in caught.value.hint
 
 
@@ -117,7 +117,7 @@ def test_the_target_of_the_arrays_goes_into_the_kernel():
 
 def test_what_is_prepared_runs_again_and_again():
     x, y = normal(1, 3, 4), np.zeros((1, 4, 3), np.float32)
-    prepared = Prepared((Launch(transpose_matrices, (x, y)),), lambda: y)
+    prepared = LaunchRecipe((Launch(transpose_matrices, (x, y)),), lambda: y)
     for factor in (1.0, 2.0):
         x *= np.float32(factor)
         np.testing.assert_array_equal(prepared.run(), x.transpose(0, 2, 1))

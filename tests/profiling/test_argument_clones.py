@@ -8,7 +8,7 @@ import pytest
 
 from support.fake_cuda import FakeDriver
 from tessera.core.errors.catalog import CudaFailure
-from tessera.profiling.argument_clones import Arguments, DeviceCopy, HostCopy, Ring
+from tessera.profiling.argument_clones import ClonedArguments, DeviceClone, HostClone, Ring
 from tessera.runtime.driver import driver
 from tessera.runtime.memory import device_arrays
 
@@ -28,7 +28,7 @@ def views() -> list[np.ndarray]:
 @pytest.mark.parametrize("index", range(7))
 def test_a_host_copy_is_laid_out_like_its_original(index: int):
     original = views()[index]
-    copy = HostCopy(original)
+    copy = HostClone(original)
     np.testing.assert_array_equal(copy.value, original)
     if original.size:
         assert copy.value.strides == original.strides
@@ -45,7 +45,7 @@ def test_a_device_copy_is_laid_out_like_its_original(fake: FakeDriver, index: in
     on_device = fake.device_array(base)
     original = device_arrays.standing_for(on_device.address, base.shape, base.dtype, None)
     view = [original, original[::2, 1::3], original.T, None, original[3:7], None, original[2]][index]
-    copy = DeviceCopy(fake, view, on_host=False)
+    copy = DeviceClone(fake, view, on_host=False)
     # The fake device's memory is the host's.
     read, view = device_arrays.device_view(copy.value, "x").view(np.ndarray), view.view(np.ndarray)
     np.testing.assert_array_equal(read, view)
@@ -64,7 +64,7 @@ def test_a_device_copy_is_laid_out_like_its_original(fake: FakeDriver, index: in
 )
 def test_host_arrays_go_to_the_device(fake: FakeDriver, dtype: type):
     original = np.arange(12).reshape(3, 4).astype(dtype)[:, ::2]
-    copy = DeviceCopy(fake, original, on_host=True)
+    copy = DeviceClone(fake, original, on_host=True)
     assert device_arrays.is_on_device(copy.value)
     read = device_arrays.device_view(copy.value, "x").view(np.ndarray)
     assert read.dtype == original.dtype
@@ -73,7 +73,7 @@ def test_host_arrays_go_to_the_device(fake: FakeDriver, dtype: type):
 
 def test_an_array_given_twice_is_one_copy():
     x = np.ones(4, np.float32)
-    arguments = Arguments((x, x, 2.5, np.ones(4, np.float32)), (False, True, False, False), on_device=False)
+    arguments = ClonedArguments((x, x, 2.5, np.ones(4, np.float32)), (False, True, False, False), on_device=False)
     first, second, number, third = arguments.values
     assert first is second is not third
     assert number == 2.5

@@ -12,7 +12,7 @@ import numpy as np
 from agreement.test_shipped import like
 from support.library import bf16, f16, f32
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.ops.launch_recipe import Prepared
+from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
 from tessera.ops.reductions import prepare_reduce
 from tessera.ops.rows import prepare_layernorm, prepare_softmax
@@ -20,7 +20,7 @@ from tessera.ops.transposition import prepare_transpose
 
 _FP8: Final = ml_dtypes.float8_e4m3fn
 _FP8_WIDE: Final = ml_dtypes.float8_e5m2
-Prepare = Callable[[], Prepared[Any]]
+Prepare = Callable[[], LaunchRecipe[Any]]
 
 
 def _gemm(
@@ -28,7 +28,7 @@ def _gemm(
 ) -> Prepare:  # fmt: skip
     """Return a product of elements `of` a type; `turned` names the matrices that are stored by columns."""
 
-    def prepare() -> Prepared[Any]:
+    def prepare() -> LaunchRecipe[Any]:
         a = like(*((k, m) if "a" in turned else (m, k)), dtype=of)
         b = like(*((n, k) if "b" in turned else (k, n)), dtype=of)
         added = like(n, dtype=of) if bias else None
@@ -47,7 +47,7 @@ def _attention(
     """Return attention; `shape` is batch, heads, heads of keys, queries, keys."""
     batch, heads, groups, queries, keys = shape
 
-    def prepare() -> Prepared[Any]:
+    def prepare() -> LaunchRecipe[Any]:
         q, k = like(batch, heads, queries, width, dtype=dtype), like(batch, groups, keys, width, dtype=dtype)
         return prepare_flash_attention(q, k, k, causal=causal, lse=lse, schedule=schedule)
 
@@ -59,7 +59,7 @@ def _gradients(
 ) -> Prepare:  # fmt: skip
     batch, heads, groups, queries, keys = shape
 
-    def prepare() -> Prepared[Any]:
+    def prepare() -> LaunchRecipe[Any]:
         q, k = like(batch, heads, queries, width, dtype=dtype), like(batch, groups, keys, width, dtype=dtype)
         lse = like(batch, heads, queries, dtype=f32)
         return prepare_flash_attention_backward(q, q, k, k, q, lse, causal=causal, schedule=schedule)

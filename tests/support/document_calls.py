@@ -10,7 +10,7 @@ import tessera
 from support.documents import KERNELS
 from support.library import Arrays, Call, bf16, f16, f32, normal
 from tessera.core.base.reductions import tree_sum
-from tessera.ops.launch_recipe import Launch, Prepared
+from tessera.ops.launch_recipe import Launch, LaunchRecipe
 
 
 @cache
@@ -28,8 +28,8 @@ def _call(
 ) -> Call:  # fmt: skip
     """A call of kernel `name`; `outputs` are the places of the arguments that it writes."""
 
-    def prepare(*values: Any) -> Prepared[Any]:
-        return Prepared((Launch(load(name), values),), lambda: tuple(values[i] for i in outputs))
+    def prepare(*values: Any) -> LaunchRecipe[Any]:
+        return LaunchRecipe((Launch(load(name), values),), lambda: tuple(values[i] for i in outputs))
 
     return Call(f"document-{name}", arguments, prepare, expected, tolerance, tolerance == 0)
 

@@ -124,7 +124,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> Libraries:
     cupy = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda device: made.cupy_stream))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(interop.Used, "streams", {})
+    monkeypatch.setattr(interop.UsedLibraries, "streams", {})
     for cached in (interop._torch_stream, interop._cupy_stream):
         monkeypatch.setattr(interop, cached.__name__, functools.cache(cached.__wrapped__))
     return made

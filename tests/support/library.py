@@ -15,7 +15,7 @@ import numpy as np
 
 from tessera.core.base.reductions import tree_sum
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
-from tessera.ops.launch_recipe import Prepared
+from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm
 from tessera.ops.reductions import prepare_reduce
 from tessera.ops.rows import prepare_layernorm, prepare_rmsnorm, prepare_softmax
@@ -37,7 +37,7 @@ class Call:
 
     name: str
     arguments: Callable[[], Arrays]
-    prepare: Callable[..., Prepared[Any]]
+    prepare: Callable[..., LaunchRecipe[Any]]
     expected: Callable[..., Arrays]
     tolerance: float
     exact: bool = False
@@ -130,7 +130,7 @@ def _gemm(
         b = np.ascontiguousarray(b.T) if transpose_b else b
         return (a, b, normal(n, dtype=dtype)) if bias else (a, b)
 
-    def prepare(a: Any, b: Any, added: Any = None) -> Prepared[Any]:
+    def prepare(a: Any, b: Any, added: Any = None) -> LaunchRecipe[Any]:
         return prepare_gemm(a, b, bias=added, dtype="f32", compute=compute, **how)  # type: ignore[arg-type]
 
     def expected(a: Any, b: Any, added: Any = None) -> Arrays:

@@ -11,52 +11,52 @@ _MAX_DEPTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class AffineForm:
     """`constant` and the sum of each term's value times its coefficient; the name of a symbol stands for its extent."""
 
     terms: frozenset[tuple[ir.Value | str, int]]
     constant: int
 
-    def __sub__(self, other: "Linear") -> "Linear":
+    def __sub__(self, other: "AffineForm") -> "AffineForm":
         return _sum(self, other, -1)
 
-    def ahead_of(self, other: "Linear") -> int | None:
+    def ahead_of(self, other: "AffineForm") -> int | None:
         """By how much it is certainly larger than `other`; None where that depends on values."""
         return self.constant - other.constant if self.terms == other.terms else None
 
 
-def linear(value: Index | str, depth: int = 0) -> Linear:
+def affine_form(value: Index | str, depth: int = 0) -> AffineForm:
     """The form of an i64 of Tile IR, of a number, or of a symbol's extent."""
     if isinstance(value, int):
-        return Linear(frozenset(), value)
+        return AffineForm(frozenset(), value)
     if isinstance(value, str):
-        return Linear(frozenset({(value, 1)}), 0)
+        return AffineForm(frozenset({(value, 1)}), 0)
     number = constant(value)
     if number is not None:
-        return Linear(frozenset(), number)
+        return AffineForm(frozenset(), number)
     name = symbol(value)
     if name is not None:
-        return linear(name)
+        return affine_form(name)
     op = defining(value)
     if op is not None and depth < _MAX_DEPTH and op.name in ("arith.addi", "arith.subi", "arith.muli"):
-        a, b = (linear(v, depth + 1) for v in op.operands)
+        a, b = (affine_form(v, depth + 1) for v in op.operands)
         if op.name != "arith.muli":
             return _sum(a, b, 1 if op.name == "arith.addi" else -1)
         if not a.terms or not b.terms:
             return _scaled(a, b.constant) if not b.terms else _scaled(b, a.constant)
-    return Linear(frozenset({(value, 1)}), 0)
+    return AffineForm(frozenset({(value, 1)}), 0)
 
 
-def _sum(a: Linear, b: Linear, sign: int) -> Linear:
+def _sum(a: AffineForm, b: AffineForm, sign: int) -> AffineForm:
     total = dict(a.terms)
     for value, coefficient in b.terms:
         total[value] = total.get(value, 0) + sign * coefficient
     return _made(total, a.constant + sign * b.constant)
 
 
-def _scaled(a: Linear, factor: int) -> Linear:
+def _scaled(a: AffineForm, factor: int) -> AffineForm:
     return _made({value: coefficient * factor for value, coefficient in a.terms}, a.constant * factor)
 
 
-def _made(terms: Mapping[ir.Value | str, int], number: int) -> Linear:
-    return Linear(frozenset((value, coefficient) for value, coefficient in terms.items() if coefficient), number)
+def _made(terms: Mapping[ir.Value | str, int], number: int) -> AffineForm:
+    return AffineForm(frozenset((value, coefficient) for value, coefficient in terms.items() if coefficient), number)

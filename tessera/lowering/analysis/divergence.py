@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.mlir import ir
-from tessera.lowering.analysis.ir_tree import Node, Tree, is_tile
+from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 
 LANES: Final = 32
 """Lanes of a warp, which is one vector."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Divergence:
     """How one value varies.
 
     kind: "uniform" (one value a group), "linear" (base + lane * stride; the base is one scalar a warp; a stride of
@@ -45,60 +45,60 @@ class Shape:
         return self.limit is not None
 
 
-UNIFORM: Final = Shape("uniform")
-VARYING: Final = Shape("varying")
+UNIFORM: Final = Divergence("uniform")
+VARYING: Final = Divergence("varying")
 
 LARGEST_EXTENT: Final = 1 << 46
 """More elements or lanes than any machine addresses: what an id or an extent stays below."""
 
 
-def join(a: Shape, b: Shape) -> Shape:
+def join(a: Divergence, b: Divergence) -> Divergence:
     """The shape of a value that is now `a`, now `b`, as all lanes of a warp agree."""
     limit = None if a.limit is None or b.limit is None else max(a.limit, b.limit)
     if "varying" in (a.kind, b.kind) or a.stride != b.stride:
-        return Shape("varying", limit=limit)
+        return Divergence("varying", limit=limit)
     kind = "uniform" if a.kind == b.kind == "uniform" else "linear"
     known = a.known if a.known == b.known else None
-    return Shape(kind, a.stride, limit, math.gcd(a.align, b.align), known)
+    return Divergence(kind, a.stride, limit, math.gcd(a.align, b.align), known)
 
 
-def merge(a: Shape, b: Shape, control: Shape) -> Shape:
+def merge(a: Divergence, b: Divergence, control: Divergence) -> Divergence:
     """The shape of a value that is `a` or `b` depending on a condition of shape `control`."""
     joined = join(a, b)
     if control.kind == "uniform":
         return joined
     if control.scalar:
         return joined if joined.kind == "varying" else replace(joined, kind="linear", known=None)
-    return Shape("varying", limit=joined.limit)
+    return Divergence("varying", limit=joined.limit)
 
 
-def elementwise(shapes: Sequence[Shape], limit: int | None = None) -> Shape:
+def elementwise(shapes: Sequence[Divergence], limit: int | None = None) -> Divergence:
     """The shape of a function of values of these shapes that is applied lane by lane."""
     if any(not s.scalar for s in shapes):
-        return Shape("varying", limit=limit)
-    return Shape("linear" if any(s.kind == "linear" for s in shapes) else "uniform", limit=limit)
+        return Divergence("varying", limit=limit)
+    return Divergence("linear" if any(s.kind == "linear" for s in shapes) else "uniform", limit=limit)
 
 
-class Shapes:
+class DivergenceAnalysis:
     """The shape of every scalar and memory value of a kernel.
 
     `group` holds the lanes of a group along each axis; None where the whole launch is one group.
     """
 
-    def __init__(self, body: Tree, group: tuple[int, ...] | None) -> None:
+    def __init__(self, body: IrTree, group: tuple[int, ...] | None) -> None:
         self._group = group
-        self._shapes: dict[Any, Shape] = dict.fromkeys(body.arguments, UNIFORM)
+        self._shapes: dict[Any, Divergence] = dict.fromkeys(body.arguments, UNIFORM)
         self._block(body)
 
-    def of(self, value: Any) -> Shape:
+    def of(self, value: Any) -> Divergence:
         """The shape of a Tile IR value."""
         return self._shapes[value]
 
-    def operands(self, node: Node) -> list[Shape]:
+    def operands(self, node: Node) -> list[Divergence]:
         """The shapes of an operation's operands."""
         return [self._shapes[v] for v in node.operands]
 
-    def _block(self, block: Tree) -> None:
+    def _block(self, block: IrTree) -> None:
         for node in block.nodes:
             self._node(node)
 
@@ -123,7 +123,7 @@ class Shapes:
         rule = _RULES.get(node.name)
         shapes = self.operands(node)
         if node.name == "tessera.id":
-            self._shapes[result] = id_shape(node.text("of"), node.number("axis"), self._group)
+            self._shapes[result] = id_divergence(node.text("of"), node.number("axis"), self._group)
         else:
             self._shapes[result] = rule(node, shapes) if rule else elementwise(shapes)
 
@@ -165,8 +165,8 @@ class Shapes:
         self,
         carried: Sequence[Any],
         initial: Sequence[Any],
-        first: Tree,
-        last: Tree,
+        first: IrTree,
+        last: IrTree,
         between: Callable[[], None] = lambda: None,
     ) -> None:
         """Run the body until the carried values' shapes do not change any more.
@@ -188,44 +188,44 @@ class Shapes:
             now = following
 
 
-def _merged(value: Any, a: Shape, b: Shape, control: Shape) -> Shape:
+def _merged(value: Any, a: Divergence, b: Divergence, control: Divergence) -> Divergence:
     """`merge` for one Tile IR value: tiles belong to the whole group whatever the lanes do."""
     return UNIFORM if is_tile(value) else merge(a, b, control)
 
 
-def id_shape(of: str, axis: int | None, group: tuple[int, ...] | None) -> Shape:
+def id_divergence(of: str, axis: int | None, group: tuple[int, ...] | None) -> Divergence:
     """The shape of `tessera.id`; lanes are numbered with the last axis fastest."""
     if of in ("group", "grid_groups", "group_lanes"):
-        return Shape("uniform", limit=LARGEST_EXTENT)
+        return Divergence("uniform", limit=LARGEST_EXTENT)
     if of == "lane_in_warp":
-        return Shape("linear", 1, LANES - 1, LANES)
+        return Divergence("linear", 1, LANES - 1, LANES)
     if of == "warp":
-        return Shape("linear", limit=LARGEST_EXTENT)
+        return Divergence("linear", limit=LARGEST_EXTENT)
     if group is None:
-        return Shape("linear", 1, LARGEST_EXTENT, LANES) if axis in (None, 0) else _known(0)
+        return Divergence("linear", 1, LARGEST_EXTENT, LANES) if axis in (None, 0) else _known(0)
     extents = (*group, 1, 1)[:3]
     if axis is None:
-        return Shape("linear", 1, LARGEST_EXTENT, math.gcd(math.prod(extents), LANES) if of == "thread" else LANES)
+        return Divergence("linear", 1, LARGEST_EXTENT, math.gcd(math.prod(extents), LANES) if of == "thread" else LANES)
     if extents[axis] == 1:
-        return Shape("uniform", limit=LARGEST_EXTENT) if of == "thread" else _known(0)
+        return Divergence("uniform", limit=LARGEST_EXTENT) if of == "thread" else _known(0)
     below = math.prod(extents[axis + 1 :])
     align = math.gcd(extents[axis], LANES) if of == "thread" else LANES
     limit = LARGEST_EXTENT if of == "thread" else extents[axis] - 1
     if below == 1 and (extents[axis] % LANES == 0 or math.prod(extents) == extents[axis]):
-        return Shape("linear", 1, limit, align)
-    return Shape("linear", limit=limit) if below % LANES == 0 else Shape("varying", limit=limit)
+        return Divergence("linear", 1, limit, align)
+    return Divergence("linear", limit=limit) if below % LANES == 0 else Divergence("varying", limit=limit)
 
 
-def _known(value: int) -> Shape:
-    return Shape("uniform", 0, value if value >= 0 else None, abs(value) or LANES, value)
+def _known(value: int) -> Divergence:
+    return Divergence("uniform", 0, value if value >= 0 else None, abs(value) or LANES, value)
 
 
-def _induction(lower: Shape, upper: Shape, step: Shape) -> Shape:
+def _induction(lower: Divergence, upper: Divergence, step: Divergence) -> Divergence:
     limit = None if lower.limit is None else (_I64_MAX if upper.limit is None else max(lower.limit, upper.limit))
     if not step.scalar or lower.kind == "varying":
-        return Shape("varying", limit=limit)
+        return Divergence("varying", limit=limit)
     kind = "uniform" if lower.kind == step.kind == "uniform" else "linear"
-    return Shape(kind, lower.stride, limit, math.gcd(lower.align, step.align))
+    return Divergence(kind, lower.stride, limit, math.gcd(lower.align, step.align))
 
 
 _I64_MAX: Final = (1 << 63) - 1
@@ -239,66 +239,66 @@ def _fit(node: Node, limit: int | None) -> int | None:
     return limit if isinstance(kind, ir.IntegerType) and limit < 1 << (kind.width - 1) else None
 
 
-def _constant(node: Node, _: list[Shape]) -> Shape:
+def _constant(node: Node, _: list[Divergence]) -> Divergence:
     attribute = node.op.attributes["value"]
     return _known(int(attribute.value)) if isinstance(attribute, ir.IntegerAttr) else UNIFORM
 
 
-def _linear(stride: int, shapes: list[Shape], limit: int | None, align: int) -> Shape:
+def _linear(stride: int, shapes: list[Divergence], limit: int | None, align: int) -> Divergence:
     kind = "uniform" if stride == 0 and all(s.kind == "uniform" for s in shapes) else "linear"
-    return Shape(kind, stride, limit, align)
+    return Divergence(kind, stride, limit, align)
 
 
-def _add(node: Node, shapes: list[Shape]) -> Shape:
+def _add(node: Node, shapes: list[Divergence]) -> Divergence:
     a, b = shapes
     limit = None if a.limit is None or b.limit is None else _fit(node, a.limit + b.limit)
     if "varying" in (a.kind, b.kind):
-        return Shape("varying", limit=limit)
+        return Divergence("varying", limit=limit)
     return _linear(a.stride + b.stride, shapes, limit, math.gcd(a.align, b.align))
 
 
-def _subtract(_: Node, shapes: list[Shape]) -> Shape:
+def _subtract(_: Node, shapes: list[Divergence]) -> Divergence:
     a, b = shapes
     if "varying" in (a.kind, b.kind):
         return VARYING
     return _linear(a.stride - b.stride, shapes, None, math.gcd(a.align, b.align))
 
 
-def _multiply(node: Node, shapes: list[Shape]) -> Shape:
+def _multiply(node: Node, shapes: list[Divergence]) -> Divergence:
     a, b = shapes
     limit = None if a.limit is None or b.limit is None else _fit(node, a.limit * b.limit)
     factor, other = (a, b) if a.known is not None else (b, a)
     if a.scalar and b.scalar:
         return _linear(0, shapes, limit, math.gcd(a.align * b.align, LANES))
     if factor.known is None or other.kind == "varying":
-        return Shape("varying", limit=limit)
+        return Divergence("varying", limit=limit)
     align = math.gcd(other.align * abs(factor.known), LANES)
     return _linear(other.stride * factor.known, shapes, limit, align)
 
 
-def _shift_left(node: Node, shapes: list[Shape]) -> Shape:
+def _shift_left(node: Node, shapes: list[Divergence]) -> Divergence:
     a, amount = shapes
     if amount.known is None or not 0 <= amount.known < LANES:
         return elementwise(shapes)
     return _multiply(node, [a, _known(1 << amount.known)])
 
 
-def _whole_warps(a: Shape, divisor: Shape) -> bool:
+def _whole_warps(a: Divergence, divisor: Divergence) -> bool:
     """Whether dividing `a` by `divisor` never separates two lanes of a warp."""
     warps = divisor.known is not None and divisor.known > 0 and divisor.known % LANES == 0
     return warps and a.kind == "linear" and a.stride == 1 and a.natural and a.align % LANES == 0
 
 
-def _divide(_: Node, shapes: list[Shape]) -> Shape:
+def _divide(_: Node, shapes: list[Divergence]) -> Divergence:
     a, divisor = shapes
     limit = a.limit if divisor.natural else None
-    return Shape("linear", limit=limit) if _whole_warps(a, divisor) else elementwise(shapes, limit)
+    return Divergence("linear", limit=limit) if _whole_warps(a, divisor) else elementwise(shapes, limit)
 
 
-def _remainder(_: Node, shapes: list[Shape]) -> Shape:
+def _remainder(_: Node, shapes: list[Divergence]) -> Divergence:
     a, divisor = shapes
     if _whole_warps(a, divisor):
-        return Shape("linear", 1, a.limit, LANES)
+        return Divergence("linear", 1, a.limit, LANES)
     return elementwise(shapes, a.limit)
 
 
@@ -306,7 +306,7 @@ _SIGNED_LESS: Final = 2
 _SIGNED_AT_LEAST: Final = 5
 
 
-def _compare(node: Node, shapes: list[Shape]) -> Shape:
+def _compare(node: Node, shapes: list[Divergence]) -> Divergence:
     a, b = shapes
     predicate = node.number("predicate")
     if a.natural and b.known is not None and b.known <= 0 and predicate in (_SIGNED_LESS, _SIGNED_AT_LEAST):
@@ -314,49 +314,49 @@ def _compare(node: Node, shapes: list[Shape]) -> Shape:
     return elementwise(shapes)
 
 
-def _select(_: Node, shapes: list[Shape]) -> Shape:
+def _select(_: Node, shapes: list[Divergence]) -> Divergence:
     condition, yes, no = shapes
     if condition.known is not None:
         return yes if condition.known else no
     return merge(yes, no, condition)
 
 
-def _truncate(_: Node, shapes: list[Shape]) -> Shape:
+def _truncate(_: Node, shapes: list[Divergence]) -> Divergence:
     (a,) = shapes
-    return Shape(a.kind, a.stride, align=a.align)
+    return Divergence(a.kind, a.stride, align=a.align)
 
 
-def _extend_signed(_: Node, shapes: list[Shape]) -> Shape:
+def _extend_signed(_: Node, shapes: list[Divergence]) -> Divergence:
     return elementwise(shapes, shapes[0].limit)
 
 
-def _extend_unsigned(node: Node, shapes: list[Shape]) -> Shape:
+def _extend_unsigned(node: Node, shapes: list[Divergence]) -> Divergence:
     kind = node.operands[0].type
     return elementwise(shapes, (1 << ir.IntegerType(kind).width) - 1)
 
 
-def _largest(_: Node, shapes: list[Shape]) -> Shape:
+def _largest(_: Node, shapes: list[Divergence]) -> Divergence:
     limits = [s.limit for s in shapes]
     if all(limit is None for limit in limits):
         return elementwise(shapes)
     return elementwise(shapes, _I64_MAX if None in limits else max(limit or 0 for limit in limits))
 
 
-def _smallest(_: Node, shapes: list[Shape]) -> Shape:
+def _smallest(_: Node, shapes: list[Divergence]) -> Divergence:
     limits = [s.limit for s in shapes if s.limit is not None]
     return elementwise(shapes, min(limits) if len(limits) == len(shapes) else None)
 
 
-def _shuffle(_: Node, shapes: list[Shape]) -> Shape:
+def _shuffle(_: Node, shapes: list[Divergence]) -> Divergence:
     value = shapes[0]
-    return value if value.scalar else Shape("varying", limit=value.limit)
+    return value if value.scalar else Divergence("varying", limit=value.limit)
 
 
-def _extent(_: Node, _shapes: list[Shape]) -> Shape:
-    return Shape("uniform", limit=LARGEST_EXTENT)
+def _extent(_: Node, _shapes: list[Divergence]) -> Divergence:
+    return Divergence("uniform", limit=LARGEST_EXTENT)
 
 
-_RULES: Final[Mapping[str, Callable[[Node, list[Shape]], Shape]]] = {
+_RULES: Final[Mapping[str, Callable[[Node, list[Divergence]], Divergence]]] = {
     "arith.constant": _constant,
     "arith.addi": _add,
     "arith.subi": _subtract,

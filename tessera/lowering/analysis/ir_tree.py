@@ -15,7 +15,7 @@ class Node:
     name: str
     operands: tuple[Any, ...]
     results: tuple[Any, ...]
-    blocks: tuple["Tree", ...]
+    blocks: tuple["IrTree", ...]
     location: Any
 
     def walk(self) -> Iterator["Node"]:
@@ -42,7 +42,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class IrTree:
     """One block: its arguments and operations, without the terminator, which is `end`."""
 
     arguments: tuple[Any, ...]
@@ -55,14 +55,14 @@ def is_tile(value: Any) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def read_function(function: Any) -> Tree:
+def read_function(function: Any) -> IrTree:
     """The tree of a `func.func`'s only block."""
     return _block(function.regions[0].blocks[0])
 
 
-def _block(block: Any) -> Tree:
+def _block(block: Any) -> IrTree:
     nodes = [_node(op.operation) for op in block.operations]
-    return Tree(tuple(block.arguments), tuple(nodes[:-1]), nodes[-1])
+    return IrTree(tuple(block.arguments), tuple(nodes[:-1]), nodes[-1])
 
 
 def _node(op: Any) -> Node:

@@ -6,7 +6,7 @@ from typing import Final
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared
-from tessera.lowering.analysis.affine_forms import linear
+from tessera.lowering.analysis.affine_forms import affine_form
 from tessera.lowering.analysis.integers import Bounds, Knowledge
 from tessera.lowering.analysis.valid_elements import WHOLE, Item, Limit
 from tessera.lowering.base.attributes import dropped_axes, from_attribute
@@ -119,9 +119,9 @@ def window_limits(
         place = kept.index(axis) if axis in kept else WHOLE
         bounds = None if facts is None else facts.bounds(start)
         if bounds is None or not _ends_inside(bounds, extent, end):
-            items.append((place, Limit(linear(end) - linear(start), True, extent == 1, start, end)))
+            items.append((place, Limit(affine_form(end) - affine_form(start), True, extent == 1, start, end)))
         if bounds is None or bounds.low < 0:
-            items.append((place, Limit(linear(0) - linear(start), False, extent == 1, start, 0)))
+            items.append((place, Limit(affine_form(0) - affine_form(start), False, extent == 1, start, 0)))
     return items
 
 

@@ -2,7 +2,7 @@
 
 A tile is *cut* along an axis when rows [r, r + b) of it need only rows [r, r + b) of what it is made of (and all of
 whatever is not cut); so is a shared buffer of which each group needs only its own rows.  Starting from the stores,
-`Cuts.need` follows values back to loads, constants and buffers.
+`RowDependence.need` follows values back to loads, constants and buffers.
 """
 
 import math
@@ -19,7 +19,7 @@ SOURCES: Final = ("tessera.load", "arith.constant", "tensor.splat", "tessera.ara
 """Operations that are cheap to have twice: once whole, once cut."""
 
 
-class Cuts:
+class RowDependence:
     """What is cut so far.
 
     axes: each cut tile's or buffer's axis
@@ -140,16 +140,16 @@ def memory_axis(op: AnyOp, axis: int) -> int:
     return [a for a in range(len(extents_of(op))) if a not in dropped][axis]
 
 
-_RULES: Final[dict[str, Callable[[Cuts, AnyOp, int], bool]]] = {
-    "tessera.load": Cuts.load,
-    "tessera.alloc": Cuts.source,
-    "arith.constant": Cuts.source,
-    "tensor.splat": Cuts.source,
-    "tessera.arange": Cuts.source,
-    "tessera.broadcast": Cuts.broadcast,
-    "tessera.reshape": Cuts.reshape,
-    "tessera.transpose": Cuts.transpose,
-    "tessera.reduce": Cuts.reduce,
-    "tessera.softmax": Cuts.softmax,
-    "tessera.dot": Cuts.dot,
+_RULES: Final[dict[str, Callable[[RowDependence, AnyOp, int], bool]]] = {
+    "tessera.load": RowDependence.load,
+    "tessera.alloc": RowDependence.source,
+    "arith.constant": RowDependence.source,
+    "tensor.splat": RowDependence.source,
+    "tessera.arange": RowDependence.source,
+    "tessera.broadcast": RowDependence.broadcast,
+    "tessera.reshape": RowDependence.reshape,
+    "tessera.transpose": RowDependence.transpose,
+    "tessera.reduce": RowDependence.reduce,
+    "tessera.softmax": RowDependence.softmax,
+    "tessera.dot": RowDependence.dot,
 }

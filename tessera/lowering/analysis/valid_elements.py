@@ -1,7 +1,7 @@
 """Which elements of a tile exist, symbolically: the compiler's side of the rules in `core/program/spec.py`.
 
-A `Presence` is a set of conditions, all of which an element that exists meets.  Each has its place: one of the tile's
-axes, the tile as a whole, or the mask.  Most are a `Limit`, a bound that an index keeps; `Flags` are computed.
+A `ValidElements` is a set of conditions, all of which an element that exists meets.  Each has its place: one of the
+tile's axes, the tile as a whole, or the mask.  Most are a `Limit`, a bound that an index keeps; `Flags` are computed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tessera.core.base.ordered_set import OrderedSet
 from tessera.core.mlir import Index, ir
-from tessera.lowering.analysis.affine_forms import Linear
+from tessera.lowering.analysis.affine_forms import AffineForm
 
 WHOLE: Final = -1
 """The place of a condition on the whole tile."""
@@ -41,7 +41,7 @@ class Limit:
     symbol, or an i64; guards: when it counts
     """
 
-    bound: Linear
+    bound: AffineForm
     upper: bool
     fixed: bool
     start: ir.Value | None = field(compare=False)
@@ -75,7 +75,7 @@ Item = tuple[int, Part]
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class ValidElements:
     """What exists of a tile of `shape`: the elements that meet every item, a place and a condition.
 
     zeros: items for which the tile holds +0 (or the integer 0) where they are not met
@@ -89,7 +89,7 @@ class Presence:
         """The conditions of one place."""
         return OrderedSet(part for where, part in self.items if where == place)
 
-    def without(self, items: Iterable[Item]) -> "Presence":
+    def without(self, items: Iterable[Item]) -> "ValidElements":
         """The same without some of its items."""
         return replace(self, items=self.items.difference(items), zeros=self.zeros.difference(items))
 
@@ -100,20 +100,20 @@ class Presence:
 
 def nested(part: Flags) -> bool:
     """Whether a condition is computed of conditions that are computed themselves, other than given ones."""
-    inner = [one for one in part.inputs if isinstance(one, Presence)]
+    inner = [one for one in part.inputs if isinstance(one, ValidElements)]
     return any(isinstance(p, Flags) and p.kind != "given" for found in inner for _, p in found.items)
 
 
-def everything(shape: Sequence[int]) -> Presence:
+def everything(shape: Sequence[int]) -> ValidElements:
     """All elements of a tile exist."""
-    return Presence(tuple(shape))
+    return ValidElements(tuple(shape))
 
 
-def made(shape: Sequence[int], items: Iterable[Item], zeros: Iterable[Item] = ()) -> Presence:
+def made(shape: Sequence[int], items: Iterable[Item], zeros: Iterable[Item] = ()) -> ValidElements:
     """A presence without what follows from the rest of it."""
     found = _without_opposites(OrderedSet(items))
     kept = OrderedSet(item for item in found if not any(_follows(item, other) for other in found if other != item))
-    return Presence(tuple(shape), kept, kept.intersection(zeros))
+    return ValidElements(tuple(shape), kept, kept.intersection(zeros))
 
 
 def _follows(item: Item, other: Item) -> bool:
@@ -150,7 +150,7 @@ def guarded(items: Iterable[Item], guard: Guard) -> OrderedSet[Item]:
     return OrderedSet((place, replace(part, guards=part.guards | {guard})) for place, part in items)
 
 
-def merged(a: Presence, b: Presence, guard: Guard) -> Presence:
+def merged(a: ValidElements, b: ValidElements, guard: Guard) -> ValidElements:
     """What exists of a value that is the one of `a` where `guard` says so, else the one of `b`."""
     both = a.items & b.items
     items = (*both, *guarded(a.items - both, guard), *guarded(b.items - both, guard.opposite))
@@ -158,7 +158,9 @@ def merged(a: Presence, b: Presence, guard: Guard) -> Presence:
     return made(a.shape, items, zeros)
 
 
-def chosen(condition: ir.Value | str, a: Presence, b: Presence, rest: tuple[Presence, Presence]) -> Presence:
+def chosen(
+    condition: ir.Value | str, a: ValidElements, b: ValidElements, rest: tuple[ValidElements, ValidElements]
+) -> ValidElements:
     """What exists of a choice, element by element, between two tiles.
 
     rest: the same of both without what the condition implies already
@@ -171,14 +173,14 @@ def chosen(condition: ir.Value | str, a: Presence, b: Presence, rest: tuple[Pres
         common, extent = first & second, () if place == WHOLE else (a.shape[place],)
         items += [(place, part) for part in common]
         if first - common and second - common:
-            sides = [Presence(extent, OrderedSet((min(place, 0), p) for p in s - common)) for s in (first, second)]
+            sides = [ValidElements(extent, OrderedSet((min(place, 0), p) for p in s - common)) for s in (first, second)]
             items.append((place, Flags("either", extent, tuple(sides))))
     items.append((MASK, Flags("choice", a.shape, (condition, *(replace(r, zeros=OrderedSet()) for r in rest)))))
     zeros = [item for item in items if item in a.zeros and item in b.zeros]
     return made(a.shape, items, zeros)
 
 
-def moved(found: Presence, shape: Sequence[int], change: Callable[[Item], Item | None]) -> Presence:
+def moved(found: ValidElements, shape: Sequence[int], change: Callable[[Item], Item | None]) -> ValidElements:
     """The presence of a tile of another shape, each item changed or (None) forgotten."""
     pairs = {item: change(item) for item in found.items}
     items = [new for new in pairs.values() if new is not None]
@@ -188,11 +190,11 @@ def moved(found: Presence, shape: Sequence[int], change: Callable[[Item], Item |
 
 def _mask_moved(part: Part, name: str, shape: Sequence[int], *attributes: tuple[str, tuple[int, ...]]) -> Item:
     before = part.shape if isinstance(part, Flags) else ()
-    inner = Presence(before, OrderedSet([(MASK, part)]))
+    inner = ValidElements(before, OrderedSet([(MASK, part)]))
     return MASK, Flags("moved", tuple(shape), (name, attributes, inner))
 
 
-def transposed(found: Presence, permutation: Sequence[int]) -> Presence:
+def transposed(found: ValidElements, permutation: Sequence[int]) -> ValidElements:
     """What exists of a transposed tile."""
     shape = [found.shape[axis] for axis in permutation]
 
@@ -205,7 +207,7 @@ def transposed(found: Presence, permutation: Sequence[int]) -> Presence:
     return moved(found, shape, change)
 
 
-def broadcast(found: Presence, shape: Sequence[int]) -> Presence:
+def broadcast(found: ValidElements, shape: Sequence[int]) -> ValidElements:
     """What exists of a repeated tile."""
 
     def change(item: Item) -> Item:
@@ -213,14 +215,14 @@ def broadcast(found: Presence, shape: Sequence[int]) -> Presence:
         if place == MASK:
             return _mask_moved(part, "tessera.broadcast", shape)
         if isinstance(part, Flags) and place != WHOLE and part.shape != (shape[place],):
-            inner = Presence(part.shape, OrderedSet([(MASK, part)]))
+            inner = ValidElements(part.shape, OrderedSet([(MASK, part)]))
             return place, Flags("moved", (shape[place],), ("tessera.broadcast", (), inner))
         return item
 
     return moved(found, shape, change)
 
 
-def reshaped(found: Presence, shape: Sequence[int]) -> Presence:
+def reshaped(found: ValidElements, shape: Sequence[int]) -> ValidElements:
     """What exists of a reshaped tile."""
     places: dict[int, int] = {axis: WHOLE for axis, extent in enumerate(found.shape) if extent == 1}
     joined: list[tuple[list[int], list[int]]] = []
@@ -251,7 +253,7 @@ def reshaped(found: Presence, shape: Sequence[int]) -> Presence:
 
 def _joined(extents: Sequence[int], inner: OrderedSet[Item], new: Sequence[int], shape: Sequence[int]) -> Item:
     """The item for conditions on axes that become others: the one axis that they are now, or the mask."""
-    box = Presence(tuple(extents), inner)
+    box = ValidElements(tuple(extents), inner)
     if len(new) == 1:
         return new[0], Flags("moved", (prod(extents),), ("tessera.reshape", (), box))
     spread = tuple(extent if axis in new else 1 for axis, extent in enumerate(shape))
@@ -273,7 +275,7 @@ def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[
     return groups
 
 
-def reduced(found: Presence, axis: int) -> Presence:
+def reduced(found: ValidElements, axis: int) -> ValidElements:
     """What exists of a tile that is reduced along an axis: nothing is known along it any more, nor of elements."""
     shape = [extent for number, extent in enumerate(found.shape) if number != axis]
 
@@ -283,10 +285,10 @@ def reduced(found: Presence, axis: int) -> Presence:
             return None
         return (place - 1 if place > axis else place), part
 
-    return Presence(tuple(shape), moved(found, shape, change).items)
+    return ValidElements(tuple(shape), moved(found, shape, change).items)
 
 
-def multiplied(a: Presence, b: Presence) -> Presence:
+def multiplied(a: ValidElements, b: ValidElements) -> ValidElements:
     """What exists of a product: the rows of the first factor, the columns of the second."""
     items = (*(item for item in a.items if item[0] in (0, WHOLE)), *(item for item in b.items if item[0] in (1, WHOLE)))
     return made((a.shape[0], b.shape[1]), items)

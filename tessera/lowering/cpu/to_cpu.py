@@ -13,18 +13,18 @@ from tessera.core.mlir import ir
 from tessera.core.profile import wants_profile
 from tessera.core.program.program import Program
 from tessera.core.tile.location import place
-from tessera.lowering.analysis.divergence import Shapes
-from tessera.lowering.analysis.ir_tree import Node, Tree, read_function
+from tessera.lowering.analysis.divergence import DivergenceAnalysis
+from tessera.lowering.analysis.ir_tree import IrTree, Node, read_function
 from tessera.lowering.base.launch_grid import launch_rule
-from tessera.lowering.cpu.base.cache_model import Machine
+from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.base.emit_context import ArrayRef
-from tessera.lowering.cpu.base.features import Processor
-from tessera.lowering.cpu.simt.entry_point import Kernel
+from tessera.lowering.cpu.base.features import CpuFeatures
+from tessera.lowering.cpu.simt.entry_point import EntryPoint
 from tessera.lowering.cpu.simt.group import Group
-from tessera.lowering.cpu.simt.lane_context import Code, Position
-from tessera.lowering.cpu.simt.operand_facts import Facts
+from tessera.lowering.cpu.simt.lane_context import LaneContext, Position
+from tessera.lowering.cpu.simt.operand_facts import OperandFacts
 from tessera.lowering.cpu.simt.parallel_regions import LANES_PER_GROUP
-from tessera.lowering.cpu.simt.profile_records import Recorder
+from tessera.lowering.cpu.simt.profile_records import ProfileRecorder
 from tessera.lowering.cpu.simt.vectors import Scalar
 
 
@@ -48,12 +48,12 @@ def to_cpu(module: Any, program: Program, features: str = "") -> TargetModule:
     function = next(iter(module.body.operations)).operation
     body = read_function(function)
     target = ir.Module.create(loc=place(program.span))
-    kernel = Kernel(program, target, place(program.span), Processor.from_features(features))
-    shapes = Shapes(body, program.group)
-    code = Code(kernel, shapes, program.group)
+    kernel = EntryPoint(program, target, place(program.span), CpuFeatures.from_features(features))
+    shapes = DivergenceAnalysis(body, program.group)
+    code = LaneContext(kernel, shapes, program.group)
     _bind(code, body)
     rule = launch_rule(function, program, LANES_PER_GROUP)
-    _groups(code, body, rule, Group(code, Facts(body, shapes), Machine.from_features(features)), target)
+    _groups(code, body, rule, Group(code, OperandFacts(body, shapes), CacheModel.from_features(features)), target)
     kernel.close()
     return TargetModule(
         target,
@@ -65,7 +65,7 @@ def to_cpu(module: Any, program: Program, features: str = "") -> TargetModule:
     )
 
 
-def _bind(code: Code, body: Tree) -> None:
+def _bind(code: LaneContext, body: IrTree) -> None:
     """Give parameters and shared buffers their target values."""
     for argument, value in zip(body.arguments, code.kernel.arguments, strict=True):
         if isinstance(value, ArrayRef):
@@ -78,7 +78,7 @@ def _bind(code: Code, body: Tree) -> None:
             code.define(buffer, Scalar(code.kernel.scratch(_bytes(code, buffer.type))))
 
 
-def _bytes(code: Code, kind: Any) -> int:
+def _bytes(code: LaneContext, kind: Any) -> int:
     buffer = ir.MemRefType(kind)
     count = max(1, int(code.vectors.text(buffer.element_type).lstrip("bfi")) // 8)
     for extent in buffer.shape:
@@ -87,14 +87,14 @@ def _bytes(code: Code, kind: Any) -> int:
     return count
 
 
-def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group, target: Any) -> None:
+def _groups(code: LaneContext, body: IrTree, rule: LaunchRule, group: Group, target: Any) -> None:
     """The loop over groups; each starts with its place in the grid.  `target` is the module all this goes into."""
     kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
     lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
     extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if rule.kind == "groups" else ()
 
     every = wants_profile(kernel.program)
-    recorder = Recorder(kernel, target.body, every) if every else None
+    recorder = ProfileRecorder(kernel, target.body, every) if every else None
 
     def inside(number: Any, *began: Any) -> list[Any]:
         def one() -> None:
@@ -112,7 +112,7 @@ def _groups(code: Code, body: Tree, rule: LaunchRule, group: Group, target: Any)
     flow.watched(kernel.first, kernel.past, one, first, inside, innermost=False)
 
 
-def _coordinates(code: Code, body: Tree, group: Any, extents: tuple[Any, ...]) -> tuple[Any, ...]:
+def _coordinates(code: LaneContext, body: IrTree, group: Any, extents: tuple[Any, ...]) -> tuple[Any, ...]:
     """The group's index along each axis of the grid, where the kernel asks for one; the last is the fastest."""
     asked = any(node.name == "tessera.id" and node.number("axis") is not None for node in _walk(body))
     if not asked or not extents:
@@ -127,12 +127,12 @@ def _coordinates(code: Code, body: Tree, group: Any, extents: tuple[Any, ...]) -
     )
 
 
-def _walk(body: Tree) -> Iterable[Node]:
+def _walk(body: IrTree) -> Iterable[Node]:
     for node in body.nodes:
         yield from node.walk()
 
 
-def _is_bounded(node: Node, shapes: Shapes) -> bool:
+def _is_bounded(node: Node, shapes: DivergenceAnalysis) -> bool:
     """Whether an operation's length does not depend on the arguments: false of the user's loops, unless constant."""
     if node.name == "scf.while":
         return False

@@ -30,8 +30,8 @@ from tessera.lowering.base.launch_grid import launch_rule
 from tessera.lowering.base.llvm_ir import to_llvm_text
 from tessera.lowering.base.passes import CANONICALIZE, run_upstream, verify
 from tessera.lowering.base.target_code import TargetCode
-from tessera.lowering.cuda.base.gpu_function import DEFAULT_LANES, WARP, Frame
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.gpu_function import DEFAULT_LANES, WARP, GpuFunction
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.kernel.function import lanes_of, lower_tiles, with_depth
 from tessera.lowering.cuda.listings import (
     Places,
@@ -175,7 +175,7 @@ class _Lowered:
     """Target IR; `plan` of tiles in registers, or None and (where somebody wonders) the `refusal` that says why not."""
 
     module: Any
-    frame: Frame
+    frame: GpuFunction
     entry: str
     buffers: tuple[Buffers, ...] = ()
     plan: ScheduleView | None = None
@@ -258,7 +258,7 @@ def _attempt(function: Any, program: Program, chip: Architecture, facts: Uniform
     threads = lanes // coarse.elements if program.group is not None else lanes
     module, body, kernel, build, entry = _kernel(function, program, threads)
     rule = coarse.rule(launch_rule(function, program, lanes), threads)
-    frame = Frame(program, chip, rule, build, entry, lanes, spill)
+    frame = GpuFunction(program, chip, rule, build, entry, lanes, spill)
     frame.begin()
     lower(frame, facts, function, coarse)
     frame.finish(body, kernel)
@@ -278,7 +278,7 @@ def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Sc
         launch_rule(function, program, lanes), lanes_per_group=lanes, cluster=schedule.cluster,
         persistent=schedule.persistent, early=chip.dependent_launch,
     )  # fmt: skip
-    frame = Frame(program, chip, rule, build, entry, lanes, spill=False)
+    frame = GpuFunction(program, chip, rule, build, entry, lanes, spill=False)
     frame.begin()
     buffers = lower_tiles(frame, plan, function, depth)
     if buffers:
@@ -288,11 +288,11 @@ def _attempt_tiles(function: Any, program: Program, chip: Architecture, plan: Sc
     return _Lowered(module, frame, ir.StringAttr(function.attributes["sym_name"]).value, buffers, plan)
 
 
-def _kernel(function: Any, program: Program, lanes: int) -> tuple[Any, Any, Any, Build, Any]:
+def _kernel(function: Any, program: Program, lanes: int) -> tuple[Any, Any, Any, IndexBuilder, Any]:
     """An empty GPU function: its module, the module's block, the function, and its entry with a builder in it."""
     location = place(program.span)
     module = ir.Module.create(loc=location)
-    outer = Build(module.body, location)
+    outer = IndexBuilder(module.body, location)
     container = outer.create("gpu.module", attributes={"sym_name": ir.StringAttr.get("kernels")}, regions=1)
     body = container.regions[0].blocks.append()
     with outer.at(body):
@@ -309,7 +309,7 @@ def _kernel(function: Any, program: Program, lanes: int) -> tuple[Any, Any, Any,
             regions=1,
         )
     entry = kernel.regions[0].blocks.append()
-    return module, body, kernel, Build(entry, location), entry
+    return module, body, kernel, IndexBuilder(entry, location), entry
 
 
 def _lanes(function: Any, program: Program, chip: Architecture) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from tessera.core.errors.catalog import NotOnCudaTile
 from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.cuda_tile.builder import BOOL, Build
+from tessera.lowering.cuda_tile.builder import BOOL, TileBuilder
 from tessera.lowering.cuda_tile.instructions import Block, TileType, Value
 from tessera.lowering.math.vector_math import NAMES, emit_math
 
@@ -82,7 +82,7 @@ _ROUNDING_LIMIT: Final = {"f32": 2.0**23, "f64": 2.0**52}
 
 
 def operation(
-    build: Build, name: str, operands: Sequence[Value], result: TileType, attributes: Mapping[str, Any]
+    build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Mapping[str, Any]
 ) -> Value:
     """The value of operation `name` (`arith.addf`).
 
@@ -118,7 +118,7 @@ class OneType:
     It does what an `Emitter` does, and makes CUDA Tile instructions of it.
     """
 
-    def __init__(self, build: Build, shape: tuple[int, ...]) -> None:
+    def __init__(self, build: TileBuilder, shape: tuple[int, ...]) -> None:
         self._build = build
         self._shape = shape
 
@@ -172,7 +172,7 @@ class _Branch:
     regions: tuple[_Region, ...]
 
 
-def _anywhere(build: Build, condition: Value) -> Value:
+def _anywhere(build: TileBuilder, condition: Value) -> Value:
     """Whether a condition holds for any element of its tile."""
     count = build.resize(condition, "i32", signed=False)
     for axis in reversed(range(len(count.shape))):
@@ -180,7 +180,9 @@ def _anywhere(build: Build, condition: Value) -> Value:
     return build.compare("not_equal", count, build.like(0, count))
 
 
-def _wide(build: Build, name: str, operands: Sequence[Value], result: TileType, attributes: Mapping[str, Any]) -> Value:
+def _wide(
+    build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Mapping[str, Any]
+) -> Value:
     """The operation on f32 copies of its 16-bit operands."""
     values = [build.float_to(v, "f32") if v.element in _HALVES else v for v in operands]
     kind = result.of("f32") if result.element in _HALVES else result
@@ -194,7 +196,7 @@ def predicate_of(attributes: Mapping[str, Any]) -> int:
     return int(found.partition(":")[0]) if isinstance(found, str) else int(ir.IntegerAttr(found).value)
 
 
-def _compare_floats(build: Build, operands: Sequence[Value], _: TileType, attributes: Mapping[str, Any]) -> Value:
+def _compare_floats(build: TileBuilder, operands: Sequence[Value], _: TileType, attributes: Mapping[str, Any]) -> Value:
     a, b = operands
     predicate = predicate_of(attributes)
     if predicate == _UNORDERED:
@@ -205,23 +207,25 @@ def _compare_floats(build: Build, operands: Sequence[Value], _: TileType, attrib
     return build.compare_floats(name, ordering, a, b)
 
 
-def _compare_integers(build: Build, operands: Sequence[Value], _: TileType, attributes: Mapping[str, Any]) -> Value:
+def _compare_integers(
+    build: TileBuilder, operands: Sequence[Value], _: TileType, attributes: Mapping[str, Any]
+) -> Value:
     name, signed = _INTEGER_PREDICATES[predicate_of(attributes)]
     return build.compare(name, operands[0], operands[1], signed=signed)
 
 
-def _select(build: Build, operands: Sequence[Value], *_: Any) -> Value:
+def _select(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
     return build.select(*operands)
 
 
-def _float_to_float(build: Build, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+def _float_to_float(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
     value = operands[0]
     if value.element == "f64" and result.element in _HALVES:
         value = _to_odd(build, value)
     return build.float_to(value, result.element)
 
 
-def _to_odd(build: Build, value: Value) -> Value:
+def _to_odd(build: TileBuilder, value: Value) -> Value:
     """An f64 as f32, inexact ones to the neighbour with an odd last bit, so that rounding again changes nothing."""
     near = build.float_to(value, "f32")
     back = build.float_to(near, "f64")
@@ -234,18 +238,18 @@ def _to_odd(build: Build, value: Value) -> Value:
     return build.bits(build.select(inexact, odd, bits), "f32")
 
 
-def _bitcast(build: Build, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+def _bitcast(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
     return build.bits(operands[0], result.element)
 
 
 def _resize(*, signed: bool) -> Callable[..., Value]:
-    def emit(build: Build, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
         return build.resize(operands[0], result.element, signed=signed)
 
     return emit
 
 
-def _truncate(build: Build, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+def _truncate(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
     if result.element != BOOL:
         return build.resize(operands[0], result.element)
     low = build.bitwise("andi", operands[0], build.like(1, operands[0]))
@@ -253,7 +257,7 @@ def _truncate(build: Build, operands: Sequence[Value], result: TileType, _: Mapp
 
 
 def _to_float(*, signed: bool) -> Callable[..., Value]:
-    def emit(build: Build, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
         value = operands[0]
         if value.element == BOOL:
             value = build.resize(value, "i32", signed=signed)
@@ -264,7 +268,7 @@ def _to_float(*, signed: bool) -> Callable[..., Value]:
 
 
 def _to_integer(*, signed: bool) -> Callable[..., Value]:
-    def emit(build: Build, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
         signedness = "signed" if signed else "unsigned"
         return build.value(
             "ftoi", operands, result, signedness=signedness, rounding_mode="nearest_int_to_zero", saturating=False
@@ -273,14 +277,14 @@ def _to_integer(*, signed: bool) -> Callable[..., Value]:
     return emit
 
 
-def _magnitude(build: Build, operands: Sequence[Value], *_: Any) -> Value:
+def _magnitude(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
     """|x|; the least number stays what it is, as in every wrapping arithmetic."""
     value = operands[0]
     zero = build.like(0, value)
     return build.select(build.compare("less_than", value, zero), build.sub(zero, value), value)
 
 
-def _copy_sign(build: Build, operands: Sequence[Value], *_: Any) -> Value:
+def _copy_sign(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
     magnitude, sign = operands
     bits = f"i{magnitude.element[1:]}"
     top = 1 << (int(bits[1:]) - 1)
@@ -290,7 +294,7 @@ def _copy_sign(build: Build, operands: Sequence[Value], *_: Any) -> Value:
     return build.bits(build.bitwise("ori", kept, taken), magnitude.element)
 
 
-def _round(build: Build, operands: Sequence[Value], *_: Any) -> Value:
+def _round(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
     """The nearest integer, halves to even: adding 2^23 (2^52) leaves no room for a fraction."""
     value = operands[0]
     magnitude = build.value("absf", (value,), value.type)

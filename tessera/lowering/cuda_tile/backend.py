@@ -18,7 +18,7 @@ from tessera.lowering.base.backends import Backend
 from tessera.lowering.base.ir_walk import kernel, operations
 from tessera.lowering.base.launch_grid import launch_rule
 from tessera.lowering.base.target_code import TargetCode
-from tessera.lowering.cuda_tile.builder import Build
+from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.bytecode import Hints, encode
 from tessera.lowering.cuda_tile.cubin import Usage, read_usage
 from tessera.lowering.cuda_tile.entry_point import Frame
@@ -113,7 +113,7 @@ def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
     name = ir.StringAttr(function.attributes["sym_name"]).value
     location, body = place(program.span), Block()
     rule = replace(launch_rule(function, program, _LANES), lanes_per_group=_LANES)
-    build = Build(body, location, fast=bool(program.options.get("fast")))
+    build = TileBuilder(body, location, fast=bool(program.options.get("fast")))
     frame = Frame(program, rule, build, body, blocked=bool(operations(function, "tessera.dot")))
     lower(frame, function)
     return frame, Entry(name, body, location)

@@ -13,7 +13,7 @@ BOOL: Final = "i1"
 FLOATS: Final = ("f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2")
 
 
-class Build:
+class TileBuilder:
     """Appends instructions to `block`, with `location`; constants are made once a block.
 
     fast: the user allows the machine's own approximations of functions

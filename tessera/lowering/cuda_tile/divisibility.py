@@ -49,7 +49,7 @@ def _of_an_index(value: Any, depth: int) -> int:
 
 
 @dataclass
-class Positions:
+class Divisibility:
     """Proves where accesses of one function begin; `group` is the kernel's `tile[...]`."""
 
     function: Any

@@ -13,7 +13,7 @@ from tessera.core.errors.catalog import NotOnCudaTile
 from tessera.core.program.expressions import Expression, translate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
-from tessera.lowering.cuda_tile.builder import INDEX, Build
+from tessera.lowering.cuda_tile.builder import INDEX, TileBuilder
 from tessera.lowering.cuda_tile.instructions import Block, TileType, Value
 
 LANE_IDS: Final = {
@@ -41,7 +41,7 @@ class Frame:
 
     program: Program
     rule: LaunchRule
-    build: Build
+    build: TileBuilder
     body: Block
     blocked: bool = False
     slots: list[Slot] = field(default_factory=list[Slot])

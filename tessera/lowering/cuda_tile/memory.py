@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
-from tessera.lowering.cuda_tile.builder import BOOL, INDEX, SHORT, Build
-from tessera.lowering.cuda_tile.divisibility import Positions, multiple_of
+from tessera.lowering.cuda_tile.builder import BOOL, INDEX, SHORT, TileBuilder
+from tessera.lowering.cuda_tile.divisibility import Divisibility, multiple_of
 from tessera.lowering.cuda_tile.instructions import Value, padded
-from tessera.lowering.cuda_tile.memory_tokens import Order
+from tessera.lowering.cuda_tile.memory_tokens import MemoryTokens
 
 _BYTE: Final = "i8"
 
@@ -52,7 +52,7 @@ class Window:
 class Access:
     """Loads and stores of one kernel."""
 
-    def __init__(self, build: Build, order: Order, positions: Positions) -> None:
+    def __init__(self, build: TileBuilder, order: MemoryTokens, positions: Divisibility) -> None:
         self.build = build
         self.order = order
         self.positions = positions

@@ -14,7 +14,7 @@ from typing import Any
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.lowering.base.ir_walk import operations
-from tessera.lowering.cuda_tile.builder import Build
+from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.instructions import Value
 
 _WRITES = ("tessera.write", "tessera.store", "tessera.masked_store")
@@ -24,14 +24,14 @@ _ACCUMULATOR = 2
 
 
 @dataclass
-class Order:
+class MemoryTokens:
     """The tokens in force where the lowering stands.
 
     classes: the class of each memref value that is a parameter
     after_write, after_all: for each class, a token of its last write, and one of all its accesses
     """
 
-    build: Build
+    build: TileBuilder
     classes: dict[Any, int] = field(default_factory=dict[Any, int])
     written: frozenset[int] = frozenset()
     after_write: dict[int, Value] = field(default_factory=dict[int, Value])

@@ -7,11 +7,11 @@ elements (a sum, a product of matrices) first puts there what changes nothing.
 import math
 from collections.abc import Sequence
 
-from tessera.lowering.cuda_tile.builder import SHORT, Build
+from tessera.lowering.cuda_tile.builder import SHORT, TileBuilder
 from tessera.lowering.cuda_tile.instructions import Value, padded
 
 
-def real_elements(build: Build, shape: Sequence[int], axes: Sequence[int]) -> Value | None:
+def real_elements(build: TileBuilder, shape: Sequence[int], axes: Sequence[int]) -> Value | None:
     """Where a padded tile holds elements of a tile of `shape`, looking along `axes`; None where everywhere."""
     full = padded(shape)
     masks: list[Value | None] = []
@@ -23,7 +23,7 @@ def real_elements(build: Build, shape: Sequence[int], axes: Sequence[int]) -> Va
     return build.all_of(masks)
 
 
-def with_padding(build: Build, value: Value, shape: Sequence[int], axes: Sequence[int], number: float) -> Value:
+def with_padding(build: TileBuilder, value: Value, shape: Sequence[int], axes: Sequence[int], number: float) -> Value:
     """`value` with `number` in its padding along `axes`."""
     real = real_elements(build, shape, axes)
     return value if real is None else build.select(real, value, build.like(number, value))

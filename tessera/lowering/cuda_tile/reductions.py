@@ -6,7 +6,7 @@ from typing import Final
 
 from tessera.core.base.reductions import BLOCK, COLUMNS
 from tessera.core.errors.catalog import NotOnCudaTile
-from tessera.lowering.cuda_tile.builder import BOOL, FLOATS, SHORT, Build
+from tessera.lowering.cuda_tile.builder import BOOL, FLOATS, SHORT, TileBuilder
 from tessera.lowering.cuda_tile.instructions import Block, TileType, Value, padded
 from tessera.lowering.cuda_tile.padded_shapes import keeps_places, with_padding
 
@@ -22,7 +22,7 @@ _PIECE: Final = 16
 
 
 def reduce_tile(
-    build: Build, value: Value, shape: Sequence[int], kind: str, axis: int | None, *, unsigned: bool
+    build: TileBuilder, value: Value, shape: Sequence[int], kind: str, axis: int | None, *, unsigned: bool
 ) -> Value:
     """Reduce a tile of `shape` along `axis`, or altogether.
 
@@ -57,7 +57,7 @@ def _identity(kind: str, element: str, *, unsigned: bool) -> float:
     return {"sum": 0, "max": low, "min": high}[kind]
 
 
-def _flat(build: Build, value: Value, shape: Sequence[int]) -> Value:
+def _flat(build: TileBuilder, value: Value, shape: Sequence[int]) -> Value:
     flat = [math.prod(shape)]
     if not keeps_places(shape, flat):
         message = f"the sum over all of a tile of {tuple(shape)}: only its first extent may be no power of two"
@@ -65,7 +65,7 @@ def _flat(build: Build, value: Value, shape: Sequence[int]) -> Value:
     return build.reshape(value, padded(flat))
 
 
-def _any_order(build: Build, value: Value, axis: int, kind: str, *, unsigned: bool) -> Value:
+def _any_order(build: TileBuilder, value: Value, axis: int, kind: str, *, unsigned: bool) -> Value:
     """A reduction whose result does not depend on the order."""
     identity = _identity(kind, value.element, unsigned=unsigned)
     if value.element in FLOATS:
@@ -76,7 +76,7 @@ def _any_order(build: Build, value: Value, axis: int, kind: str, *, unsigned: bo
     return build.reduce(value, axis, "maxi" if kind == "max" else "mini", identity, signedness=signedness)
 
 
-def _ordered_sum(build: Build, value: Value, axis: int) -> Value:
+def _ordered_sum(build: TileBuilder, value: Value, axis: int) -> Value:
     """The sum along an axis: chains of columns, then halves, then neighbouring blocks (see `core/base/reductions.py`).
 
     What is missing at the end of an axis is -0.0, which changes no sum, so shorter trees are the same tree.
@@ -105,7 +105,7 @@ def _ordered_sum(build: Build, value: Value, axis: int) -> Value:
     return build.reshape(value, (*before, *after))
 
 
-def _pair(build: Build, value: Value, axis: int) -> Value:
+def _pair(build: TileBuilder, value: Value, axis: int) -> Value:
     """The sum of two elements along an axis of extent 2: in either order, the bits are the same."""
     return build.reduce(value, axis, "addf", -0.0, rounding_mode="nearest_even", flush_to_zero=False)
 
@@ -114,7 +114,15 @@ def _pair(build: Build, value: Value, axis: int) -> Value:
 
 
 def dot(
-    build: Build, a: Value, b: Value, accumulator: Value | None, inner: int, result: str, *, how: str, unsigned: bool
+    build: TileBuilder,
+    a: Value,
+    b: Value,
+    accumulator: Value | None,
+    inner: int,
+    result: str,
+    *,
+    how: str,
+    unsigned: bool,
 ) -> Value:
     """a[M, K] times b[K, N], added to the accumulator; `inner` is K without padding.
 
@@ -142,7 +150,7 @@ def dot(
     return _sum_of_products(build, a, b, start, unsigned=unsigned)
 
 
-def _in_pieces(build: Build, a: Value, b: Value, start: Value) -> Value:
+def _in_pieces(build: TileBuilder, a: Value, b: Value, start: Value) -> Value:
     """A product that is done in ordinary registers: a few steps of K after the other."""
     total, inner = start, a.shape[1]
     size = min(inner, _PIECE)
@@ -153,7 +161,7 @@ def _in_pieces(build: Build, a: Value, b: Value, start: Value) -> Value:
     return total
 
 
-def _in_order(build: Build, a: Value, b: Value, start: Value, inner: int) -> Value:
+def _in_order(build: TileBuilder, a: Value, b: Value, start: Value, inner: int) -> Value:
     """A loop over K: a column of `a` times a row of `b`, fused with the sum so far."""
     a, b = (build.float_to(v, start.element) for v in (a, b))
     zero, one, end = (build.constant(n, SHORT) for n in (0, 1, inner))
@@ -168,7 +176,7 @@ def _in_order(build: Build, a: Value, b: Value, start: Value, inner: int) -> Val
     return build.emit("for", [zero, end, one, start], [start.type], [body]).results[0]
 
 
-def _sum_of_products(build: Build, a: Value, b: Value, start: Value, *, unsigned: bool) -> Value:
+def _sum_of_products(build: TileBuilder, a: Value, b: Value, start: Value, *, unsigned: bool) -> Value:
     """A product of integers: all products as one tile, added up along K, which wraps around in any order."""
     rows, inner, columns = a.shape[0], a.shape[1], b.shape[1]
     if rows * inner * columns > _MOST_PRODUCTS:

@@ -19,12 +19,12 @@ from tessera.lowering.base.ir_walk import operations
 from tessera.lowering.base.visitor import at_operation, operations_of
 from tessera.lowering.cuda_tile import reductions
 from tessera.lowering.cuda_tile.arithmetic import operation
-from tessera.lowering.cuda_tile.builder import INDEX, Build
-from tessera.lowering.cuda_tile.divisibility import Positions
+from tessera.lowering.cuda_tile.builder import INDEX, TileBuilder
+from tessera.lowering.cuda_tile.divisibility import Divisibility
 from tessera.lowering.cuda_tile.entry_point import LANE_HINT, LANE_IDS, Frame
 from tessera.lowering.cuda_tile.instructions import Block, TileType, Value, padded
 from tessera.lowering.cuda_tile.memory import Access, Memory
-from tessera.lowering.cuda_tile.memory_tokens import Order
+from tessera.lowering.cuda_tile.memory_tokens import MemoryTokens
 from tessera.lowering.cuda_tile.padded_shapes import keeps_places
 from tessera.lowering.tile.pack_floats import FACTORS
 
@@ -47,10 +47,10 @@ class Lowering:
 
     def __init__(self, frame: Frame, function: Any) -> None:
         self.frame = frame
-        self.build: Build = frame.build
-        self.order = Order(self.build)
+        self.build: TileBuilder = frame.build
+        self.order = MemoryTokens(self.build)
         self.order.begin(function, frame.program)
-        self.access = Access(self.build, self.order, Positions(function, frame.program.group))
+        self.access = Access(self.build, self.order, Divisibility(function, frame.program.group))
         self.env: dict[Any, Any] = {}
         self.body = function.regions[0].blocks[0]
         for number, (argument, parameter) in enumerate(zip(self.body.arguments, frame.program.parameters, strict=True)):

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared, tile
 from tessera.lowering.analysis.memory_accesses import Access, accesses, extents_of
-from tessera.lowering.analysis.row_dependence import SOURCES, Cuts, memory_axis
+from tessera.lowering.analysis.row_dependence import SOURCES, RowDependence, memory_axis
 from tessera.lowering.base.attributes import RANGES, flags, integers, proven_axes, text, to_attribute
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.ir_walk import body, constant, defining, kernel, operations
@@ -58,13 +58,13 @@ class DistributeRows(Pass):
             _Rewriter(function, cuts, total, rows).run(stores)
 
 
-def _plan(function: AnyOp) -> tuple[int, list[AnyOp], Cuts] | None:
+def _plan(function: AnyOp) -> tuple[int, list[AnyOp], RowDependence] | None:
     """How many rows there are, the stores and what they cut; None when rows are not independent."""
     stores = operations(function, "tessera.store")
     if RANGES in function.attributes or not stores or operations(function, *_BLOCKED):
         return None
     heights = {tile(s.operands[1].type)[0][0] for s in stores}
-    cuts = Cuts()
+    cuts = RowDependence()
     if len(heights) > 1 or any(is_shared(s.operands[0].type) for s in stores):
         return None
     if not all(cuts.need(s, 1, 0) for s in stores):
@@ -76,7 +76,7 @@ def _plan(function: AnyOp) -> tuple[int, list[AnyOp], Cuts] | None:
     return (heights.pop(), stores, cuts) if legal else None
 
 
-def _rows_apart(function: AnyOp, stores: Sequence[AnyOp], cuts: Cuts) -> bool:
+def _rows_apart(function: AnyOp, stores: Sequence[AnyOp], cuts: RowDependence) -> bool:
     """Of an array that is written, every access is a cut one, with the same rows: so no group sees another's."""
     windows: dict[ir.Value, tuple[int, int | None]] = {}
     for store in stores:
@@ -87,14 +87,14 @@ def _rows_apart(function: AnyOp, stores: Sequence[AnyOp], cuts: Cuts) -> bool:
     return all(_agrees(access, windows, cuts) for access in accesses(function) if not access.writes)
 
 
-def _agrees(access: Access, windows: dict[ir.Value, tuple[int, int | None]], cuts: Cuts) -> bool:
+def _agrees(access: Access, windows: dict[ir.Value, tuple[int, int | None]], cuts: RowDependence) -> bool:
     if access.memory not in windows:
         return True
     axis, start = windows[access.memory]
     return cuts.loads.get(access.op) == axis and constant(access.starts[axis]) == start
 
 
-def _worthwhile(function: AnyOp, cuts: Cuts, share: float) -> bool:
+def _worthwhile(function: AnyOp, cuts: RowDependence, share: float) -> bool:
     """What every group computes whole is no more than its own share of what is cut."""
     whole = cut = 0.0
     for op in operations(function):
@@ -112,7 +112,7 @@ def _work(op: AnyOp) -> int:
     return sizes[-1] * tile(op.operands[0].type)[0][1] if op.name == "tessera.dot" else max(sizes)
 
 
-def _uses_agree(stores: Sequence[AnyOp], cuts: Cuts) -> bool:
+def _uses_agree(stores: Sequence[AnyOp], cuts: RowDependence) -> bool:
     """A cut value is used whole nowhere, unless it is cheap to have both."""
     written = [store.operands[0] for store in stores]
     return all(_cheap(value, written) or not cuts.whole_uses(value) for value in cuts.axes)
@@ -153,7 +153,7 @@ def _whole(store: AnyOp) -> bool:
 class _Rewriter:
     """Cuts the values of one kernel into blocks of `rows` of its `total` rows."""
 
-    def __init__(self, function: AnyOp, cuts: Cuts, total: int, rows: int) -> None:
+    def __init__(self, function: AnyOp, cuts: RowDependence, total: int, rows: int) -> None:
         self.function = function
         self.cuts = cuts
         self.rows = rows

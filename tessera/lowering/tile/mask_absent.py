@@ -8,14 +8,14 @@ from typing import ClassVar, Final
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import tile
 from tessera.lowering.analysis.memory_accesses import window_limits
-from tessera.lowering.analysis.valid_elements import MASK, WHOLE, Item, Presence, keeps
+from tessera.lowering.analysis.valid_elements import MASK, WHOLE, Item, ValidElements, keeps
 from tessera.lowering.base.attributes import named_axis
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.ir_walk import body, kernel, operations
 from tessera.lowering.base.passes import Pass, run_upstream
 from tessera.lowering.tile.masking.exponentials import maximum_of_difference
-from tessera.lowering.tile.masking.mask_values import Masks
-from tessera.lowering.tile.masking.validity import CHOICE, Existence
+from tessera.lowering.tile.masking.mask_values import MaskBuilder
+from tessera.lowering.tile.masking.validity import CHOICE, ValidityAnalysis
 
 # So that what is written twice is one value, and a branch on the first says something of the second.
 _MERGE: Final = "builtin.module(cse)"
@@ -41,7 +41,7 @@ class MaskAbsent(Pass):
         function = kernel(module)
         _share_constants(function)
         run_upstream(_MERGE, module)
-        existence = Existence(function)
+        existence = ValidityAnalysis(function)
         existence.block(body(function))
         rewriter = _Rewriter(existence)
         # Users first: what is known is known of the values that are there now.
@@ -63,7 +63,7 @@ def _share_constants(function: AnyOp) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Rewriter:
-    existence: Existence
+    existence: ValidityAnalysis
 
     def reduce(self, op: AnyOp) -> None:
         """Where everything is reduced, all of the tile counts; else what is absent of a result may be anything."""
@@ -82,7 +82,7 @@ class _Rewriter:
             difference.operands[0] = op.operands[0]
 
     def _differences(self, reduce: AnyOp) -> list[AnyOp]:
-        """The differences whose exponentials `Existence` takes to be 0 where the maximum's tile is masked."""
+        """The differences whose exponentials `ValidityAnalysis` takes to be 0 where the maximum's tile is masked."""
         users = [use.owner.operation for use in reduce.operands[0].uses]
         return [
             user
@@ -119,7 +119,7 @@ class _Rewriter:
             items = items.difference(*(self._of(user.results[0]).items for user, _ in uses[:1]))
             if len(uses) > 1:
                 items = found.items
-        op.results[0].replace_all_uses_with(Masks(Emitter.before(op)).flags(found.shape, items))
+        op.results[0].replace_all_uses_with(MaskBuilder(Emitter.before(op)).flags(found.shape, items))
         op.erase()
 
     def fill(self, op: AnyOp) -> None:
@@ -129,7 +129,7 @@ class _Rewriter:
         items = found.items
         if _is_zero(value):
             items = items - found.zeros
-        mask = Masks(emit).tile(found.shape, items)
+        mask = MaskBuilder(emit).tile(found.shape, items)
         if mask is not None:
             other = emit.value("tensor.splat", [value], source.type)
             source = emit.value("arith.select", [mask, source, other], source.type)
@@ -143,7 +143,7 @@ class _Rewriter:
         outside = window_limits(op, memory, starts, self.existence.shapes)
         items = [item for item in found.items if not any(keeps(other, item) for other in outside)]
         emit = Emitter.before(op)
-        mask = Masks(emit).tile(found.shape, items)
+        mask = MaskBuilder(emit).tile(found.shape, items)
         if mask is not None:
             attributes = {name: op.attributes[name] for name in op.attributes}
             emit.create("tessera.masked_store", [memory, value, mask, *starts], (), attributes)
@@ -152,13 +152,13 @@ class _Rewriter:
     def _mask(self, op: AnyOp, number: int, items: Iterable[Item], other: float) -> None:
         value = op.operands[number]
         emit = Emitter.before(op)
-        mask = Masks(emit).tile(tuple(tile(value.type)[0]), items)
+        mask = MaskBuilder(emit).tile(tuple(tile(value.type)[0]), items)
         if mask is not None:
             op.operands[number] = emit.value(
                 "arith.select", [mask, value, emit.constant(other, value.type)], value.type
             )
 
-    def _of(self, value: ir.Value) -> Presence:
+    def _of(self, value: ir.Value) -> ValidElements:
         return self.existence.presence(value)
 
 

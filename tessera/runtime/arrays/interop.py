@@ -119,7 +119,7 @@ def waits_for_the_end(value: object) -> bool:
     return library_of(value) == "jax"
 
 
-class Used:
+class UsedLibraries:
     """Streams that are not the default one and have had launches because they were current.
 
     streams: by device and address, with what keeps them alive; torch's live as long as the process
@@ -131,7 +131,7 @@ class Used:
 @cache
 def _torch_stream(device: int) -> Stream:
     current: Callable[[int], int] = sys.modules["torch"]._C._cuda_getCurrentRawStream  # as inductor and Triton do
-    used = Used.streams.setdefault(device, {})
+    used = UsedLibraries.streams.setdefault(device, {})
 
     def stream() -> int:
         found = current(device)
@@ -145,7 +145,7 @@ def _torch_stream(device: int) -> Stream:
 @cache
 def _cupy_stream(device: int) -> Stream:
     current: Callable[[int], Any] = sys.modules["cupy"].cuda.get_current_stream
-    used = Used.streams.setdefault(device, {})
+    used = UsedLibraries.streams.setdefault(device, {})
 
     def stream() -> int:
         found = current(device)

@@ -21,7 +21,7 @@ FORMATS: Final = {
 _ALIGNMENT: Final = 64
 
 
-class SlotPlan:
+class ArgumentPacking:
     """Packs facts into slots.
 
     After the binder's facts come those of the launch: scaled symbols, groups along three axes, lanes, the address of

@@ -19,7 +19,7 @@ _FIRST: str = "call the kernel once before the capture"
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class ArgumentStreams:
     """The streams that the arrays of a launch are worked on in.
 
     current: that of the first array, where the launch goes; others: those of other libraries
@@ -31,17 +31,17 @@ class Company:
     waits: bool = False
 
     @staticmethod
-    def of(values: Sequence[object], device: int) -> "Company":
+    def of(values: Sequence[object], device: int) -> "ArgumentStreams":
         """The company of a call's arguments, whose arrays lie on `device`."""
         arrays = [value for value in values if is_array(value) and is_on_device(value)]
         first, *others = dict.fromkeys(stream_of(value, device) for value in arrays) or (default_stream,)
-        return Company(first, tuple(others), any(map(waits_for_the_end, arrays)))
+        return ArgumentStreams(first, tuple(others), any(map(waits_for_the_end, arrays)))
 
-    def together(self, other: "Company") -> "Company":
+    def together(self, other: "ArgumentStreams") -> "ArgumentStreams":
         """The company of two launches of which this is the first."""
         streams = dict.fromkeys((*self.others, other.current, *other.others))
         streams.pop(self.current, None)
-        return Company(self.current, tuple(streams), self.waits or other.waits)
+        return ArgumentStreams(self.current, tuple(streams), self.waits or other.waits)
 
     @property
     def alone(self) -> bool:
@@ -81,7 +81,7 @@ def order(api: Driver, first: int, second: int) -> None:
 
 def settle(api: Driver, values: Sequence[object], device: int) -> None:
     """Let what the default stream gets from now on find the arrays as their libraries' streams leave them."""
-    company = Company.of(values, device)
+    company = ArgumentStreams.of(values, device)
     for stream in dict.fromkeys((company.current(), *(other() for other in company.others))):
         if stream:
             order(api, stream, 0)
@@ -94,5 +94,5 @@ def forbid_in_capture(values: Sequence[object], what: str) -> None:
         return
     api = door.driver()
     with api.inside(device):
-        if api.capturing(Company.of(values, device).current()):
+        if api.capturing(ArgumentStreams.of(values, device).current()):
             raise BadCapture(f"{what} cannot be captured", hint=_FIRST)

@@ -17,7 +17,7 @@ from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.arrays.interop import is_torch, library_of, writes_unseen
 from tessera.runtime.arrays.pointers import address
 from tessera.runtime.binding.argument_packing import FORMATS
-from tessera.runtime.launch.parameter_buffer import ParameterBlock
+from tessera.runtime.launch.parameter_buffer import ParameterBuffer
 from tessera.runtime.memory.owned import DeviceArray
 
 WINDOW_ALIGNMENT: Final = 16
@@ -30,25 +30,25 @@ NOWHERE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParameterPlace:
     """The parameters of a block that hold one argument's address or number: their numbers among the slots."""
 
-    block: ParameterBlock
+    block: ParameterBuffer
     slots: tuple[int, ...]
 
 
-class Item(Protocol):
+class Guard(Protocol):
     """One argument."""
 
-    def take(self, value: Any) -> bool:
+    def matches_and_patch(self, value: Any) -> bool:
         """Write `value` in the place of the last one; False where it has to be looked at in full."""
         ...
 
 
-class NumberItem:
+class NumberGuard:
     """A number; a bf16 one is never patched."""
 
-    def __init__(self, value: Any, kind: Scalar, place: Place) -> None:
+    def __init__(self, value: Any, kind: Scalar, place: ParameterPlace) -> None:
         self._type: type = type(value)
         self._value = value
         self._block = place.block
@@ -58,8 +58,8 @@ class NumberItem:
         known = name in FORMATS and name != "bf16"
         self._pack: Callable[..., None] | None = struct.Struct("<" + FORMATS[name]).pack_into if known else None
 
-    def take(self, value: Any) -> bool:
-        """See `Item`."""
+    def matches_and_patch(self, value: Any) -> bool:
+        """See `Guard`."""
         if value is self._value:
             return True
         pack = self._pack
@@ -78,14 +78,14 @@ class NumberItem:
         return True
 
 
-class ArrayItem:
+class ArrayGuard:
     """An array on a device.
 
     start, end: the bytes that it covers; alignment: of its address, in bytes
     mapped: the address that the tensor maps on it are made for
     """
 
-    def __init__(self, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+    def __init__(self, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
         self.pointer = address(view)
         self.mutable = binding.mutable
         self.device = device
@@ -115,23 +115,23 @@ class ArrayItem:
         self.pointer = pointer
         return True
 
-    def meets(self, other: "ArrayItem") -> bool:
+    def meets(self, other: "ArrayGuard") -> bool:
         """Might this array, which is written, and `other` share bytes, without being one array read and written?"""
         if self.start >= other.end or other.start >= self.end:
             return False
         return other.mutable or self.pointer != other.pointer or self.layout != other.layout
 
 
-class TorchItem(ArrayItem):
+class TorchGuard(ArrayGuard):
     """A torch tensor."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
         super().__init__(view, binding, device, place)
         self._type: type = type(value)
         self._shape, self._strides, self._dtype = value.shape, value.stride(), value.dtype
 
-    def take(self, value: Any) -> bool:
-        """See `Item`."""
+    def matches_and_patch(self, value: Any) -> bool:
+        """See `Guard`."""
         if (
             type(value) is not self._type
             or value.shape != self._shape
@@ -145,16 +145,16 @@ class TorchItem(ArrayItem):
         return pointer == self.pointer or (value.get_device() == self.device and self.move(pointer))
 
 
-class CupyItem(ArrayItem):
+class CupyGuard(ArrayGuard):
     """A cupy array."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
         super().__init__(view, binding, device, place)
         self._type: type = type(value)
         self._shape, self._strides, self._dtype = value.shape, value.strides, value.dtype
 
-    def take(self, value: Any) -> bool:
-        """See `Item`."""
+    def matches_and_patch(self, value: Any) -> bool:
+        """See `Guard`."""
         if (
             type(value) is not self._type
             or value.shape != self._shape
@@ -167,44 +167,46 @@ class CupyItem(ArrayItem):
         return pointer == self.pointer or (memory.device_id == self.device and self.move(pointer))
 
 
-class OwnItem(ArrayItem):
+class DeviceArrayGuard(ArrayGuard):
     """A `DeviceArray`."""
 
-    def __init__(self, value: DeviceArray, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+    def __init__(
+        self, value: DeviceArray, view: AnyArray, binding: Binding, device: int, place: ParameterPlace
+    ) -> None:
         super().__init__(view, binding, device, place)
         self._layout = value.layout
 
-    def take(self, value: Any) -> bool:
-        """See `Item`."""
+    def matches_and_patch(self, value: Any) -> bool:
+        """See `Guard`."""
         if type(value) is not DeviceArray or value.layout is not self._layout:
             return False
         address = value.address
         return address == self.pointer or (value.device == self.device and self.move(address))
 
 
-class FrozenItem(ArrayItem):
+class FrozenArrayGuard(ArrayGuard):
     """An array that never changes (jax): it is known by being the same object, while its memory is its own."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> None:
+    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
         super().__init__(view, binding, device, place)
         self._reference = weakref.ref(value)
 
-    def take(self, value: Any) -> bool:
-        """See `Item`."""
+    def matches_and_patch(self, value: Any) -> bool:
+        """See `Guard`."""
         return self._reference() is value and not value.is_deleted()
 
 
-def array_item(value: Any, view: AnyArray, binding: Binding, device: int, place: Place) -> ArrayItem | None:
+def array_guard(value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> ArrayGuard | None:
     """The item of an array that `view` stands for; None for arrays of a kind that has no quick way."""
     if isinstance(value, DeviceArray):
-        return OwnItem(value, view, binding, device, place)
+        return DeviceArrayGuard(value, view, binding, device, place)
     library = library_of(value)
     if library == "torch" and is_torch(value):
-        return TorchItem(value, view, binding, device, place)
+        return TorchGuard(value, view, binding, device, place)
     if library == "cupy" and hasattr(value, "data"):
-        return CupyItem(value, view, binding, device, place)
+        return CupyGuard(value, view, binding, device, place)
     if library == "jax" and hasattr(value, "is_deleted"):
-        return FrozenItem(value, view, binding, device, place)
+        return FrozenArrayGuard(value, view, binding, device, place)
     return None
 
 

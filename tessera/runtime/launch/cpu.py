@@ -10,7 +10,7 @@ from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import ScalarRange
 from tessera.core.program.types import Array
 from tessera.runtime.arrays.host import AnyArray
-from tessera.runtime.binding.argument_packing import SlotPlan
+from tessera.runtime.binding.argument_packing import ArgumentPacking
 from tessera.runtime.binding.grid import Grid, GridRule
 from tessera.runtime.binding.signature import Binder
 from tessera.runtime.launch import thread_pool
@@ -73,7 +73,7 @@ class Launcher:
         self.artifact = artifact
         self._binder = Binder(artifact, scalars)
         self._grid = GridRule(artifact, self._binder.symbol)
-        self._slots = SlotPlan(artifact, self._binder)
+        self._slots = ArgumentPacking(artifact, self._binder)
         self._loaded = load(artifact)
         self._entry, self._quick = self._loaded.entry, self._loaded.quick
         self._count = len(artifact.bindings)

@@ -4,7 +4,7 @@ Arrays come in as whatever speaks `__cuda_array_interface__` or DLPack (cupy, to
 lie, which decides the device.  NumPy arrays are accepted too: they are copied to the GPU before the launch, and those
 the kernel may write are copied back after it, so such a launch waits for its end.
 
-The first call of a kind binds its arguments in full and leaves a `PreparedLaunch`, which serves the calls after it.
+The first call of a kind binds its arguments in full and leaves a `LaunchPlan`, which serves the calls after it.
 """
 
 import struct
@@ -19,8 +19,8 @@ from tessera.core.errors.catalog import BadCapture, CudaFailure, ScalarRange, Wr
 from tessera.core.program.types import Array
 from tessera.core.targets import DEFAULT_ON_GPU, TARGETS
 from tessera.runtime.arrays.host import AnyArray, DeviceView
-from tessera.runtime.binding.argument_packing import SlotPlan
-from tessera.runtime.binding.current_stream import Company
+from tessera.runtime.binding.argument_packing import ArgumentPacking
+from tessera.runtime.binding.current_stream import ArgumentStreams
 from tessera.runtime.binding.device_placement import launch_device
 from tessera.runtime.binding.grid import Grid, GridRule, Shape
 from tessera.runtime.binding.host_copies import HostArguments, host_array
@@ -29,9 +29,9 @@ from tessera.runtime.binding.tensor_maps import TensorMaps, Window
 from tessera.runtime.driver.descriptors import LaunchConfig, Launched, launch_config
 from tessera.runtime.driver.driver import driver
 from tessera.runtime.driver.modules import DeviceCode
-from tessera.runtime.launch.launch_plan import PreparedLaunch
-from tessera.runtime.launch.parameter_buffer import ParameterBlock, ParameterLayout
-from tessera.runtime.memory.alignment_copies import AlignedCopies, MapOf, Realignment, Rows
+from tessera.runtime.launch.launch_plan import LaunchPlan
+from tessera.runtime.launch.parameter_buffer import ParameterBuffer, ParameterLayout
+from tessera.runtime.memory.alignment_copies import AlignedCopies, MapOf, PaddedRows, RowPadding
 from tessera.runtime.memory.device_arrays import device_view, is_on_device
 
 
@@ -91,7 +91,7 @@ class CudaLauncher:
         self._binder = Binder(artifact, scalars, DeviceView)
         self._grid = GridRule(artifact, self._binder.symbol)
         self._layout = ParameterLayout(artifact)
-        self._slots = SlotPlan(self._layout.packed, self._binder)
+        self._slots = ArgumentPacking(self._layout.packed, self._binder)
         self._maps = TensorMaps(artifact, self._driver)
         self._realigned = {
             slot.parameter for _, slot in self._layout.maps if slot.tensor_map and slot.tensor_map.realigned
@@ -103,7 +103,7 @@ class CudaLauncher:
         self._threads = self._rule.threads
         self._kernel = Launched(artifact.name, artifact.span, artifact.source)
         self._loaded: dict[int, DeviceCode] = {}
-        self._prepared: dict[int, list[PreparedLaunch]] = {}
+        self._prepared: dict[int, list[LaunchPlan]] = {}
         self._groups: int | None = None
         self.quick: Callable[[Sequence[Any]], bool] = _never
         self._load()
@@ -112,7 +112,7 @@ class CudaLauncher:
         self, *arguments: object, grid: Grid | None = None, stream: StreamLike | None = None,
         profile: DeviceView | None = None,
     ) -> None:  # fmt: skip
-        """Launch on `stream` (a CUstream's address, 0 for the default one, or a `Stream`; None: see `Company`).
+        """Launch on `stream` (a CUstream's address, 0 for the default one, or a `Stream`; None: see `ArgumentStreams`).
 
         Arrays may be on the device or in NumPy.
         `profile` is memory on the device for the launch's profile records, where it writes any.
@@ -126,7 +126,7 @@ class CudaLauncher:
             with self._driver.inside(device), self._driver.relaxed():
                 records = self._binder.address_of(profile)
                 if stream is None:
-                    company = Company.of(arguments, device)
+                    company = ArgumentStreams.of(arguments, device)
                     handle = company.current()
                     with company.around(self._driver, handle):
                         self._launch_in_full(arguments, grid, handle, records)
@@ -153,7 +153,7 @@ class CudaLauncher:
                 return True
         return False
 
-    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> PreparedLaunch | None:
+    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> LaunchPlan | None:
         """A launch that can be begun later, and again and again; None where it has no groups.
 
         Raises WrongDevice for arrays that are not on the device: their copies could not be repeated.
@@ -167,7 +167,7 @@ class CudaLauncher:
         with self._driver.inside(device):
             made = self._prepare(self._place(arguments, HostArguments(self._driver, 0)), grid, 0, 0)
             if made is not None:
-                made.company = Company.of(arguments, device)
+                made.company = ArgumentStreams.of(arguments, device)
             return made
 
     @property
@@ -184,7 +184,7 @@ class CudaLauncher:
     def handle_of(self, arguments: Sequence[Any], device: int, stream: StreamLike | None) -> int:
         """The CUDA stream that a launch goes to."""
         if stream is None:
-            return Company.of(arguments, device).current()
+            return ArgumentStreams.of(arguments, device).current()
         return stream if isinstance(stream, int) else stream.handle(device)
 
     def captures(self, stream: int) -> bool:
@@ -235,7 +235,7 @@ class CudaLauncher:
         finally:
             copies.close()
 
-    def _keep(self, made: PreparedLaunch) -> None:
+    def _keep(self, made: LaunchPlan) -> None:
         if len(self._prepared) > _THREADS:  # of threads that have ended, most of them
             self._prepared.clear()
         prepared = self._prepared.setdefault(get_ident(), [])
@@ -288,7 +288,7 @@ class CudaLauncher:
             values[number] = copies.on_device(array, written=bindings[number].mutable)
         return values
 
-    def _prepare(self, values: Sequence[object], grid: Grid | None, stream: int, profile: int) -> PreparedLaunch | None:
+    def _prepare(self, values: Sequence[object], grid: Grid | None, stream: int, profile: int) -> LaunchPlan | None:
         """Bind `values` in full and write every parameter; None for a launch without groups."""
         facts = self._binder.facts(values)
         if facts is None:
@@ -308,7 +308,7 @@ class CudaLauncher:
             raise ScalarRange("a number is too large for its parameter", self.artifact.span) from None
         loaded = self._load()
         blocks = self._blocks(shape, loaded)
-        block = ParameterBlock(self._layout)
+        block = ParameterBuffer(self._layout)
         block.fill(packed)
         maps = [
             (index, slot.parameter, *self._maps.window(slot, cast("AnyArray", values[slot.parameter])))
@@ -323,7 +323,7 @@ class CudaLauncher:
                     windows.append((index, place, window.at))
         for index, _ in self._layout.of_kind("profile"):
             block.word(index).value = profile
-        return PreparedLaunch(
+        return LaunchPlan(
             self._driver, loaded, self._kernel, self._config(blocks, loaded, stream), block, grid,
             windows=tuple(windows), scratch=self._scratch(blocks), copies=self._copies(copied, maps), stream=stream,
             groups=shape.units,
@@ -358,7 +358,7 @@ class CudaLauncher:
         pointers = [index for index, slot in self._layout.of_kind("pointer") if slot.parameter in arrays]
         order = [self.artifact.slots[index].parameter for index in pointers]
         windows = [(index, order.index(number), window.at) for index, number, window, _ in maps if number in arrays]
-        launch = Realignment(self._driver, [Rows.of(arrays[number]) for number in order])
+        launch = RowPadding(self._driver, [PaddedRows.of(arrays[number]) for number in order])
         return AlignedCopies(launch, tuple(pointers), tuple(windows))
 
     def _scratch(self, blocks: int) -> tuple[tuple[int, int, bool], ...]:

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from tessera.runtime.driver.descriptors import KernelNode, LaunchConfig
 from tessera.runtime.driver.driver import Driver
-from tessera.runtime.launch.parameter_buffer import ParameterBlock
+from tessera.runtime.launch.parameter_buffer import ParameterBuffer
 
 _NULL: Final = ctypes.c_void_p(0)
 
 
-class SingleLaunch:
+class SingleNodeGraph:
     """One kernel's launch, for one stream.  The context it was made in is current whenever it is launched.
 
     start: launches it, with the parameters of its last update: the driver's status
@@ -29,7 +29,7 @@ class SingleLaunch:
     __slots__ = ("__weakref__", "_block", "_node", "_set", "start", "version")
 
     def __init__(
-        self, driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBlock, stream: int
+        self, driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBuffer, stream: int
     ) -> None:
         graph, executable, node = _make(driver, function, config, block)
         device = driver.device()
@@ -51,7 +51,7 @@ class SingleLaunch:
 
 
 def _make(
-    driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBlock
+    driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBuffer
 ) -> tuple[Any, Any, int]:
     """The graph, the same ready to be launched, and its only node; where one of them fails, nothing is left behind."""
     with ExitStack() as undo:

@@ -10,14 +10,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tessera.core.errors.catalog import BadCapture, CudaFailure
-from tessera.runtime.binding.current_stream import Company
+from tessera.runtime.binding.current_stream import ArgumentStreams
 from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.calls import WRONG_CONTEXT
 from tessera.runtime.driver.descriptors import Launched
 from tessera.runtime.launch.launch_events import tell_graph
-from tessera.runtime.launch.launch_plan import PreparedLaunch
+from tessera.runtime.launch.launch_plan import LaunchPlan
 from tessera.runtime.streams.fair_scheduler import drain
-from tessera.runtime.streams.graph_capture import Await, DeviceCopy, HostWork, Mark, Recorder, Recording, Step
+from tessera.runtime.streams.graph_capture import (
+    CapturedGraph,
+    CaptureSession,
+    DeviceCopy,
+    EventRecord,
+    EventWait,
+    HostWork,
+    Step,
+)
 from tessera.runtime.streams.in_flight_limit import outstanding
 from tessera.runtime.streams.streams import Event, Stream
 
@@ -36,7 +44,7 @@ class Graph:
         self._keep: list[Any] = []
         self._made: CudaGraph | HostGraph | None = None
 
-    def complete(self, recording: Recording) -> None:
+    def complete(self, recording: CapturedGraph) -> None:
         """Make the graph of what was recorded.  Raises BadCapture for what no graph can hold."""
         devices = {device for _, step in recording.steps if (device := _device(step)) is not None}
         if len(devices) > 1:
@@ -62,7 +70,7 @@ class Graph:
         if self._made is None:
             raise BadCapture("the graph is not complete", hint="launch it after its `with graph.capture()`")
         self._made.launch(stream)
-        if Recorder.count:
+        if CaptureSession.count:
             tell_graph(self.kernels, self.device, "" if stream is None else repr(stream))
 
     def adopt(self, older: "Graph") -> bool:
@@ -81,13 +89,13 @@ _HOST: Final = -1
 
 
 def _device(step: Step) -> int | None:
-    if isinstance(step, PreparedLaunch | DeviceCopy):
+    if isinstance(step, LaunchPlan | DeviceCopy):
         return step.device
     return _HOST if isinstance(step, HostWork) else None
 
 
 def _name(step: Step) -> str:
-    if isinstance(step, PreparedLaunch):
+    if isinstance(step, LaunchPlan):
         return step.kernel.name
     return step.name if isinstance(step, HostWork) else ""
 
@@ -148,9 +156,11 @@ class CudaGraph:
                 raise
         self._graph = graph
         weakref.finalize(self, self._api.give_back, device, self._api.close_graph, graph).atexit = False
-        launches = [step for _, step in steps if isinstance(step, PreparedLaunch)]
+        launches = [step for _, step in steps if isinstance(step, LaunchPlan)]
         self._company = (
-            functools.reduce(Company.together, (step.company for step in launches)) if launches else Company()
+            functools.reduce(ArgumentStreams.together, (step.company for step in launches))
+            if launches
+            else ArgumentStreams()
         )
         kernels = dict.fromkeys(step.kernel for step in launches)
         self._kernels: tuple[Launched, ...] = tuple(kernels)[:_NAMED]
@@ -263,14 +273,14 @@ class _Capture:
             self._behind = set(self._branches)
         handle = self._origin if stream is None else self._branch(stream)
         match step:
-            case PreparedLaunch():
+            case LaunchPlan():
                 step.set_stream(handle)
                 step.begin()
             case DeviceCopy():
                 self._api.copy(step.target, step.source, step.size, handle)
-            case Mark():
+            case EventRecord():
                 self._marks[step.event] = self._mark(handle)
-            case Await():
+            case EventWait():
                 mark = self._marks.get(step.event)
                 if mark is None:
                     raise BadCapture("an event from before the capture cannot be waited for inside it")

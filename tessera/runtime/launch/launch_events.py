@@ -1,6 +1,6 @@
 """Tell subscribers of launches; costs a launch nothing where nothing subscribed.
 
-While something is subscribed to launches, calls of kernels leave their quick way (see `Recorder`).
+While something is subscribed to launches, calls of kernels leave their quick way (see `CaptureSession`).
 """
 
 import time
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from tessera.core.artifact import Artifact
 from tessera.core.events import Launched, publish, wanted, when_wanted
 from tessera.runtime.launch.launchers import Launcher
-from tessera.runtime.streams.graph_capture import Recorder
+from tessera.runtime.streams.graph_capture import CaptureSession
 
 
 def told_launch(launcher: Launcher) -> AbstractContextManager[None]:
@@ -43,4 +43,4 @@ def tell_graph(kernels: Iterable[str], device: str, stream: str) -> None:
             publish(Launched(name, device, "", None, stream))
 
 
-when_wanted(Launched, Recorder.watch)
+when_wanted(Launched, CaptureSession.watch)

@@ -1,6 +1,6 @@
 """A launch made ready: all parameters in memory, so that a call like the last one only has to compare and to patch.
 
-`PreparedLaunch.launch` is the way of nearly every call on a GPU.  It answers False, having started nothing, for
+`LaunchPlan.launch` is the way of nearly every call on a GPU.  It answers False, having started nothing, for
 anything that the launcher has to look at in full: other types or shapes, arrays on another device, arrays that might
 overlap, a number that may not fit.
 """
@@ -15,7 +15,7 @@ from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import ContextLost, CudaFailure
 from tessera.core.program.types import Scalar
 from tessera.runtime.arrays.interop import Stream, default_stream
-from tessera.runtime.binding.current_stream import Company
+from tessera.runtime.binding.current_stream import ArgumentStreams
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.driver.calls import WRONG_CONTEXT, Launch
 from tessera.runtime.driver.descriptors import LaunchConfig, Launched, in_turn
@@ -24,14 +24,14 @@ from tessera.runtime.driver.modules import DeviceCode
 from tessera.runtime.launch.argument_guards import (
     NOWHERE,
     WINDOW_ALIGNMENT,
-    ArrayItem,
-    Item,
-    NumberItem,
-    Place,
-    array_item,
+    ArrayGuard,
+    Guard,
+    NumberGuard,
+    ParameterPlace,
+    array_guard,
 )
-from tessera.runtime.launch.graph_launch import SingleLaunch
-from tessera.runtime.launch.parameter_buffer import ParameterBlock
+from tessera.runtime.launch.graph_launch import SingleNodeGraph
+from tessera.runtime.launch.parameter_buffer import ParameterBuffer
 from tessera.runtime.memory.alignment_copies import AlignedCopies, MapOf
 
 _NULL: Final = ctypes.c_void_p(0)
@@ -44,7 +44,7 @@ _SINGLES: Final = 8  # streams of one kind of launch that have such a graph
 
 
 @dataclass(slots=True, eq=False)
-class PreparedLaunch:
+class LaunchPlan:
     """One launch with everything it needs; `CudaLauncher` makes it.
 
     code: what it launches, and where
@@ -60,23 +60,23 @@ class PreparedLaunch:
     code: DeviceCode
     kernel: Launched
     config: LaunchConfig
-    block: ParameterBlock
+    block: ParameterBuffer
     grid: Grid | None
     windows: tuple[MapOf, ...] = ()
     scratch: tuple[tuple[int, int, bool], ...] = ()
     copies: AlignedCopies | None = None
     stream: int = 0
-    company: Company = field(default_factory=Company)
+    company: ArgumentStreams = field(default_factory=ArgumentStreams)
     groups: int = 0
-    _single: SingleLaunch | None = None
-    _singles: dict[int, SingleLaunch] = field(default_factory=dict[int, SingleLaunch])
+    _single: SingleNodeGraph | None = None
+    _singles: dict[int, SingleNodeGraph] = field(default_factory=dict[int, SingleNodeGraph])
     _launches: int = 0
     _thread: int = 0
     _several: bool = False
     _lasting: bool = False
     _takes: tuple[Callable[[Any], bool], ...] = ()
-    _mapped: tuple[tuple[ArrayItem, tuple[tuple[int, Callable[[int], bytes]], ...]], ...] = ()
-    _pairs: tuple[tuple[ArrayItem, ArrayItem, bool], ...] = ()
+    _mapped: tuple[tuple[ArrayGuard, tuple[tuple[int, Callable[[int], bytes]], ...]], ...] = ()
+    _pairs: tuple[tuple[ArrayGuard, ArrayGuard, bool], ...] = ()
     _current: Stream | None = None
     _alone: bool = True
     _count: int = -1
@@ -161,7 +161,7 @@ class PreparedLaunch:
                 self._singles.clear()
             # Another library's capture, in the mode that most begin it in, forbids other streams what this takes.
             with self.driver.within(self.context), self.driver.relaxed():
-                single = SingleLaunch(self.driver, self.function, in_turn(self.config), self.block, self.stream)
+                single = SingleNodeGraph(self.driver, self.function, in_turn(self.config), self.block, self.stream)
             self._singles[self.stream] = single
         self._single = single
 
@@ -183,7 +183,7 @@ class PreparedLaunch:
         self._record = (self.kernel, self.context, stream)
         self.stream = stream
 
-    def copy(self) -> "PreparedLaunch":
+    def copy(self) -> "LaunchPlan":
         """Another launch with the same parameters, that nobody patches."""
         config = LaunchConfig.from_buffer_copy(self.config)
         made = replace(
@@ -206,17 +206,17 @@ class PreparedLaunch:
 
         `views`: the same arrays as NumPy arrays that stand for them
         """
-        items: list[Item] = []
-        arrays: dict[int, ArrayItem] = {}
+        items: list[Guard] = []
+        arrays: dict[int, ArrayGuard] = {}
         for place, (value, view, binding) in enumerate(zip(values, views, artifact.bindings, strict=True)):
             if isinstance(binding.type, Scalar):
-                items.append(NumberItem(value, binding.type, self._place(artifact, place, "scalar")))
+                items.append(NumberGuard(value, binding.type, self._place(artifact, place, "scalar")))
                 continue
-            item = array_item(value, view, binding, self.device, self._place(artifact, place, "pointer"))
+            item = array_guard(value, view, binding, self.device, self._place(artifact, place, "pointer"))
             if item is None:
                 return False
             arrays[place] = item
-            items.append(item)  # pyright: ignore[reportArgumentType] - every kind of array has `take`
+            items.append(item)  # pyright: ignore[reportArgumentType] - every kind of array has `matches_and_patch`
         mapped: dict[int, list[tuple[int, Callable[[int], bytes]]]] = {}
         for slot, place, map_at in self.windows:
             arrays[place].alignment = WINDOW_ALIGNMENT
@@ -227,16 +227,18 @@ class PreparedLaunch:
             for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j
         )  # fmt: skip
         self._lasting = sum(views[place].nbytes for place in arrays) >= _LASTING_BYTES
-        self.company = Company.of(values, self.device)
+        self.company = ArgumentStreams.of(values, self.device)
         self._alone = self.company.alone
         self._current = None if self.company.current is default_stream else self.company.current
         self._count = len(items)
-        self._takes = tuple(item.take for item in items)
+        self._takes = tuple(item.matches_and_patch for item in items)
         return True
 
-    def _place(self, artifact: Artifact, parameter: int, kind: str) -> Place:
+    def _place(self, artifact: Artifact, parameter: int, kind: str) -> ParameterPlace:
         slots = enumerate(artifact.slots)
-        return Place(self.block, tuple(i for i, slot in slots if slot.kind == kind and slot.parameter == parameter))
+        return ParameterPlace(
+            self.block, tuple(i for i, slot in slots if slot.kind == kind and slot.parameter == parameter)
+        )
 
     def _settle(self) -> bool:
         """After addresses have changed: look whether arrays overlap, and bring the tensor maps up to date."""

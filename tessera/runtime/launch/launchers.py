@@ -16,8 +16,8 @@ from tessera.runtime.binding.grid import Grid
 
 if TYPE_CHECKING:
     from tessera.runtime.launch.cuda import StreamLike
-    from tessera.runtime.launch.launch_plan import PreparedLaunch
-    from tessera.runtime.launch.phases import PreparedPhases
+    from tessera.runtime.launch.launch_plan import LaunchPlan
+    from tessera.runtime.launch.phases import PhasesPlan
 
 
 class Work(Protocol):
@@ -62,9 +62,7 @@ class Launcher(Protocol):
         """Launch; raises the TesseraError of whatever is wrong with the arguments, before anything is written."""
         ...
 
-    def prepare(
-        self, arguments: tuple[Any, ...], grid: Grid | None = None
-    ) -> "Work | PreparedLaunch | PreparedPhases | None":
+    def prepare(self, arguments: tuple[Any, ...], grid: Grid | None = None) -> "Work | LaunchPlan | PhasesPlan | None":
         """Bind arguments, to launch later; None for a launch without groups."""
         ...
 
@@ -90,7 +88,7 @@ class StreamLauncher(Launcher, Protocol):
         """Whether every array lies in the memory of a GPU."""
         ...
 
-    def prepare(self, arguments: tuple[Any, ...], grid: Grid | None = None) -> "PreparedLaunch | PreparedPhases | None":
+    def prepare(self, arguments: tuple[Any, ...], grid: Grid | None = None) -> "LaunchPlan | PhasesPlan | None":
         """Bind arguments, to launch later; None for a launch without groups."""
         ...
 

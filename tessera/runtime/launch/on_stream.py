@@ -6,10 +6,10 @@ from typing import Any
 from tessera.core.errors.base import TesseraError
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch.launch_events import tell_launch
-from tessera.runtime.launch.launch_plan import PreparedLaunch
+from tessera.runtime.launch.launch_plan import LaunchPlan
 from tessera.runtime.launch.launchers import Launcher, StreamLauncher
-from tessera.runtime.launch.phases import PreparedPhases
-from tessera.runtime.streams.graph_capture import HostWork, Recording
+from tessera.runtime.launch.phases import PhasesPlan
+from tessera.runtime.streams.graph_capture import CapturedGraph, HostWork
 from tessera.runtime.streams.in_flight_limit import outstanding
 from tessera.runtime.streams.streams import Stream
 
@@ -25,22 +25,22 @@ def launch_on(stream: Stream, launcher: Launcher, values: tuple[Any, ...], grid:
         tell_launch(launcher.artifact, repr(stream))
         return
     work = launcher.prepare(values, grid)
-    if work is not None and not isinstance(work, PreparedLaunch | PreparedPhases):
+    if work is not None and not isinstance(work, LaunchPlan | PhasesPlan):
         artifact = launcher.artifact
         stream.submit(_named(work.run, artifact.name, artifact.span.line), "compute", work.cancel)
         tell_launch(artifact, repr(stream))
 
 
 def record_launch(
-    noted: Recording, stream: Stream | None, launcher: Launcher, values: tuple[Any, ...], grid: Grid | None
+    noted: CapturedGraph, stream: Stream | None, launcher: Launcher, values: tuple[Any, ...], grid: Grid | None
 ) -> None:  # fmt: skip
     """Note a launch in a recording.  Raises what is wrong with the arguments."""
     work = launcher.prepare(values, grid)
-    if isinstance(work, PreparedPhases):
+    if isinstance(work, PhasesPlan):
         for step in work.launches:
             noted.add(stream, step, (values, work.keep))
     elif work is not None:
-        step = work if isinstance(work, PreparedLaunch) else HostWork(launcher.artifact.name, work)
+        step = work if isinstance(work, LaunchPlan) else HostWork(launcher.artifact.name, work)
         noted.add(stream, step, values)
 
 
@@ -53,14 +53,14 @@ def _on_gpu(stream: Stream, launcher: StreamLauncher, values: tuple[Any, ...], g
         launcher(*values, grid=grid, stream=stream)
         return
     prepared = launcher.prepare(values, grid)
-    if isinstance(prepared, PreparedPhases):
+    if isinstance(prepared, PhasesPlan):
         for launch in prepared.launches:
             submit_prepared(stream, launch, (values, prepared.keep))
     elif prepared is not None:
         submit_prepared(stream, prepared, values)
 
 
-def submit_prepared(stream: Stream, prepared: PreparedLaunch, keep: object) -> None:
+def submit_prepared(stream: Stream, prepared: LaunchPlan, keep: object) -> None:
     """Launch `prepared` when its turn has come; `keep` lives until then."""
 
     def run(keep: object = keep) -> None:  # noqa: ARG001 - arrays must outlive the wait for the turn

@@ -52,7 +52,7 @@ class ParameterLayout:
         return tuple((index, slot) for index, slot in enumerate(self.slots) if slot.kind == kind)
 
 
-class ParameterBlock:
+class ParameterBuffer:
     """One block; `addresses` is what cuLaunchKernelEx takes: where each parameter lies.
 
     version: goes up with every change
@@ -92,8 +92,8 @@ class ParameterBlock:
         """All bytes of the block."""
         return ctypes.string_at(self._base, self._layout.size)
 
-    def copy(self) -> "ParameterBlock":
+    def copy(self) -> "ParameterBuffer":
         """Another block with the same bytes."""
-        made = ParameterBlock(self._layout)
+        made = ParameterBuffer(self._layout)
         made.fill(self.content())
         return made

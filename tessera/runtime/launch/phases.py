@@ -18,7 +18,7 @@ from tessera.runtime.launch.cpu import BoundLaunch, Launcher
 
 if TYPE_CHECKING:
     from tessera.runtime.launch.cuda import CudaLauncher, StreamLike
-    from tessera.runtime.launch.launch_plan import PreparedLaunch
+    from tessera.runtime.launch.launch_plan import LaunchPlan
     from tessera.runtime.memory.owned import DeviceArray
 
 _KEPT: Final = 64
@@ -124,10 +124,10 @@ class HostPhases:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedPhases:
+class PhasesPlan:
     """The phases of one launch on a GPU, to be begun later, in order; `keep` are their workspaces."""
 
-    launches: "tuple[PreparedLaunch, ...]"
+    launches: "tuple[LaunchPlan, ...]"
     keep: tuple[Any, ...] = field(repr=False)
 
 
@@ -196,12 +196,12 @@ class DevicePhases:
         else:
             first.launch_together(others, self._with_workspaces(arguments, stream), grid, stream)
 
-    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> PreparedPhases | None:
+    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> PhasesPlan | None:
         """Launches that can be begun later, and again and again; None where there are no groups."""
         spaces = self._made(self._spaces.layout(arguments), self.device(arguments))
         made = [launcher.prepare((*arguments, *spaces), grid) for launcher in self._launchers]
         found = tuple(launch for launch in made if launch is not None)
-        return PreparedPhases(found, spaces) if found else None
+        return PhasesPlan(found, spaces) if found else None
 
     def _with_workspaces(self, arguments: Sequence[Any], stream: "StreamLike | None") -> tuple[Any, ...]:
         layout = self._spaces.layout(arguments)

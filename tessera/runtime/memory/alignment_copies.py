@@ -33,16 +33,16 @@ Written = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PaddedRows:
     """An array without gaps as `count` rows of `size` bytes."""
 
     count: int
     size: int
 
     @staticmethod
-    def of(array: AnyArray) -> "Rows":
+    def of(array: AnyArray) -> "PaddedRows":
         """The rows of an array: everything along its last axis."""
-        return Rows(math.prod(array.shape[:-1]), array.shape[-1] * array.itemsize)
+        return PaddedRows(math.prod(array.shape[:-1]), array.shape[-1] * array.itemsize)
 
     @property
     def pitch(self) -> int:
@@ -58,17 +58,17 @@ class Rows:
 def realigned_strides(array: AnyArray) -> tuple[int, ...]:
     """Strides, in bytes, of the copy of an array."""
     strides = [array.itemsize]
-    step = Rows.of(array).pitch
+    step = PaddedRows.of(array).pitch
     for extent in reversed(array.shape[:-1]):
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
 
 
-class Realignment:
+class RowPadding:
     """The launch that copies some arrays, each to its place in one piece of memory of `bytes` bytes."""
 
-    def __init__(self, driver: Driver, rows: Sequence[Rows]) -> None:
+    def __init__(self, driver: Driver, rows: Sequence[PaddedRows]) -> None:
         self._driver = driver
         self._rows = tuple(rows)
         self.offsets = tuple(sum(each.bytes for each in rows[:number]) for number in range(len(rows)))
@@ -85,9 +85,9 @@ class Realignment:
         self._config: LaunchConfig = launch_config(end, _LANES, 0)
         self._calls: dict[int, tuple[ctypes.c_void_p, ...]] = {}
 
-    def copy(self) -> "Realignment":
+    def copy(self) -> "RowPadding":
         """The same with parameters of its own."""
-        return Realignment(self._driver, self._rows)
+        return RowPadding(self._driver, self._rows)
 
     def start(self, context: int, stream: int, sources: Sequence[int], memory: int) -> int:
         """Copy the arrays at `sources` into `memory`, in the order of the stream: the driver's status."""
@@ -111,7 +111,7 @@ class AlignedCopies:
     windows: tensor maps on the copies, each with the number of its array among `pointers`
     """
 
-    launch: Realignment
+    launch: RowPadding
     pointers: tuple[int, ...]
     windows: tuple[MapOf, ...]
     _memory: int = 0

@@ -1,6 +1,6 @@
 """The order in which streams get to work: one queue a stream, and a share of the turns by weight.
 
-`FairOrder` is start-time fair queueing: each turn costs a stream 1 / weight of virtual time, and the stream that has
+`FairQueueing` is start-time fair queueing: each turn costs a stream 1 / weight of virtual time, and the stream that has
 had least goes next, so that while two streams both have work, their turns are in the proportion of their weights.
 A stream that comes back from idleness begins at the present time: it has saved up nothing.
 
@@ -20,7 +20,7 @@ from tessera.core.base.signal_latency import LOOK
 _ENGINE: Final = "tessera-engine-"
 
 
-class FairOrder:
+class FairQueueing:
     """Whose turn it is."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Dispatcher:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.busy = 0
-        self._order = FairOrder()
+        self._order = FairQueueing()
         self._changed = threading.Condition()
         self._queues: dict[int, Queue] = {}
         self._failed: dict[int, Queue] = {}

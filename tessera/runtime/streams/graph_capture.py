@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tessera.core.errors.catalog import BadCapture
 
 if TYPE_CHECKING:
-    from tessera.runtime.launch.launch_plan import PreparedLaunch
+    from tessera.runtime.launch.launch_plan import LaunchPlan
     from tessera.runtime.streams.streams import Event, Stream
 
 
@@ -33,20 +33,20 @@ class DeviceCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EventRecord:
     """An event's place in a stream."""
 
     event: "Event"
 
 
 @dataclass(frozen=True, slots=True)
-class Await:
+class EventWait:
     """A stream waits for an event."""
 
     event: "Event"
 
 
-Step: TypeAlias = "HostWork | PreparedLaunch | DeviceCopy | Mark | Await"
+Step: TypeAlias = "HostWork | LaunchPlan | DeviceCopy | EventRecord | EventWait"
 
 
 def _none() -> "list[tuple[Stream | None, Step]]":
@@ -54,7 +54,7 @@ def _none() -> "list[tuple[Stream | None, Step]]":
 
 
 @dataclass(slots=True, eq=False)
-class Recording:
+class CapturedGraph:
     """The steps of a graph, each with its stream (None: the default one); `keep` holds their arrays."""
 
     steps: "list[tuple[Stream | None, Step]]" = field(default_factory=_none)
@@ -70,10 +70,10 @@ class Recording:
 class Active(threading.local):
     """The recording that this thread's launches go to."""
 
-    recording: Recording | None = None
+    recording: CapturedGraph | None = None
 
 
-class Recorder:
+class CaptureSession:
     """Launches look only whether `count` is 0.
 
     It is the number of recordings that are open in all threads; while something is subscribed to launches, one more.
@@ -90,36 +90,36 @@ class Recorder:
             cls.count += 1 if watched else -1
 
 
-def open_recording() -> Recording:
+def open_recording() -> CapturedGraph:
     """Let this thread's launches be recorded.  Raises BadCapture where they are already."""
-    if Recorder.active.recording is not None:
+    if CaptureSession.active.recording is not None:
         raise BadCapture("a graph is being captured already", hint="end its `with graph.capture()` first")
-    made = Recorder.active.recording = Recording()
-    with Recorder.lock:
-        Recorder.count += 1
+    made = CaptureSession.active.recording = CapturedGraph()
+    with CaptureSession.lock:
+        CaptureSession.count += 1
     return made
 
 
 def close_recording() -> None:
     """Let this thread's launches run again."""
-    Recorder.active.recording = None
-    with Recorder.lock:
-        Recorder.count -= 1
+    CaptureSession.active.recording = None
+    with CaptureSession.lock:
+        CaptureSession.count -= 1
 
 
-def recording() -> Recording | None:
+def recording() -> CapturedGraph | None:
     """The recording that this thread's launches go to, if any."""
-    return Recorder.active.recording if Recorder.count else None
+    return CaptureSession.active.recording if CaptureSession.count else None
 
 
 @contextmanager
 def suspended() -> Generator[None]:
     """Let this thread's launches run inside the `with`, whatever is being recorded: a search for a configuration."""
-    before, Recorder.active.recording = Recorder.active.recording, None
+    before, CaptureSession.active.recording = CaptureSession.active.recording, None
     try:
         yield
     finally:
-        Recorder.active.recording = before
+        CaptureSession.active.recording = before
 
 
 def forbid(what: str) -> None:

@@ -9,7 +9,7 @@ _AT_MOST: Final = 4
 """The GPU stays at work with so many, and what comes behind them goes in the order of turns."""
 
 
-class Outstanding:
+class InFlightLimit:
     """What was launched last, each with an event."""
 
     def __init__(self) -> None:
@@ -29,4 +29,4 @@ class Outstanding:
             owner.close_event(oldest)
 
 
-outstanding: Final = Outstanding()
+outstanding: Final = InFlightLimit()

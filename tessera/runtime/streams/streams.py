@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
 from tessera.core.errors.catalog import BadCapture, BadStream
-from tessera.runtime.arrays.interop import Used
+from tessera.runtime.arrays.interop import UsedLibraries
 from tessera.runtime.driver import driver as door
 from tessera.runtime.streams.fair_scheduler import Operation, Queue, dispatcher
-from tessera.runtime.streams.graph_capture import Await, Mark, forbid, recording
+from tessera.runtime.streams.graph_capture import EventRecord, EventWait, forbid, recording
 
 _HOW: Final = "make one with tessera.stream.new()"
 _numbers: Final = itertools.count()
@@ -155,7 +155,7 @@ class Stream:
         noted = recording()
         event = Event(captured=noted is not None)
         if noted is not None:
-            noted.add(self, Mark(event))
+            noted.add(self, EventRecord(event))
         elif self.queue.idle:
             self._mark(event)
         else:
@@ -167,7 +167,7 @@ class Stream:
         """Let what is submitted from now on begin after `event`.  Raises BadCapture, see `Event.wait`."""
         noted = recording()
         if noted is not None:
-            noted.add(self, Await(event))
+            noted.add(self, EventWait(event))
             return
         event.require_place()
         if not event.submitted or not self.queue.idle:
@@ -343,7 +343,7 @@ def synchronize() -> None:
     api = door.loaded()
     if api is not None:
         for device in sorted(api.used):
-            for handle in (0, *Used.streams.get(device, ())):
+            for handle in (0, *UsedLibraries.streams.get(device, ())):
                 _on(device, lambda api, handle=handle: api.wait(handle))
     failure = found.take_failure()
     if failure is not None:

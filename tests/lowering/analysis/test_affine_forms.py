@@ -3,7 +3,7 @@
 from support.builder import Builder
 from tessera.core.base.dtypes import f32, i64
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.analysis.affine_forms import linear
+from tessera.lowering.analysis.affine_forms import affine_form
 from tessera.lowering.base.ir_walk import kernel, operations
 from tessera.lowering.tile.to_tile import to_tile
 
@@ -19,8 +19,8 @@ def test_what_is_written_differently_is_the_same():
     with shared_context():
         module = to_tile(b.program())
         load, store = operations(kernel(module), "tessera.load", "tessera.store")
-        first, second = linear(load.operands[1]), linear(store.operands[2])
+        first, second = affine_form(load.operands[1]), affine_form(store.operands[2])
         assert first == second
         assert first.constant == 2
-        assert (linear("n") - first).ahead_of(linear("n") - second - linear(4)) == 4
-        assert linear("n").ahead_of(first) is None
+        assert (affine_form("n") - first).ahead_of(affine_form("n") - second - affine_form(4)) == 4
+        assert affine_form("n").ahead_of(first) is None

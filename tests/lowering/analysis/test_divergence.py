@@ -4,7 +4,7 @@ import pytest
 
 from tessera.core.mlir import ir
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.analysis.divergence import LANES, Shapes, id_shape
+from tessera.lowering.analysis.divergence import LANES, DivergenceAnalysis, id_divergence
 from tessera.lowering.analysis.ir_tree import read_function
 
 IDS = """
@@ -29,7 +29,7 @@ def shapes_of(body: str, group: tuple[int, ...] | None = (128,)) -> dict[str, st
     with shared_context():
         module = ir.Module.parse(text)
         tree = read_function(module.body.operations[0].operation)
-        shapes = Shapes(tree, group)
+        shapes = DivergenceAnalysis(tree, group)
         results = [inner for node in tree.nodes for inner in node.walk() if inner.results]
         for name, node in zip(names, results, strict=True):
             shape = shapes.of(node.results[0])
@@ -127,11 +127,11 @@ def test_numbers_that_may_overflow_are_not_taken_to_be_positive():
     ],
 )
 def test_lanes_along_an_axis(axis, group, kind, stride):
-    shape = id_shape("lane", axis, group)
+    shape = id_divergence("lane", axis, group)
     assert (shape.kind, shape.stride) == (kind, stride)
     assert shape.natural
 
 
 def test_threads_of_groups_that_are_no_whole_warps_are_not_aligned():
-    assert id_shape("thread", None, (128,)).align == LANES
-    assert id_shape("thread", None, (40,)).align == 8
+    assert id_divergence("thread", None, (128,)).align == LANES
+    assert id_divergence("thread", None, (40,)).align == 8

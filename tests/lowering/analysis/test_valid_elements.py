@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from tessera.core.base.ordered_set import OrderedSet
-from tessera.lowering.analysis.affine_forms import Linear, linear
+from tessera.lowering.analysis.affine_forms import AffineForm, affine_form
 from tessera.lowering.analysis.valid_elements import (
     MASK,
     WHOLE,
     Flags,
     Guard,
     Limit,
-    Presence,
+    ValidElements,
     broadcast,
     chosen,
     everything,
@@ -26,12 +26,12 @@ from tessera.lowering.analysis.valid_elements import (
 
 def limit(number: int, *, upper: bool = True, fixed: bool = False, symbol: str = "n") -> Limit:
     """Indices below (not `upper`: from on) the extent of a symbol and a number."""
-    bound = linear(symbol) - Linear(OrderedSet(), -number)
+    bound = affine_form(symbol) - AffineForm(OrderedSet(), -number)
     return Limit(bound, upper, fixed, None, None)
 
 
 ROWS, COLUMNS, AT_ALL = (0, limit(0)), (1, limit(0, symbol="m")), (WHOLE, limit(0, fixed=True, symbol="k"))
-TILE = Presence((8, 16), OrderedSet({ROWS, COLUMNS, AT_ALL}), OrderedSet({ROWS}))
+TILE = ValidElements((8, 16), OrderedSet({ROWS, COLUMNS, AT_ALL}), OrderedSet({ROWS}))
 
 
 def test_the_tighter_of_two_limits_stays():
@@ -52,7 +52,7 @@ def test_places_move_with_axes():
     assert reduced(TILE, 1).items == {ROWS, AT_ALL}
     assert reduced(TILE, 0).items == {(0, COLUMNS[1]), AT_ALL}
     assert multiplied(TILE, TILE).items == {ROWS, COLUMNS, AT_ALL}
-    single = Presence((1, 16), OrderedSet({(0, limit(0, fixed=True)), COLUMNS}))
+    single = ValidElements((1, 16), OrderedSet({(0, limit(0, fixed=True)), COLUMNS}))
     assert broadcast(single, (8, 16)).items == single.items
     assert reshaped(single, (16,)).items == {(WHOLE, limit(0, fixed=True)), (0, COLUMNS[1])}
 
@@ -66,7 +66,7 @@ def test_axes_that_are_joined_or_split():
 
 def test_a_branch_is_one_or_the_other():
     guard = Guard("c", None)
-    found = merged(TILE, Presence((8, 16), OrderedSet({ROWS})), guard)
+    found = merged(TILE, ValidElements((8, 16), OrderedSet({ROWS})), guard)
     assert ROWS in found.items
     assert (1, replace(COLUMNS[1], guards=OrderedSet({guard}))) in found.items
     both = made((8, 16), [(1, replace(COLUMNS[1], guards=OrderedSet({g}))) for g in (guard, guard.opposite)])
@@ -79,7 +79,7 @@ def test_a_choice_keeps_what_both_have():
     plain = everything((8, 16))
     assert chosen("c", TILE, TILE, (TILE, TILE)).items == TILE.items
     assert chosen("c", TILE, plain, (plain, plain)).items == OrderedSet()  # what the condition says already
-    rows = Presence((8, 16), OrderedSet({ROWS}))
+    rows = ValidElements((8, 16), OrderedSet({ROWS}))
     found = chosen("c", TILE, rows, (TILE, rows))
     assert {item for item in found.items if item[0] != MASK} == {ROWS}
     assert {type(part) for place, part in found.items if place == MASK} == {Flags}

@@ -8,7 +8,7 @@ from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.base.ir_walk import kernel, operations
 from tessera.lowering.base.passes import run_passes
-from tessera.lowering.cuda_tile.divisibility import Positions, multiple_of
+from tessera.lowering.cuda_tile.divisibility import Divisibility, multiple_of
 from tessera.lowering.driver.pipelines import tile_passes
 from tessera.lowering.tile.to_tile import to_tile
 
@@ -19,7 +19,7 @@ def facts(program: Program, *extents: tuple[int | str, ...]) -> list[list[tuple[
         module = to_tile(program)
         run_passes(tile_passes(TARGETS["cuda_tile"]), module, None)
         function = kernel(module)
-        positions = Positions(function, program.group)
+        positions = Divisibility(function, program.group)
         found: list[list[tuple[int, int | None, bool]]] = []
         first = {"tessera.load": 1, "tessera.store": 2, "tessera.masked_store": 3}
         for op, shape in zip(operations(function, *first), extents, strict=True):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessera.lowering.cuda_tile.builder import Build
+from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.instructions import Block, TileType, Value, padded
 from tessera.lowering.cuda_tile.padded_shapes import keeps_places, real_elements
 
@@ -32,7 +32,7 @@ def test_a_reshape_that_is_said_to_keep_places_does(before: list[int], after: li
 
 
 def test_powers_of_two_have_no_padding():
-    build = Build(Block(), None)
+    build = TileBuilder(Block(), None)
     assert real_elements(build, [4, 8], [0, 1]) is None
     assert real_elements(build, [4, 5], [0]) is None
     mask = real_elements(build, [4, 5], [0, 1])

@@ -12,7 +12,7 @@ from support.fake_libraries import Libraries
 from tessera.core.errors.catalog import NotAnArray, ReadOnlyArray
 from tessera.runtime.arrays import interop
 from tessera.runtime.arrays.interop import (
-    Used,
+    UsedLibraries,
     default_stream,
     library_of,
     require_writable,
@@ -93,10 +93,13 @@ def test_streams_are_those_that_are_current(others: Libraries):
     torch, cupy = stream_of(tensor, 0), stream_of(array, 0)
     assert torch is stream_of(others.tensor(X), 0) is not stream_of(tensor, 1)
     assert (torch(), cupy()) == (0, 0)
-    assert Used.streams == {0: {}, 1: {}}
+    assert UsedLibraries.streams == {0: {}, 1: {}}
     others.torch_stream, others.cupy_stream = 77, SimpleNamespace(ptr=88)
     assert (torch(), cupy()) == (77, 88)
-    assert Used.streams[0] == {77: None, 88: others.cupy_stream}  # which stays, as long as it may have to be waited for
+    assert UsedLibraries.streams[0] == {
+        77: None,
+        88: others.cupy_stream,
+    }  # which stays, as long as it may have to be waited for
 
 
 def test_streams_of_cupy_that_were_used_long_ago_may_go(others: Libraries):
@@ -104,7 +107,7 @@ def test_streams_of_cupy_that_were_used_long_ago_may_go(others: Libraries):
     for address in range(1, 200):
         others.cupy_stream = SimpleNamespace(ptr=address)
         assert cupy() == address
-    assert list(Used.streams[0]) == list(range(135, 200))
+    assert list(UsedLibraries.streams[0]) == list(range(135, 200))
 
 
 def test_arrays_that_say_their_stream_and_those_that_have_none(others: Libraries):

@@ -6,7 +6,7 @@ import pytest
 from support.artifacts import array, echo_artifact, number, scale_artifact
 from tessera.core.artifact import LaunchRule, Slot
 from tessera.core.base import dtypes
-from tessera.runtime.binding.argument_packing import SlotPlan
+from tessera.runtime.binding.argument_packing import ArgumentPacking
 from tessera.runtime.binding.grid import Grid, Shape
 from tessera.runtime.binding.signature import Binder
 from tessera.runtime.launch.cpu import Launcher
@@ -61,7 +61,7 @@ def test_workspaces_are_zeroed_and_aligned():
     artifact = scale_artifact(slots=(Slot("workspace", bytes=100), Slot("pointer", 0), Slot("workspace", bytes=8)))
     binder = Binder(artifact)
     x = np.zeros(4, np.float32)
-    plan = SlotPlan(artifact, binder)
+    plan = ArgumentPacking(artifact, binder)
     facts = binder.facts((x, x, 1.0))
     slots, buffers = plan.pack(facts, Shape((1, 1, 1), 1, 1))
     first, pointer, second = np.frombuffer(slots, np.int64)
@@ -76,4 +76,4 @@ def test_workspaces_are_zeroed_and_aligned():
 def test_an_unknown_slot():
     artifact = scale_artifact(slots=(Slot("surprise"),))
     with pytest.raises(ValueError, match="has no meaning"):
-        SlotPlan(artifact, Binder(artifact))
+        ArgumentPacking(artifact, Binder(artifact))

@@ -13,7 +13,7 @@ from support.simulate import compile_ptx
 from tessera import graph, stream
 from tessera.core.errors.catalog import BadCapture
 from tessera.runtime.arrays.interop import default_stream
-from tessera.runtime.binding.current_stream import Company, forbid_in_capture, settle
+from tessera.runtime.binding.current_stream import ArgumentStreams, forbid_in_capture, settle
 from tessera.runtime.launch import cuda
 from tessera.runtime.memory.owned import to_device
 
@@ -107,14 +107,14 @@ def test_numpy_arrays_go_along(others: Libraries, fake: FakeDriver, saxpy: cuda.
 
 def test_the_company_of_a_call(others: Libraries):
     tensor, array = others.tensor(X), others.array(X)
-    one = Company.of((X, 1.0, tensor, tensor, array), 0)
+    one = ArgumentStreams.of((X, 1.0, tensor, tensor, array), 0)
     assert one.current() == 0
     assert len(one.others) == 1
     assert not one.alone
-    assert Company.of((X, 2.0), 0) == Company(default_stream)
-    assert Company.of((tensor,), 0).alone
-    both = Company.of((array,), 0).together(Company.of((tensor, others.frozen(X)), 0))
-    assert both.current is Company.of((array,), 0).current
+    assert ArgumentStreams.of((X, 2.0), 0) == ArgumentStreams(default_stream)
+    assert ArgumentStreams.of((tensor,), 0).alone
+    both = ArgumentStreams.of((array,), 0).together(ArgumentStreams.of((tensor, others.frozen(X)), 0))
+    assert both.current is ArgumentStreams.of((array,), 0).current
     assert len(both.others) == 2
     assert both.waits
     assert not both.agrees(0)

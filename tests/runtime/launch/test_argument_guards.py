@@ -12,53 +12,53 @@ from tessera.core.base.dtypes import bf16, f32, i8
 from tessera.core.base.source import Span
 from tessera.core.program.types import Array, Scalar
 from tessera.runtime.arrays import interop
-from tessera.runtime.launch.argument_guards import NumberItem, Place, array_item, identity
-from tessera.runtime.launch.parameter_buffer import ParameterBlock, ParameterLayout
+from tessera.runtime.launch.argument_guards import NumberGuard, ParameterPlace, array_guard, identity
+from tessera.runtime.launch.parameter_buffer import ParameterBuffer, ParameterLayout
 from tessera.runtime.memory.device_arrays import standing_for
 
 SPAN = Span("k.py", 1, 1, 1, 2)
 
 
 @pytest.fixture
-def place() -> Place:
-    block = ParameterBlock(ParameterLayout(raw_kernels.spin()))
-    return Place(block, (0,))
+def place() -> ParameterPlace:
+    block = ParameterBuffer(ParameterLayout(raw_kernels.spin()))
+    return ParameterPlace(block, (0,))
 
 
 def binding(*, mutable: bool = False, aligned: bool = False) -> Binding:
     return Binding("x", Array(f32, ("m", "n"), contiguous=False, aligned=aligned), mutable, SPAN)
 
 
-def word(place: Place) -> int:
+def word(place: ParameterPlace) -> int:
     return place.block.word(0).value
 
 
-def test_numbers_are_written_in_their_own_type(place: Place):
-    item = NumberItem(1.5, Scalar(f32), place)
-    assert item.take(1.5)
+def test_numbers_are_written_in_their_own_type(place: ParameterPlace):
+    item = NumberGuard(1.5, Scalar(f32), place)
+    assert item.matches_and_patch(1.5)
     assert place.block.version == 0
-    assert item.take(-2.5)
+    assert item.matches_and_patch(-2.5)
     assert word(place) == int(np.float32(-2.5).view(np.uint32))
     assert place.block.version == 1
-    assert not item.take(2)
-    assert not item.take(1e60)
-    assert item.take(-2.5)  # which has to be written once more
+    assert not item.matches_and_patch(2)
+    assert not item.matches_and_patch(1e60)
+    assert item.matches_and_patch(-2.5)  # which has to be written once more
     assert place.block.version == 2
     assert word(place) == int(np.float32(-2.5).view(np.uint32))
 
 
-def test_integers_that_do_not_fit_are_looked_at_in_full(place: Place):
-    item = NumberItem(3, Scalar(i8), place)
-    assert item.take(-128)
+def test_integers_that_do_not_fit_are_looked_at_in_full(place: ParameterPlace):
+    item = NumberGuard(3, Scalar(i8), place)
+    assert item.matches_and_patch(-128)
     assert word(place) == 0x80
-    assert not item.take(128)
-    assert not item.take(True)
+    assert not item.matches_and_patch(128)
+    assert not item.matches_and_patch(True)
 
 
-def test_bf16_numbers_are_never_patched(place: Place):
-    item = NumberItem(1.5, Scalar(bf16), place)
+def test_bf16_numbers_are_never_patched(place: ParameterPlace):
+    item = NumberGuard(1.5, Scalar(bf16), place)
     value = 1.5 + len("")
-    assert not item.take(value * 2)
+    assert not item.matches_and_patch(value * 2)
 
 
 class Tensor:
@@ -92,46 +92,46 @@ def torch_types(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(interop, "torch_types", lambda: (Tensor,))
 
 
-def test_torch_tensors_are_told_apart_by_what_they_are(place: Place):
-    item = array_item(Tensor(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
-    assert item.take(Tensor(4096))
+def test_torch_tensors_are_told_apart_by_what_they_are(place: ParameterPlace):
+    item = array_guard(Tensor(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
+    assert item.matches_and_patch(Tensor(4096))
     assert not place.block.moved
-    assert item.take(Tensor(8192))
+    assert item.matches_and_patch(Tensor(8192))
     assert place.block.moved
     assert word(place) == 8192
-    assert not item.take(Tensor(8192, shape=(8, 4)))
-    assert not item.take(Tensor(8192, strides=(1, 4)))
-    assert not item.take(Tensor(8192, dtype="i32"))
-    assert not item.take(Tensor(4096, device=1))
-    assert not item.take(np.zeros((4, 8), np.float32))
+    assert not item.matches_and_patch(Tensor(8192, shape=(8, 4)))
+    assert not item.matches_and_patch(Tensor(8192, strides=(1, 4)))
+    assert not item.matches_and_patch(Tensor(8192, dtype="i32"))
+    assert not item.matches_and_patch(Tensor(4096, device=1))
+    assert not item.matches_and_patch(np.zeros((4, 8), np.float32))
     assert word(place) == 8192
 
 
-def test_views_that_stand_for_negated_numbers(place: Place):
+def test_views_that_stand_for_negated_numbers(place: ParameterPlace):
     strided = {"strides": (16, 2)}
     view = standing_for(4096, (4, 8), np.dtype("f4"), (64, 8))
-    item = array_item(Tensor(4096, **strided), view, binding(), 0, place)
-    assert item.take(Tensor(8192, **strided))
-    assert not item.take(Tensor(4096, negative=True, **strided))
-    dense = array_item(Tensor(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
-    assert dense.take(Tensor(4096))
-    assert not dense.take(Tensor(4096, negative=True))
+    item = array_guard(Tensor(4096, **strided), view, binding(), 0, place)
+    assert item.matches_and_patch(Tensor(8192, **strided))
+    assert not item.matches_and_patch(Tensor(4096, negative=True, **strided))
+    dense = array_guard(Tensor(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
+    assert dense.matches_and_patch(Tensor(4096))
+    assert not dense.matches_and_patch(Tensor(4096, negative=True))
 
 
-def test_a_result_that_requires_a_gradient_is_looked_at_in_full(place: Place, monkeypatch: pytest.MonkeyPatch):
+def test_a_result_that_requires_a_gradient_is_looked_at_in_full(place: ParameterPlace, monkeypatch: pytest.MonkeyPatch):
     graded = Tensor(4096)
     graded.requires_grad = True
     view = standing_for(4096, (4, 8), np.dtype("f4"), None)
-    read, written = (array_item(graded, view, binding(mutable=m), 0, place) for m in (False, True))
+    read, written = (array_guard(graded, view, binding(mutable=m), 0, place) for m in (False, True))
     grad = [True]
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: grad[0]))
-    assert read.take(graded)
-    assert not written.take(graded)
+    assert read.matches_and_patch(graded)
+    assert not written.matches_and_patch(graded)
     grad[0] = False
-    assert written.take(graded)
+    assert written.matches_and_patch(graded)
 
 
-def test_cupy_arrays(place: Place):
+def test_cupy_arrays(place: ParameterPlace):
     class Array(SimpleNamespace):
         pass
 
@@ -142,14 +142,14 @@ def test_cupy_arrays(place: Place):
             data=SimpleNamespace(ptr=address, device_id=device), shape=shape, strides=(32, 4), dtype=np.dtype("f4")
         )
 
-    item = array_item(make(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
-    assert item.take(make(8192))
+    item = array_guard(make(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
+    assert item.matches_and_patch(make(8192))
     assert word(place) == 8192
-    assert not item.take(make(8192, (2, 8)))
-    assert not item.take(make(4096, device=1))
+    assert not item.matches_and_patch(make(8192, (2, 8)))
+    assert not item.matches_and_patch(make(4096, device=1))
 
 
-def test_arrays_that_never_change_are_known_by_identity(place: Place):
+def test_arrays_that_never_change_are_known_by_identity(place: ParameterPlace):
     class Frozen:
         def __init__(self) -> None:
             self.deleted = False
@@ -159,11 +159,11 @@ def test_arrays_that_never_change_are_known_by_identity(place: Place):
 
     Frozen.__module__ = "jaxlib"
     value = Frozen()
-    item = array_item(value, standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
-    assert item.take(value)
-    assert not item.take(Frozen())
+    item = array_guard(value, standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
+    assert item.matches_and_patch(value)
+    assert not item.matches_and_patch(Frozen())
     value.deleted = True
-    assert not item.take(value)
+    assert not item.matches_and_patch(value)
 
 
 def test_what_tells_arrays_apart_at_once():
@@ -173,8 +173,8 @@ def test_what_tells_arrays_apart_at_once():
     assert identity(3) is None
 
 
-def test_other_libraries_have_no_quick_way(place: Place):
-    assert array_item(SimpleNamespace(), np.zeros((4, 8), np.float32), binding(), 0, place) is None
+def test_other_libraries_have_no_quick_way(place: ParameterPlace):
+    assert array_guard(SimpleNamespace(), np.zeros((4, 8), np.float32), binding(), 0, place) is None
 
 
 @pytest.mark.parametrize(
@@ -187,17 +187,17 @@ def test_other_libraries_have_no_quick_way(place: Place):
         (4096, 3968, False),
     ],
 )
-def test_a_written_array_and_another_one_that_shares_bytes(place: Place, first: int, second: int, meets: bool):
+def test_a_written_array_and_another_one_that_shares_bytes(place: ParameterPlace, first: int, second: int, meets: bool):
     def item(address: int, *, mutable: bool):
         view = standing_for(address, (4, 8), np.dtype("f4"), None)
-        return array_item(Tensor(address), view, binding(mutable=mutable), 0, place)
+        return array_guard(Tensor(address), view, binding(mutable=mutable), 0, place)
 
     mine = item(first, mutable=True)
     assert mine.meets(item(second, mutable=False)) is meets
     assert mine.meets(item(second, mutable=True)) is (meets or first == second)
 
 
-def test_how_an_address_must_be_aligned(place: Place):
+def test_how_an_address_must_be_aligned(place: ParameterPlace):
     view = standing_for(4096, (4, 8), np.dtype("f4"), None)
-    assert array_item(Tensor(4096), view, binding(), 0, place).alignment == 4
-    assert array_item(Tensor(4096), view, binding(aligned=True), 0, place).alignment == 16
+    assert array_guard(Tensor(4096), view, binding(), 0, place).alignment == 4
+    assert array_guard(Tensor(4096), view, binding(aligned=True), 0, place).alignment == 16

@@ -10,8 +10,8 @@ from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
 from tessera.core.errors.catalog import CudaFailure
 from tessera.runtime.driver.descriptors import launch_config
-from tessera.runtime.launch.graph_launch import SingleLaunch
-from tessera.runtime.launch.parameter_buffer import ParameterBlock, ParameterLayout
+from tessera.runtime.launch.graph_launch import SingleNodeGraph
+from tessera.runtime.launch.parameter_buffer import ParameterBuffer, ParameterLayout
 from tessera.runtime.memory.owned import to_device
 
 
@@ -20,11 +20,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return fake_cuda.install(monkeypatch, FakeDriver(run=False))
 
 
-def single(fake: FakeDriver, stream: int = 0) -> tuple[SingleLaunch, ParameterBlock]:
+def single(fake: FakeDriver, stream: int = 0) -> tuple[SingleNodeGraph, ParameterBuffer]:
     artifact = raw_kernels.spin()
     function = fake.load(artifact.code, artifact.entry)
-    block = ParameterBlock(ParameterLayout(artifact))
-    return SingleLaunch(fake, ctypes.c_void_p(function), launch_config(3, 32, 0), block, stream), block
+    block = ParameterBuffer(ParameterLayout(artifact))
+    return SingleNodeGraph(fake, ctypes.c_void_p(function), launch_config(3, 32, 0), block, stream), block
 
 
 def test_it_is_captured_and_then_launched_on_its_stream(fake: FakeDriver):

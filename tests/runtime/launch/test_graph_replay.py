@@ -15,7 +15,7 @@ from tessera.runtime.launch.copies import memcpy
 from tessera.runtime.launch.graph_replay import Graph
 from tessera.runtime.launch.on_stream import record_launch
 from tessera.runtime.memory.owned import DeviceArray, pinned, to_device
-from tessera.runtime.streams.graph_capture import HostWork, Recording, close_recording, open_recording
+from tessera.runtime.streams.graph_capture import CapturedGraph, HostWork, close_recording, open_recording
 from tessera.runtime.streams.streams import Event, Stream
 
 
@@ -32,7 +32,7 @@ class Work:
         self.cancelled = True
 
 
-def graph_of(recording: Recording) -> Graph:
+def graph_of(recording: CapturedGraph) -> Graph:
     graph = Graph()
     graph.complete(recording)
     return graph
@@ -48,7 +48,7 @@ def array(device: int = 0) -> DeviceArray:
 
 
 def test_work_of_the_cpu_is_done_again_in_order():
-    recording, log, s = Recording(), [], Stream()
+    recording, log, s = CapturedGraph(), [], Stream()
     for name in "abc":
         recording.add(None if name == "b" else s, HostWork(name, Work(name, log)))
     graph = graph_of(recording)
@@ -74,7 +74,7 @@ def test_an_interrupted_graph_ends_with_the_work_that_runs():
             super().cancel()
             gate.set()
 
-    recording, s = Recording(), Stream()
+    recording, s = CapturedGraph(), Stream()
     for work in (Work("a", log), Long("b", log), Work("c", log), Work("d", log)):
         recording.add(s, HostWork(work.name, work))
     graph = graph_of(recording)
@@ -100,7 +100,7 @@ def test_two_threads_never_run_one_graph_at_a_time():
             most.append(len(running))
             running.remove(self.name)
 
-    recording = Recording()
+    recording = CapturedGraph()
     recording.add(None, HostWork("a", Shared("a", [])))
     graph = graph_of(recording)
     threads = [threading.Thread(target=graph.launch) for _ in range(4)]
@@ -112,7 +112,7 @@ def test_two_threads_never_run_one_graph_at_a_time():
 
 
 def test_a_graph_without_work_does_nothing():
-    graph = graph_of(Recording())
+    graph = graph_of(CapturedGraph())
     graph.launch()
     assert graph.kernels == ()
 
@@ -122,9 +122,9 @@ def test_a_graph_that_is_still_captured_cannot_be_launched():
         Graph().launch()
 
 
-def recorded(fake: FakeDriver, *steps: tuple[Stream | None, int]) -> Recording:
+def recorded(fake: FakeDriver, *steps: tuple[Stream | None, int]) -> CapturedGraph:
     """Launches of a kernel on streams, with a number each."""
-    launcher, x, recording = cuda.CudaLauncher(raw_kernels.spin()), array(), Recording()
+    launcher, x, recording = cuda.CudaLauncher(raw_kernels.spin()), array(), CapturedGraph()
     for stream, number in steps:
         record_launch(recording, stream, launcher, (x, number), None)
     return recording
@@ -181,9 +181,9 @@ def test_an_event_from_outside_cannot_be_waited_for(fake: FakeDriver):
     recording = recorded(fake, (None, 1))
     open_recording().steps.extend(recording.steps)
     try:
-        from tessera.runtime.streams.graph_capture import Recorder  # noqa: PLC0415
+        from tessera.runtime.streams.graph_capture import CaptureSession  # noqa: PLC0415
 
-        inside = Recorder.active.recording
+        inside = CaptureSession.active.recording
         Stream().wait(Event())
     finally:
         close_recording()
@@ -207,7 +207,7 @@ def test_copies_are_part_of_a_graph(fake: FakeDriver):
 
 
 def test_one_graph_runs_on_one_device(fake: FakeDriver):
-    launcher, recording = cuda.CudaLauncher(raw_kernels.spin()), Recording()
+    launcher, recording = cuda.CudaLauncher(raw_kernels.spin()), CapturedGraph()
     for device in (0, 1):
         record_launch(recording, None, launcher, (array(device), 1), None)
     with pytest.raises(BadCapture, match="cuda:0 and cuda:1"):
@@ -284,7 +284,7 @@ def test_graphs_that_wait_for_their_turn_are_a_few_at_a_time(fake: FakeDriver):
 
 
 def test_the_default_stream_is_that_of_the_graphs_own_gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
-    launcher, recording, where = cuda.CudaLauncher(raw_kernels.spin()), Recording(), []
+    launcher, recording, where = cuda.CudaLauncher(raw_kernels.spin()), CapturedGraph(), []
     record_launch(recording, None, launcher, (array(1), 1), None)
     graph = graph_of(recording)
     replay = fake.replay
@@ -298,7 +298,7 @@ def test_the_default_stream_is_that_of_the_graphs_own_gpu(fake: FakeDriver, monk
 
 @pytest.mark.gpu
 def test_a_graph_on_a_gpu():
-    launcher, recording = cuda.CudaLauncher(raw_kernels.stride()), Recording()
+    launcher, recording = cuda.CudaLauncher(raw_kernels.stride()), CapturedGraph()
     x, y = (to_device(np.zeros(1000, np.float32)) for _ in range(2))
     s = Stream()
     for stream, out in ((None, x), (s, y), (s, y), (None, x)):
@@ -319,7 +319,7 @@ def test_parameters_of_another_capture_on_a_gpu():
     x, y = (to_device(np.zeros(1000, np.float32)) for _ in range(2))
     graphs = []
     for out in (x, y):
-        recording = Recording()
+        recording = CapturedGraph()
         record_launch(recording, None, launcher, (out,), None)
         graphs.append(graph_of(recording))
     assert graphs[1].adopt(graphs[0])

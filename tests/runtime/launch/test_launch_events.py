@@ -12,7 +12,7 @@ from tessera.core.events import BytesMoved, Launched, subscribe
 from tessera.runtime.binding.host_copies import HostArguments
 from tessera.runtime.launch.copies import memcpy
 from tessera.runtime.memory.owned import DeviceArray, pinned, to_device
-from tessera.runtime.streams.graph_capture import Recorder, close_recording, open_recording
+from tessera.runtime.streams.graph_capture import CaptureSession, close_recording, open_recording
 from tessera.runtime.streams.streams import Stream
 
 TEXT = """
@@ -72,10 +72,10 @@ def test_without_subscribers_calls_take_the_quick_way(kernels):
     x, y = arrays()
     kernels.shift(x, y)
     with subscribe(lambda event: None, Launched):
-        assert Recorder.count == 1
+        assert CaptureSession.count == 1
         with subscribe(lambda event: None, BytesMoved):
-            assert Recorder.count == 1
-    assert Recorder.count == 0
+            assert CaptureSession.count == 1
+    assert CaptureSession.count == 0
 
 
 def test_the_groups_of_all_phases_count(kernels):

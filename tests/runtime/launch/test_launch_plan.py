@@ -11,7 +11,7 @@ from support.interrupts import interrupted
 from tessera.core.errors.catalog import CudaFailure
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch import cuda
-from tessera.runtime.launch.launch_plan import PreparedLaunch
+from tessera.runtime.launch.launch_plan import LaunchPlan
 from tessera.runtime.memory.owned import DeviceArray, to_device
 
 
@@ -20,7 +20,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return fake_cuda.install(monkeypatch, FakeDriver(run=False))
 
 
-def prepared(artifact, *arguments) -> PreparedLaunch:
+def prepared(artifact, *arguments) -> LaunchPlan:
     launcher = cuda.CudaLauncher(artifact)
     launcher(*arguments)
     ((made,),) = launcher._prepared.values()

@@ -12,7 +12,7 @@ from tessera.runtime.launch import cuda
 from tessera.runtime.launch.on_stream import launch_on, record_launch
 from tessera.runtime.memory.owned import to_device
 from tessera.runtime.streams.fair_scheduler import dispatcher
-from tessera.runtime.streams.graph_capture import HostWork, Recording
+from tessera.runtime.streams.graph_capture import CapturedGraph, HostWork
 from tessera.runtime.streams.streams import Stream
 
 
@@ -45,7 +45,7 @@ def test_arguments_are_checked_at_once_and_the_rest_is_raised_later():
 
 
 def test_a_recorded_launch_has_its_kernels_name():
-    noted, s = Recording(), Stream()
+    noted, s = CapturedGraph(), Stream()
     record_launch(noted, s, HostLauncher(print), (5,), None)
     ((stream, step),) = noted.steps
     assert stream is s

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from support import raw_kernels
 from tessera.core.artifact import Slot, TensorMap
-from tessera.runtime.launch.parameter_buffer import ParameterBlock, ParameterLayout
+from tessera.runtime.launch.parameter_buffer import ParameterBuffer, ParameterLayout
 
 MAP = Slot("tensor_map", 0, tensor_map=TensorMap((16, 64)))
 SLOTS = (MAP, Slot("pointer", 1), Slot("scratch"), MAP, Slot("grid", axis=0), Slot("profile"))
@@ -26,7 +26,7 @@ def test_packed_words_first_then_the_others_then_maps_on_multiples_of_64():
 
 def test_the_driver_finds_each_parameter_in_the_artifacts_order():
     found = layout()
-    block = ParameterBlock(found)
+    block = ParameterBuffer(found)
     block.fill((7).to_bytes(8, "little") + (9).to_bytes(8, "little"))
     block.write(0, b"a" * 128)
     block.write(3, b"b" * 128)
@@ -44,7 +44,7 @@ def test_the_driver_finds_each_parameter_in_the_artifacts_order():
 
 
 def test_a_copy_has_the_same_bytes_elsewhere():
-    block = ParameterBlock(layout())
+    block = ParameterBuffer(layout())
     block.word(1).value = 5
     other = block.copy()
     assert other.content() == block.content()
@@ -53,7 +53,7 @@ def test_a_copy_has_the_same_bytes_elsewhere():
 
 
 def test_changes_are_counted():
-    block = ParameterBlock(layout())
+    block = ParameterBuffer(layout())
     before = block.version
     block.write(0, b"a" * 128)
     assert block.version == before + 1

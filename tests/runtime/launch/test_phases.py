@@ -16,7 +16,7 @@ from tessera.lowering.driver.compile import compile_program
 from tessera.lowering.program.split_phases import phases
 from tessera.runtime.launch.on_stream import launch_on, record_launch
 from tessera.runtime.launch.phases import DevicePhases, HostPhases
-from tessera.runtime.streams.graph_capture import HostWork, Recording
+from tessera.runtime.streams.graph_capture import CapturedGraph, HostWork
 from tessera.runtime.streams.streams import Stream
 
 TEXT = """
@@ -92,7 +92,7 @@ def test_in_a_stream_and_in_a_recording(host: HostPhases):
     launch_on(stream, host, values, None)
     stream.synchronize()
     check(30, values)
-    noted = Recording()
+    noted = CapturedGraph()
     record_launch(noted, None, host, values, None)
     ((_, step),) = noted.steps
     assert isinstance(step, HostWork)
@@ -134,7 +134,7 @@ def test_numpy_arrays_are_copied_once(fake: FakeDriver, ptx: tuple):
 
 
 def test_recorded_launches_have_workspaces_of_their_own(fake: FakeDriver, ptx: tuple):
-    kernel, noted = DevicePhases(*ptx), Recording()
+    kernel, noted = DevicePhases(*ptx), CapturedGraph()
     placed = tuple(fake.device_array(value) for value in arguments(12))
     for _ in range(2):
         record_launch(noted, None, kernel, placed, None)

@@ -14,9 +14,9 @@ from tessera.core.base.dtypes import bf16
 from tessera.core.errors.catalog import CudaFailure
 from tessera.runtime.driver.descriptors import Encoding
 from tessera.runtime.launch import cuda, graph_replay
-from tessera.runtime.memory.alignment_copies import Realignment, Rows, realigned_strides
+from tessera.runtime.memory.alignment_copies import PaddedRows, RowPadding, realigned_strides
 from tessera.runtime.memory.owned import DeviceArray, to_device
-from tessera.runtime.streams.graph_capture import Recording
+from tessera.runtime.streams.graph_capture import CapturedGraph
 from tessera.runtime.streams.streams import Stream
 
 SHAPE = (33, 31)
@@ -28,7 +28,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 
 def test_rows_of_an_array():
-    rows = Rows.of(np.zeros((3, 5, 65), bf16.numpy))
+    rows = PaddedRows.of(np.zeros((3, 5, 65), bf16.numpy))
     assert (rows.count, rows.size, rows.pitch, rows.bytes) == (15, 130, 256, 15 * 256)
 
 
@@ -60,12 +60,12 @@ def test_copies_hold_the_rows(shapes: list[tuple[int, int, int, int]]):
         fake.memory[address][:] = random.integers(0, 256, whole)
         wanted.append(fake.memory[address][before : before + count * size].reshape(count, size).copy())
         sources.append(address + before)
-    copies = Realignment(fake, [Rows(count, size) for count, size, _, _ in shapes])
+    copies = RowPadding(fake, [PaddedRows(count, size) for count, size, _, _ in shapes])
     memory = fake.allocate(copies.bytes, 0)
     assert copies.start(fake.context(), 5, sources, memory) == 0
     assert fake.streams == [5]
     for rows, offset in zip(wanted, copies.offsets, strict=True):
-        pitch = Rows(*rows.shape).pitch
+        pitch = PaddedRows(*rows.shape).pitch
         found = fake.memory[memory][offset : offset + len(rows) * pitch].reshape(len(rows), pitch)
         assert (found[:, : rows.shape[1]] == rows).all()
 
@@ -159,7 +159,7 @@ def test_a_graph_holds_the_copy_too(fake: FakeDriver):
     x, out = arguments()
     made = launcher.prepare((x, out))
     assert made is not None
-    recording = Recording()
+    recording = CapturedGraph()
     recording.add(None, made)
     graph = graph_replay.Graph()
     graph.complete(recording)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessera.runtime.streams.fair_scheduler import Dispatcher, FairOrder, Operation, Queue, drain
+from tessera.runtime.streams.fair_scheduler import Dispatcher, FairQueueing, Operation, Queue, drain
 
 
 def served(weights: list[float], turns: int) -> list[int]:
-    order, queues = FairOrder(), [Queue(weight, number) for number, weight in enumerate(weights)]
+    order, queues = FairQueueing(), [Queue(weight, number) for number, weight in enumerate(weights)]
     for queue in queues:
         order.wake(queue)
     return [order.choose(queues).number for _ in range(turns)]
@@ -31,7 +31,7 @@ def test_no_stream_is_ever_more_than_a_turn_off_its_share(weights: list[int], tu
 
 
 def test_a_stream_that_was_idle_has_saved_up_nothing():
-    order, first, second = FairOrder(), Queue(1.0, 0), Queue(1.0, 1)
+    order, first, second = FairQueueing(), Queue(1.0, 0), Queue(1.0, 1)
     order.wake(first)
     for _ in range(10):
         order.choose([first])
@@ -40,7 +40,7 @@ def test_a_stream_that_was_idle_has_saved_up_nothing():
 
 
 def test_nobody_has_work():
-    assert FairOrder().choose([]) is None
+    assert FairQueueing().choose([]) is None
 
 
 def test_operations_of_a_stream_run_in_order():

@@ -6,7 +6,7 @@ import pytest
 
 from tessera.core.errors.catalog import BadCapture
 from tessera.runtime.streams.graph_capture import (
-    Recorder,
+    CaptureSession,
     close_recording,
     forbid,
     open_recording,
@@ -19,7 +19,7 @@ from tessera.runtime.streams.graph_capture import (
 def opened():
     yield open_recording()
     close_recording()
-    assert Recorder.count == 0
+    assert CaptureSession.count == 0
 
 
 def test_only_the_thread_that_opened_it_is_recorded(opened):

@@ -1,11 +1,11 @@
 """Launches that had their turn: a few of them are on the GPU at a time."""
 
 from support.fake_cuda import FakeDriver
-from tessera.runtime.streams.in_flight_limit import Outstanding
+from tessera.runtime.streams.in_flight_limit import InFlightLimit
 
 
 def test_the_oldest_is_waited_for_when_there_are_four():
-    fake, outstanding = FakeDriver(), Outstanding()
+    fake, outstanding = FakeDriver(), InFlightLimit()
     for stream in range(6):
         outstanding.add(fake, stream)
     marks = [entry[1] for entry in fake.log if entry[0] == "wait event"]

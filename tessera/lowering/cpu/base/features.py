@@ -7,7 +7,7 @@ _WORD: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Processor:
+class CpuFeatures:
     """`masked_words`, `masked_bytes`: masked loads and stores of 32 and 64, of 8 and 16 bits; `gathers`: of words."""
 
     masked_words: bool = False
@@ -15,7 +15,7 @@ class Processor:
     gathers: bool = False
 
     @classmethod
-    def from_features(cls, features: str) -> "Processor":
+    def from_features(cls, features: str) -> "CpuFeatures":
         """The processor of LLVM's feature string (`+avx2,-avx512f,...`)."""
         has = frozenset(features.split(","))
         return cls("+avx" in has, "+avx512bw" in has, "+avx512f" in has)

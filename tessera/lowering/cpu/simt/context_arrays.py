@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tessera.lowering.analysis.divergence import LANES, Shape
-from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.analysis.divergence import LANES, Divergence
+from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.memory import in_memory
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Mask, Scalar, Vector
 
@@ -12,7 +12,7 @@ _POINTER: int = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ContextSlot:
     """A place for one value: `offset` in scratch memory, `element` as text, how it varies, bytes a warp takes.
 
     A uniform value has one place for all warps.
@@ -20,7 +20,7 @@ class Home:
 
     offset: int
     element: str
-    shape: Shape
+    shape: Divergence
     stored: str
     stride: int
 
@@ -30,18 +30,18 @@ class Home:
         return self.element == "i1" and self.shape.kind == "varying"
 
 
-def make_home(code: Code, element: str, shape: Shape, warps: int) -> Home:
+def make_slot(code: LaneContext, element: str, shape: Divergence, warps: int) -> ContextSlot:
     """Reserve a home for a value of this element type and shape."""
     varying = shape.kind == "varying"
     if element == "i1" and varying:
-        return Home(code.kernel.reserve(4 * warps), element, shape, "i32", 4)
+        return ContextSlot(code.kernel.reserve(4 * warps), element, shape, "i32", 4)
     stored, size = ("!llvm.ptr", _POINTER) if element == "!llvm.ptr" else in_memory(element)
     stride = size * LANES if varying else size
     count = 1 if shape.kind == "uniform" else warps
-    return Home(code.kernel.reserve(stride * count), element, shape, stored, stride)
+    return ContextSlot(code.kernel.reserve(stride * count), element, shape, stored, stride)
 
 
-def _address(code: Code, home: Home) -> Any:
+def _address(code: LaneContext, home: ContextSlot) -> Any:
     kernel, vectors = code.kernel, code.vectors
     if home.shape.kind == "uniform":
         return kernel.at(home.offset)
@@ -49,11 +49,11 @@ def _address(code: Code, home: Home) -> Any:
     return kernel.element(kernel.at(home.offset), vectors.integer("muli", code.position.warp, stride), "i8")
 
 
-def _size(home: Home) -> int:
+def _size(home: ContextSlot) -> int:
     return home.stride // LANES if home.shape.kind == "varying" and not home.bits else home.stride
 
 
-def load(code: Code, home: Home) -> Lane:
+def load(code: LaneContext, home: ContextSlot) -> Lane:
     """The value a home holds for the current warp."""
     kernel, vectors = code.kernel, code.vectors
     address, varying = _address(code, home), home.shape.kind == "varying"
@@ -66,7 +66,7 @@ def load(code: Code, home: Home) -> Lane:
     return Linear(value, home.shape.stride) if home.shape.stride else Scalar(value)
 
 
-def store(code: Code, home: Home, lane: Lane, mask: Mask) -> None:
+def store(code: LaneContext, home: ContextSlot, lane: Lane, mask: Mask) -> None:
     """Put a value into its home, for the active lanes of the current warp."""
     kernel, vectors = code.kernel, code.vectors
     address = _address(code, home)
@@ -88,11 +88,11 @@ def store(code: Code, home: Home, lane: Lane, mask: Mask) -> None:
         code.emit.create("llvm.intr.masked.store", [value, address, vectors.bits(mask)], (), attributes)
 
 
-def load_mask(code: Code, home: Home) -> Any:
+def load_mask(code: LaneContext, home: ContextSlot) -> Any:
     """The current warp's word of a mask."""
     return code.kernel.load(_address(code, home), "i32", 4)
 
 
-def store_mask(code: Code, home: Home, word: Any) -> None:
+def store_mask(code: LaneContext, home: ContextSlot, word: Any) -> None:
     """Set the current warp's word of a mask."""
     code.kernel.store(word, _address(code, home), 4)

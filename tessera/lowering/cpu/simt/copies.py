@@ -7,13 +7,13 @@ from typing import Any
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
-from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.memory import Index, Place, indices_of, load_lanes, locate, store_lanes
 from tessera.lowering.cpu.simt.vector_lanes import below
 from tessera.lowering.cpu.simt.vectors import ALL, Linear, Scalar
 
 
-def copy(code: Code, node: Node) -> None:
+def copy(code: LaneContext, node: Node) -> None:
     """`tessera.copy`: a block of an array into a shared buffer, row by row; what lies outside the array is 0.
 
     It is done at once, which is before the next barrier.
@@ -54,7 +54,7 @@ def copy(code: Code, node: Node) -> None:
     row(rows, indices, code.vectors.constant(0, "i64"))
 
 
-def _count(code: Code, extent: int, step: int, body: Callable[[Any], None]) -> None:
+def _count(code: LaneContext, extent: int, step: int, body: Callable[[Any], None]) -> None:
     """Run `body(k)` for k = 0, step, ... below `extent`."""
     if extent <= step:
         body(code.vectors.constant(0, "i64"))
@@ -69,12 +69,12 @@ def _count(code: Code, extent: int, step: int, body: Callable[[Any], None]) -> N
     code.kernel.flow.count(first, last, stride, [], inside)
 
 
-def _step(code: Code, offset: Any, extent: int, k: Any) -> Any:
+def _step(code: LaneContext, offset: Any, extent: int, k: Any) -> Any:
     scaled = code.vectors.integer("muli", offset, code.vectors.constant(extent, "i64"))
     return code.vectors.integer("addi", scaled, k)
 
 
-def _moved(code: Code, indices: list[Index], axis: int, k: Any, stride: int = 0) -> list[Index]:
+def _moved(code: LaneContext, indices: list[Index], axis: int, k: Any, stride: int = 0) -> list[Index]:
     """The indices with `k` (+ lane * stride) added along `axis`."""
     base = code.vectors.integer("addi", code.base(indices[axis].lane), k)
     lane = Linear(base, stride) if stride else Scalar(base)

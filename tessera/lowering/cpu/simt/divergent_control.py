@@ -8,14 +8,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tessera.lowering.analysis.ir_tree import Node, Tree, is_tile
+from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 from tessera.lowering.cpu.simt.context_arrays import store
-from tessera.lowering.cpu.simt.parallel_regions import Region
-from tessera.lowering.cpu.simt.uniform_control import Regions
+from tessera.lowering.cpu.simt.parallel_regions import ParallelRegion
+from tessera.lowering.cpu.simt.uniform_control import UniformControl
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Mask, Scalar, Vector
 
 
-class Divergent(Regions):
+class DivergentControl(UniformControl):
     """Emits branches and loops whose condition differs between lanes, at group level."""
 
     def emit(self, node: Node) -> None:
@@ -23,7 +23,7 @@ class Divergent(Regions):
         {"scf.if": self._lane_if, "scf.for": self._lane_for, "scf.while": self._lane_while}[node.name](node)
 
     @contextmanager
-    def _within(self, region: Region) -> Generator[None]:
+    def _within(self, region: ParallelRegion) -> Generator[None]:
         """A block of its own that runs for the lanes of `region`."""
         outer, self.stretches.region = self.stretches.region, region
         with self.inside():
@@ -53,7 +53,7 @@ class Divergent(Regions):
         for number in self.tiles_of(node.results):
             self.tiles.leave_loop(node.results[number], node.results[number])
 
-    def _side(self, node: Node, block: Tree, region: Region) -> Callable[[], list[Any]]:
+    def _side(self, node: Node, block: IrTree, region: ParallelRegion) -> Callable[[], list[Any]]:
         def emit() -> list[Any]:
             with self._within(region):
                 self.block(block)
@@ -100,7 +100,7 @@ class Divergent(Regions):
         for number in self.tiles_of(arguments):
             self.tiles.leave_loop(arguments[number], node.results[number])
 
-    def _next(self, node: Node, body: Tree, *, moving: bool) -> list[Any]:
+    def _next(self, node: Node, body: IrTree, *, moving: bool) -> list[Any]:
         """End an iteration: results are kept for the lanes that ran it, the index moves on."""
         code, stretches = self.code, self.stretches
         index, *arguments = body.arguments
@@ -160,7 +160,7 @@ class Divergent(Regions):
         for number in self.tiles_of(after.arguments):
             self.tiles.leave_loop(after.arguments[number], node.results[number])
 
-    def _pass(self, node: Node, before: Tree, after: Tree, region: Region) -> list[Any]:
+    def _pass(self, node: Node, before: IrTree, after: IrTree, region: ParallelRegion) -> list[Any]:
         """End the condition: what is passed becomes the result of every lane that asked; some lanes leave."""
         code, stretches = self.code, self.stretches
         test, *passed = before.end.operands

@@ -13,8 +13,8 @@ from tessera.core.program.types import Array, Scalar
 from tessera.core.tile.types import packed
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.cpu.base.emit_context import ArrayRef
-from tessera.lowering.cpu.base.features import Processor
-from tessera.lowering.cpu.simt.structured_control import Flow
+from tessera.lowering.cpu.base.features import CpuFeatures
+from tessera.lowering.cpu.simt.structured_control import StructuredControl
 from tessera.lowering.cpu.simt.vectors import Vectors
 
 _SIGNATURE: Final = "!llvm.func<i32 (ptr, i64, i64, ptr, ptr)>"
@@ -23,13 +23,13 @@ _HALF: Final = 16
 """Bits of the floats that are kept as integers."""
 
 
-class Kernel:
+class EntryPoint:
     """The entry point of one kernel, opened: arguments are loaded, code goes to `emit`'s point.
 
     `slots` lists what the entry point expects; `scratch_bytes` grows as scratch memory is asked for.
     """
 
-    def __init__(self, program: Program, module: Any, location: Any, processor: Processor) -> None:
+    def __init__(self, program: Program, module: Any, location: Any, processor: CpuFeatures) -> None:
         self.program = program
         self.processor = processor
         self.emit = Emitter(module.body, location)
@@ -41,7 +41,7 @@ class Kernel:
         slots, self.first, self.past, self._scratch, cancel = block.arguments
         self._slots = slots
         self.vectors = Vectors(self.emit, block)
-        self.flow = Flow(self.emit, cancel)
+        self.flow = StructuredControl(self.emit, cancel)
         self._symbols: dict[str, Any] = {}
         self.arguments: list[Any] = []
         self._load_symbols()

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tessera.lowering.analysis.divergence import elementwise
-from tessera.lowering.analysis.ir_tree import Node, Tree
+from tessera.lowering.analysis.ir_tree import IrTree, Node
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.cpu.base.cache_model import Machine
+from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.base.emit_context import ArrayRef
-from tessera.lowering.cpu.simt.divergent_control import Divergent
-from tessera.lowering.cpu.simt.lane_context import Code
-from tessera.lowering.cpu.simt.masked_control import Control
-from tessera.lowering.cpu.simt.operand_facts import Facts, touched
-from tessera.lowering.cpu.simt.parallel_regions import Stretches
-from tessera.lowering.cpu.simt.uniform_control import Regions
+from tessera.lowering.cpu.simt.divergent_control import DivergentControl
+from tessera.lowering.cpu.simt.lane_context import LaneContext
+from tessera.lowering.cpu.simt.masked_control import MaskedControl
+from tessera.lowering.cpu.simt.operand_facts import OperandFacts, touched
+from tessera.lowering.cpu.simt.parallel_regions import ParallelRegions
+from tessera.lowering.cpu.simt.uniform_control import UniformControl
 from tessera.lowering.cpu.simt.vectors import ALL, Scalar
 from tessera.lowering.cpu.tile.lowering import TileLowering
 
@@ -25,7 +25,7 @@ from tessera.lowering.cpu.tile.lowering import TileLowering
 class GroupTiles:
     """What tile lowering sees of a group (a `TileContext`)."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: LaneContext) -> None:
         self._code = code
 
     @property
@@ -53,21 +53,21 @@ class GroupTiles:
 class Group:
     """Emits the body of a kernel for one group."""
 
-    def __init__(self, code: Code, facts: Facts, machine: Machine) -> None:
+    def __init__(self, code: LaneContext, facts: OperandFacts, machine: CacheModel) -> None:
         self._code = code
         self._facts = facts
-        self._control = Control(code)
-        self._stretches = Stretches(code, self._control, facts)
+        self._control = MaskedControl(code)
+        self._stretches = ParallelRegions(code, self._control, facts)
         self._tiles = TileLowering(GroupTiles(code), machine)
         parts = (code, self._control, self._stretches, self._tiles, self.block)
-        self._uniform_regions, self._divergent_regions = Regions(*parts), Divergent(*parts)
+        self._uniform_regions, self._divergent_regions = UniformControl(*parts), DivergentControl(*parts)
 
-    def body(self, block: Tree) -> None:
+    def body(self, block: IrTree) -> None:
         """Emit a whole kernel."""
         self.block(block)
         self._stretches.flush()
 
-    def block(self, block: Tree) -> None:
+    def block(self, block: IrTree) -> None:
         """Emit the operations of one block but its terminator; lane code at its end is left pending."""
         for node in block.nodes:
             with self._code.emit.located(node.location):

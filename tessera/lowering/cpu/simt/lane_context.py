@@ -10,10 +10,10 @@ from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import ir
 from tessera.core.tile.location import spans
 from tessera.core.tile.verify import is_shared
-from tessera.lowering.analysis.divergence import Shape, Shapes
+from tessera.lowering.analysis.divergence import Divergence, DivergenceAnalysis
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.cpu.base.emit_context import ArrayRef
-from tessera.lowering.cpu.simt.entry_point import Kernel
+from tessera.lowering.cpu.simt.entry_point import EntryPoint
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Prefix, Scalar, Scope, Vector, Vectors
 
 HALVES: Final = ("f16", "bf16")
@@ -38,11 +38,11 @@ class Position:
 
 
 @dataclass(slots=True)
-class Code:
+class LaneContext:
     """The state of code emission."""
 
-    kernel: Kernel
-    shapes: Shapes
+    kernel: EntryPoint
+    shapes: DivergenceAnalysis
     group: tuple[int, ...] | None
     position: Position = field(default_factory=Position)
     arrays: dict[Any, ArrayRef] = field(default_factory=dict[Any, ArrayRef])
@@ -80,7 +80,7 @@ class Code:
             raise CompilerCrash(msg, places[0] if places else NOWHERE)
         return found
 
-    def shape(self, value: Any) -> Shape:
+    def shape(self, value: Any) -> Divergence:
         """How a Tile IR value varies."""
         return self.shapes.of(value)
 
@@ -127,11 +127,11 @@ class Code:
             return value
         return self.emit.value("arith.bitcast", [value], self.vectors.wide(element) if wide else element)
 
-    def shaped(self, lane: Lane, shape: Shape) -> Any:
+    def shaped(self, lane: Lane, shape: Divergence) -> Any:
         """The one target value that carries `lane` through control flow, for a value of shape `shape`."""
         return self.vectors.vector(lane) if shape.kind == "varying" else self.base(lane)
 
-    def lane_of(self, value: Any, shape: Shape) -> Lane:
+    def lane_of(self, value: Any, shape: Divergence) -> Lane:
         """The lane value carried by a target value: the reverse of `shaped`."""
         if shape.kind == "varying":
             return Vector(value)

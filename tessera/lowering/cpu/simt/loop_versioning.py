@@ -12,8 +12,8 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
-from tessera.lowering.cpu.simt.lane_context import Code
-from tessera.lowering.cpu.simt.masked_control import Control
+from tessera.lowering.cpu.simt.lane_context import LaneContext
+from tessera.lowering.cpu.simt.masked_control import MaskedControl
 from tessera.lowering.cpu.simt.vector_lanes import below
 from tessera.lowering.cpu.simt.vectors import Linear, Mask, Prefix, Scalar
 
@@ -25,7 +25,9 @@ _COMPARISONS: Final = ("arith.cmpi", "arith.andi", "arith.xori")
 Facts = dict[frozenset[tuple[Any, Any]], Any]
 
 
-def in_versions(code: Code, control: Control, nodes: Sequence[Node], mask: Mask, after: Callable[[Mask], None]) -> None:
+def in_versions(
+    code: LaneContext, control: MaskedControl, nodes: Sequence[Node], mask: Mask, after: Callable[[Mask], None]
+) -> None:
     """Emit `nodes` and then `after(mask)`, once for full warps and once for the others where that pays."""
     rest = _head(code, control, nodes, mask)
     counts = dict(list(_counts(code, rest, mask).items())[:_MOST]) if mask.vector is None else {}
@@ -50,7 +52,7 @@ def in_versions(code: Code, control: Control, nodes: Sequence[Node], mask: Mask,
     code.kernel.flow.branch(full, version(Mask(facts=known)), version(mask))
 
 
-def _head(code: Code, control: Control, nodes: Sequence[Node], mask: Mask) -> list[Node]:
+def _head(code: LaneContext, control: MaskedControl, nodes: Sequence[Node], mask: Mask) -> list[Node]:
     """Emit the scalar arithmetic that needs nothing of the rest; give the rest."""
     rest: list[Node] = []
     for node in nodes:
@@ -61,7 +63,7 @@ def _head(code: Code, control: Control, nodes: Sequence[Node], mask: Mask) -> li
     return rest
 
 
-def _is_head(code: Code, node: Node) -> bool:
+def _is_head(code: LaneContext, node: Node) -> bool:
     if node.name in ("tessera.id", "tessera.dim"):
         return True
     if not node.name.startswith("arith."):
@@ -73,7 +75,7 @@ def _is_head(code: Code, node: Node) -> bool:
     return code.shape(node.results[0]).kind != "varying" or (scalars and node.name in _COMPARISONS)
 
 
-def _counts(code: Code, nodes: Sequence[Node], mask: Mask) -> Facts:
+def _counts(code: LaneContext, nodes: Sequence[Node], mask: Mask) -> Facts:
     """What has to be 32 for the warp to be full: how many lanes are below each bound that `nodes` ask about."""
     found: Facts = {}
     if mask.count is not None:
@@ -85,7 +87,7 @@ def _counts(code: Code, nodes: Sequence[Node], mask: Mask) -> Facts:
     return found
 
 
-def _prefixes(code: Code, node: Node) -> Iterator[Prefix]:
+def _prefixes(code: LaneContext, node: Node) -> Iterator[Prefix]:
     if node.name == "scf.if":
         condition = code.vectors.scope.find(node.operands[0])
         if isinstance(condition, Prefix):
@@ -100,5 +102,5 @@ def _prefixes(code: Code, node: Node) -> Iterator[Prefix]:
                 yield below(code, lane.base, extent, safe=True)
 
 
-def _is_here(code: Code, memory: Any) -> bool:
+def _is_here(code: LaneContext, memory: Any) -> bool:
     return memory in code.arrays or code.vectors.scope.find(memory) is not None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tessera.lowering.analysis.divergence import LANES
-from tessera.lowering.cpu.base.features import Processor
-from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.cpu.base.features import CpuFeatures
+from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.vectors import Mask
 
 
@@ -17,8 +17,8 @@ from tessera.lowering.cpu.simt.vectors import Mask
 class Access:
     """Loads and stores elements of type `stored` (`size` bytes each) for the warp's lanes."""
 
-    code: Code
-    processor: Processor
+    code: LaneContext
+    processor: CpuFeatures
     stored: str
     size: int
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.tile.location import spans
-from tessera.lowering.analysis.divergence import LANES, Shape, elementwise
-from tessera.lowering.analysis.ir_tree import Node, Tree
+from tessera.lowering.analysis.divergence import LANES, Divergence, elementwise
+from tessera.lowering.analysis.ir_tree import IrTree, Node
 from tessera.lowering.cpu.simt.copies import copy
-from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.memory import read, write
 from tessera.lowering.cpu.simt.trip_counts import is_short
 from tessera.lowering.cpu.simt.vector_lanes import arithmetic, below, saturating
@@ -32,10 +32,10 @@ _SMALL_BODY: Final = 64
 """Cost up to which the body of a loop is emitted twice: for full warps, and under a mask."""
 
 
-class Control:
+class MaskedControl:
     """Emits the operations of a warp, or the scalar ones of a group, one after the other."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: LaneContext) -> None:
         self._code = code
 
     def nodes(self, nodes: Sequence[Node], mask: Mask) -> None:
@@ -95,7 +95,7 @@ class Control:
         made = code.kernel.flow.branch(code.scalar(node.operands[0]), then, rest[0] if rest else None, types)
         self._define(node.results, made, shapes)
 
-    def _side(self, block: Tree, mask: Mask, shapes: list[Shape]) -> Callable[[], list[Any]]:
+    def _side(self, block: IrTree, mask: Mask, shapes: list[Divergence]) -> Callable[[], list[Any]]:
         """Emits a block in a scope of its own and gives what it yields, as values of these shapes."""
 
         def emit() -> list[Any]:
@@ -122,7 +122,7 @@ class Control:
             merged = [code.vectors.select(bits, yes, no) for yes, no in zip(*sides, strict=True)]
             self._define(node.results, merged, shapes)
 
-    def _guarded(self, block: Tree, mask: Mask, results: Sequence[Any], shapes: list[Shape]) -> list[Any]:
+    def _guarded(self, block: IrTree, mask: Mask, results: Sequence[Any], shapes: list[Divergence]) -> list[Any]:
         """A block behind a branch on whether any lane is active; zeros where none is."""
         code = self._code
         active = Mask(mask.count, mask.vector, mask.facts, some=True)
@@ -248,13 +248,13 @@ class Control:
 
         return code.kernel.flow.watched(start, limit, step, [start, *initial], inside, innermost=True)
 
-    def next_index(self, index: Any, shape: Shape, step: Any) -> Any:
+    def next_index(self, index: Any, shape: Divergence, step: Any) -> Any:
         """The index of the next iteration."""
         code = self._code
         amount = code.shaped(code.lane(step), shape if shape.kind == "varying" else code.shape(step))
         return code.emit.value("arith.addi", [index, amount], index.type)
 
-    def less(self, index: Lane, shape: Shape, bound: Any) -> Lane:
+    def less(self, index: Lane, shape: Divergence, bound: Any) -> Lane:
         """index < bound, lane by lane."""
         code, vectors = self._code, self._code.vectors
         limit = code.lane(bound)
@@ -342,18 +342,18 @@ class Control:
 
     # -- small parts -------------------------------------------------------------------------------------------
 
-    def _carried(self, values: Sequence[Any], shapes: Sequence[Shape]) -> list[Any]:
+    def _carried(self, values: Sequence[Any], shapes: Sequence[Divergence]) -> list[Any]:
         code = self._code
         return [code.shaped(code.lane(v), s) for v, s in zip(values, shapes, strict=True)]
 
-    def _ends(self, block: Tree, shapes: Sequence[Shape]) -> list[Any]:
+    def _ends(self, block: IrTree, shapes: Sequence[Divergence]) -> list[Any]:
         return self._carried(block.end.operands, shapes)
 
-    def _define(self, values: Sequence[Any], made: Sequence[Any], shapes: Sequence[Shape]) -> None:
+    def _define(self, values: Sequence[Any], made: Sequence[Any], shapes: Sequence[Divergence]) -> None:
         for value, target, shape in zip(values, made, shapes, strict=True):
             self._code.define(value, self._code.lane_of(target, shape))
 
-    def _type(self, value: Any, shape: Shape) -> str:
+    def _type(self, value: Any, shape: Divergence) -> str:
         """The type of the target value that carries a Tile IR value of this shape."""
         element = self._code.element(value)
         return self._code.vectors.wide(element) if shape.kind == "varying" else element
@@ -365,7 +365,7 @@ class Control:
         return self._code.vectors.constant(0, kind)
 
 
-_EFFECTS: Final[dict[str, Callable[[Code, Node, Mask], None]]] = {
+_EFFECTS: Final[dict[str, Callable[[LaneContext, Node, Mask], None]]] = {
     "tessera.read": read,
     "tessera.write": write,
     "tessera.shuffle": shuffle,

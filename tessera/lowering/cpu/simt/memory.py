@@ -13,7 +13,7 @@ from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
 from tessera.lowering.cpu.base.emit_context import ArrayRef
-from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.masked_access import Access
 from tessera.lowering.cpu.simt.vector_lanes import below
 from tessera.lowering.cpu.simt.vectors import ALL, Lane, Linear, Mask, Scalar, Vector
@@ -59,7 +59,7 @@ class Place:
         return self.offsets is None and self.stride == 1 and not isinstance(self.pointer.type, ir.VectorType)
 
 
-def read(code: Code, node: Node, mask: Mask) -> None:
+def read(code: LaneContext, node: Node, mask: Mask) -> None:
     """`tessera.read`: one element a lane."""
     memory, *indices = node.operands
     (result,) = node.results
@@ -71,7 +71,7 @@ def read(code: Code, node: Node, mask: Mask) -> None:
         code.define(result, Vector(load_lanes(code, place, element)))
 
 
-def write(code: Code, node: Node, mask: Mask) -> None:
+def write(code: LaneContext, node: Node, mask: Mask) -> None:
     """`tessera.write`: one element a lane; of lanes that write the same element, the last one wins."""
     memory, value, *indices = node.operands
     place = locate(code, code.array(memory), indices_of(code, node, indices, mask), mask)
@@ -82,7 +82,7 @@ def write(code: Code, node: Node, mask: Mask) -> None:
         store_lanes(code, place, code.vectors.vector(lane), element)
 
 
-def indices_of(code: Code, node: Node, values: Sequence[Any], mask: Mask) -> list[Index]:
+def indices_of(code: LaneContext, node: Node, values: Sequence[Any], mask: Mask) -> list[Index]:
     """What is known of each index.  Where no lane may be active, what was proven for active lanes does not count."""
     flags = list(ir.DenseBoolArrayAttr(node.op.attributes["in_bounds"]))
     found = [Index(code.lane(v), code.shape(v).natural, flag) for v, flag in zip(values, flags, strict=True)]
@@ -94,7 +94,7 @@ def indices_of(code: Code, node: Node, values: Sequence[Any], mask: Mask) -> lis
 # -- addresses -------------------------------------------------------------------------------------------------
 
 
-def locate(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> Place:
+def locate(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> Place:
     """The place that `indices` name in `array`, for the lanes of `mask`."""
     vectors = code.vectors
     bounds = _bounds(code, array, indices, mask)
@@ -135,7 +135,7 @@ class _Bounds:
     full: Any
 
 
-def _bounds(code: Code, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> _Bounds:
+def _bounds(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> _Bounds:
     vectors, both = code.vectors, code.kernel.flow.both
     inside, valid = mask, None
     fulls: list[Any] = []
@@ -182,13 +182,13 @@ def _is_small(array: ArrayRef) -> bool:
     return int(extent.attributes["value"].value) * array.strides[0] < _NARROW_INDEX
 
 
-def _sum(code: Code, a: Any, b: Any) -> Any:
+def _sum(code: LaneContext, a: Any, b: Any) -> Any:
     if a is None:
         return b
     return code.emit.value("arith.addi", [a, b], a.type)
 
 
-def _scaled(code: Code, value: Any, step: Any) -> Any:
+def _scaled(code: LaneContext, value: Any, step: Any) -> Any:
     """`value` (a scalar or a vector) times a stride."""
     if isinstance(step, int):
         if step == 1:
@@ -209,7 +209,7 @@ def in_memory(element: str) -> tuple[str, int]:
     return element, int(element.lstrip("fi")) // 8
 
 
-def _load_scalar(code: Code, place: Place, element: str) -> Any:
+def _load_scalar(code: LaneContext, place: Place, element: str) -> Any:
     """The one element all lanes read, 0 where it lies outside."""
     kernel = code.kernel
     stored, size = in_memory(element)
@@ -225,7 +225,7 @@ def _load_scalar(code: Code, place: Place, element: str) -> Any:
     return kernel.to_bool(value) if element == "i1" else value
 
 
-def load_lanes(code: Code, place: Place, element: str) -> Any:
+def load_lanes(code: LaneContext, place: Place, element: str) -> Any:
     """What every lane reads, as a vector; 0 in lanes that read nothing."""
     kernel = code.kernel
     stored, size = in_memory(element)
@@ -249,7 +249,7 @@ def load_lanes(code: Code, place: Place, element: str) -> Any:
     return kernel.to_bool(value) if element == "i1" else value
 
 
-def store_lanes(code: Code, place: Place, value: Any, element: str) -> None:
+def store_lanes(code: LaneContext, place: Place, value: Any, element: str) -> None:
     """Write a vector, every active lane to its own place."""
     kernel = code.kernel
     stored, size = in_memory(element)
@@ -274,7 +274,7 @@ def store_lanes(code: Code, place: Place, value: Any, element: str) -> None:
         kernel.flow.branch(place.full, under(ALL), under(place.mask))
 
 
-def _store_shared(code: Code, place: Place, lane: Lane, element: str, mask: Mask) -> None:
+def _store_shared(code: LaneContext, place: Place, lane: Lane, element: str, mask: Mask) -> None:
     """Write one element that all lanes share: the value of the last active lane, if there is one."""
     kernel, vectors = code.kernel, code.vectors
     stored, size = in_memory(element)
@@ -296,7 +296,7 @@ def _store_shared(code: Code, place: Place, lane: Lane, element: str, mask: Mask
             kernel.flow.branch(valid, store)
 
 
-def _last(code: Code, vector: Any, mask: Mask) -> Any:
+def _last(code: LaneContext, vector: Any, mask: Mask) -> Any:
     """The element of the last active lane."""
     vectors = code.vectors
     if mask.all:
@@ -307,7 +307,7 @@ def _last(code: Code, vector: Any, mask: Mask) -> Any:
     return vectors.op("llvm.extractelement", [vector, last], vectors.text(ir.VectorType(vector.type).element_type))
 
 
-def _addresses(code: Code, place: Place, stored: str) -> Any:
+def _addresses(code: LaneContext, place: Place, stored: str) -> Any:
     """The address of every lane's element."""
     vectors = code.vectors
     offsets = vectors.splat(place.base)

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tessera.lowering.analysis.divergence import LANES, Shapes
-from tessera.lowering.analysis.ir_tree import Node, Tree, is_tile
+from tessera.lowering.analysis.divergence import LANES, DivergenceAnalysis
+from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 
 _WRITES: Final = ("tessera.write", "tessera.store", "tessera.masked_store", "tessera.copy")
 _READS: Final = ("tessera.read", "tessera.load", "tessera.copy")
 
 
-class Facts:
+class OperandFacts:
     """Answers questions about operations; each is worked out once.
 
     `definitions` maps a value to the operation it is a result of.
     """
 
-    def __init__(self, body: Tree, shapes: Shapes) -> None:
+    def __init__(self, body: IrTree, shapes: DivergenceAnalysis) -> None:
         self._shapes = shapes
         self._lanes: dict[Node, bool] = {}
         self._group: dict[Node, bool] = {}
@@ -25,7 +25,7 @@ class Facts:
         self.definitions: dict[Any, Node] = {}
         self._index(body, None)
 
-    def _index(self, block: Tree, parent: Node | None) -> None:
+    def _index(self, block: IrTree, parent: Node | None) -> None:
         for node in (*block.nodes, block.end):
             self._parents[node] = parent
             for operand in node.operands:

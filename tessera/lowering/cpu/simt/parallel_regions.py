@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tessera.lowering.analysis.divergence import LANES, Shape
+from tessera.lowering.analysis.divergence import LANES, Divergence
 from tessera.lowering.analysis.ir_tree import Node, is_tile
-from tessera.lowering.cpu.simt.context_arrays import Home, load, load_mask, make_home, store, store_mask
-from tessera.lowering.cpu.simt.lane_context import Code, Position
+from tessera.lowering.cpu.simt.context_arrays import ContextSlot, load, load_mask, make_slot, store, store_mask
+from tessera.lowering.cpu.simt.lane_context import LaneContext, Position
 from tessera.lowering.cpu.simt.loop_versioning import in_versions
-from tessera.lowering.cpu.simt.masked_control import Control
-from tessera.lowering.cpu.simt.operand_facts import Facts, defined, touched
+from tessera.lowering.cpu.simt.masked_control import MaskedControl
+from tessera.lowering.cpu.simt.operand_facts import OperandFacts, defined, touched
 from tessera.lowering.cpu.simt.vector_lanes import below
 from tessera.lowering.cpu.simt.vectors import ALL, Mask
 
@@ -25,48 +25,48 @@ LANES_PER_GROUP: Final = 8192
 
 Tail = Callable[[Mask], None]
 
-_WORD: Final = Shape("varying")
+_WORD: Final = Divergence("varying")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Region:
+class ParallelRegion:
     """The lanes that a part of the kernel runs for: `home` holds a word a warp, `any` (i32) is 0 when it is empty."""
 
-    home: Home
+    home: ContextSlot
     any: Any = None
 
 
-class Stretches:
+class ParallelRegions:
     """Collects and emits stretches of lane code.  `region` is None while all lanes of the group are active."""
 
-    def __init__(self, code: Code, control: Control, facts: Facts) -> None:
+    def __init__(self, code: LaneContext, control: MaskedControl, facts: OperandFacts) -> None:
         self._code = code
         self._control = control
         self._facts = facts
-        self._homes: dict[Any, Home] = {}
+        self._homes: dict[Any, ContextSlot] = {}
         self.pending: list[Node] = []
-        self.region: Region | None = None
+        self.region: ParallelRegion | None = None
         lanes = LANES_PER_GROUP if code.group is None else math.prod(code.group)
         self._warps = -(-lanes // LANES)
         self._last = lanes % LANES
 
     # -- homes -------------------------------------------------------------------------------------------------
 
-    def home(self, value: Any, shape: Shape | None = None) -> Home:
+    def home(self, value: Any, shape: Divergence | None = None) -> ContextSlot:
         """The home of a Tile IR value, made when it has none."""
         found = self._homes.get(value)
         if found is None:
             kind = self._code.shape(value) if shape is None else shape
-            found = self._homes[value] = make_home(self._code, self._code.element(value), kind, self._warps)
+            found = self._homes[value] = make_slot(self._code, self._code.element(value), kind, self._warps)
         return found
 
-    def adopt(self, value: Any, home: Home) -> None:
+    def adopt(self, value: Any, home: ContextSlot) -> None:
         """Let a value live in the home of another one."""
         self._homes[value] = home
 
-    def new_region(self) -> Region:
+    def new_region(self) -> ParallelRegion:
         """A set of lanes, to be filled by a stretch (see `select`)."""
-        return Region(make_home(self._code, "i1", _WORD, self._warps), self._code.kernel.scratch(4, 4))
+        return ParallelRegion(make_slot(self._code, "i1", _WORD, self._warps), self._code.kernel.scratch(4, 4))
 
     # -- stretches ---------------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Stretches:
         tail: Tail | None = None,
         needs: Iterable[Any] = (),
         end: Node | None = None,
-        regions: Sequence[Region] = (),
+        regions: Sequence[ParallelRegion] = (),
     ) -> None:
         """Emit what is pending, then `tail(mask)`, for each warp of the group.
 
@@ -213,7 +213,7 @@ class Stretches:
 
     # -- regions -----------------------------------------------------------------------------------------------
 
-    def fill(self, region: Region, mask: Mask) -> None:
+    def fill(self, region: ParallelRegion, mask: Mask) -> None:
         """Inside a stretch: the lanes of `mask` are the warp's part of `region`."""
         code = self._code
         word = code.vectors.word(mask)
@@ -221,7 +221,7 @@ class Stretches:
         seen = code.kernel.load(region.any, "i32", 4)
         code.kernel.store(code.emit.value("arith.ori", [seen, word], "i32"), region.any, 4)
 
-    def occupied(self, region: Region) -> Any:
+    def occupied(self, region: ParallelRegion) -> Any:
         """At group level: whether any lane is in `region` (i1)."""
         code = self._code
         seen = code.kernel.load(region.any, "i32", 4)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tessera.core.artifact import Slot
 from tessera.core.mlir import ir
 from tessera.core.profile import END, NO_PLACE, PLACE, RAN, RECORD_BYTES, START, WORD, WORKER
-from tessera.lowering.cpu.simt.entry_point import Kernel
+from tessera.lowering.cpu.simt.entry_point import EntryPoint
 
 _POINTER: Final = "!llvm.ptr"
 # The number of CLOCK_MONOTONIC (time.h).
@@ -23,13 +23,13 @@ _THREAD: Final = ("pthread_self", "i64 ()")
 _CORE: Final = ("sched_getcpu", "i32 ()")
 
 
-class Recorder:
+class ProfileRecorder:
     """Emits the record of each group, or of every `every`-th one, into an open entry point.
 
     `carried` is what the loop over groups hands from one group to the next: when the one before ended.
     """
 
-    def __init__(self, kernel: Kernel, module_block: Any, every: int) -> None:
+    def __init__(self, kernel: EntryPoint, module_block: Any, every: int) -> None:
         self._kernel = kernel
         self._every = every
         self._module_block = module_block

@@ -23,7 +23,7 @@ _LARGEST_STEP: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class StructuredControl:
     """Emits branches and loops through `emit`; `cancel` is the address of the flag."""
 
     emit: Emitter

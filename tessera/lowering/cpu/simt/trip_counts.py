@@ -2,20 +2,20 @@
 
 from typing import Final
 
-from tessera.lowering.analysis.divergence import Shapes
+from tessera.lowering.analysis.divergence import DivergenceAnalysis
 from tessera.lowering.analysis.ir_tree import Node
 
 _FEW: Final = 1 << 14
 """Operations that take some microseconds."""
 
 
-def is_short(loop: Node, shapes: Shapes) -> bool:
+def is_short(loop: Node, shapes: DivergenceAnalysis) -> bool:
     """Whether all iterations of an `scf.for` together run only a few operations."""
     operations = work(loop, shapes)
     return operations is not None and operations < _FEW
 
 
-def work(node: Node, shapes: Shapes) -> int | None:
+def work(node: Node, shapes: DivergenceAnalysis) -> int | None:
     """Operations that run, at most, when `node` does once; None when its length is not known.  A tile is many."""
     if node.name == "scf.while" or node.has_tiles:
         return None

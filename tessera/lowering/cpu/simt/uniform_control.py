@@ -8,25 +8,25 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tessera.lowering.analysis.ir_tree import Node, Tree, is_tile
-from tessera.lowering.cpu.simt.context_arrays import Home, store
-from tessera.lowering.cpu.simt.lane_context import Code
-from tessera.lowering.cpu.simt.masked_control import Control
-from tessera.lowering.cpu.simt.parallel_regions import Stretches, Tail
+from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
+from tessera.lowering.cpu.simt.context_arrays import ContextSlot, store
+from tessera.lowering.cpu.simt.lane_context import LaneContext
+from tessera.lowering.cpu.simt.masked_control import MaskedControl
+from tessera.lowering.cpu.simt.parallel_regions import ParallelRegions, Tail
 from tessera.lowering.cpu.simt.vectors import Mask, Scalar
 from tessera.lowering.cpu.tile.lowering import TileLowering
 
 
-class Regions:
+class UniformControl:
     """Emits loops and branches at group level; `block` emits the operations of one block."""
 
     def __init__(
         self,
-        code: Code,
-        control: Control,
-        stretches: Stretches,
+        code: LaneContext,
+        control: MaskedControl,
+        stretches: ParallelRegions,
         tiles: TileLowering,
-        block: Callable[[Tree], None],
+        block: Callable[[IrTree], None],
     ) -> None:
         self.code = code
         self.control = control
@@ -60,7 +60,7 @@ class Regions:
             yield
         self.stretches.pending = outer
 
-    def keeping(self, values: Sequence[Any], homes: Sequence[Home]) -> Tail:
+    def keeping(self, values: Sequence[Any], homes: Sequence[ContextSlot]) -> Tail:
         """A tail that puts `values` into `homes`, in the active lanes."""
 
         def tail(mask: Mask) -> None:
@@ -70,14 +70,14 @@ class Regions:
 
         return tail
 
-    def keep(self, values: Sequence[Any], homes: Sequence[Home], end: Node | None = None) -> None:
+    def keep(self, values: Sequence[Any], homes: Sequence[ContextSlot], end: Node | None = None) -> None:
         """Emit pending lane code, and put `values` into `homes` at its end."""
         if homes:
             self.stretches.flush(self.keeping(values, homes), values, end)
         else:
             self.stretches.flush(end=end)
 
-    def finish(self, block: Tree, targets: Sequence[Any], ends: Sequence[Any]) -> list[Any]:
+    def finish(self, block: IrTree, targets: Sequence[Any], ends: Sequence[Any]) -> list[Any]:
         """End a block that hands `ends` to `targets`: the scalars among them are returned."""
         lanes = self.lanes(targets)
         self.keep([ends[n] for n in lanes], [self.stretches.home(targets[n]) for n in lanes], block.end)
@@ -107,7 +107,7 @@ class Regions:
         for number in self.tiles_of(results):
             self.tiles.enter_loop(None, results[number])
 
-        def side(block: Tree) -> Callable[[], list[Any]]:
+        def side(block: IrTree) -> Callable[[], list[Any]]:
             def emit() -> list[Any]:
                 with self.inside():
                     self.block(block)

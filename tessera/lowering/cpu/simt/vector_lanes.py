@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
-from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Prefix, Scalar, Vector
 from tessera.lowering.cpu.tile.elementwise import emit_elementwise
 
@@ -14,21 +14,21 @@ _ORDER: Final = {2: (False, False), 3: (True, False), 4: (True, True), 5: (False
 _MIRRORED: Final = {2: 4, 3: 5, 4: 2, 5: 3}
 
 
-def arithmetic(code: Code, node: Node) -> None:
+def arithmetic(code: LaneContext, node: Node) -> None:
     """Emit an `arith` or `math` operation on scalars (or a `select` of buffers) and define its result."""
     special = _SPECIAL.get(node.name)
     lane = special(code, node) if special is not None else None
     code.define(node.results[0], _general(code, node) if lane is None else lane)
 
 
-def _general(code: Code, node: Node) -> Lane:
+def _general(code: LaneContext, node: Node) -> Lane:
     shape = code.shape(node.results[0])
     widen, lanes = (code.vector, LANES) if shape.kind == "varying" else (code.scalar, 0)
     operands = [code.from_bits(widen(v), v.type) for v in node.operands]
     return code.lane_of(code.to_bits(emit_elementwise(code.emit, node.op, operands, lanes)), shape)
 
 
-def below(code: Code, base: Any, bound: Any, *, safe: bool, negated: bool = False) -> Prefix:
+def below(code: LaneContext, base: Any, bound: Any, *, safe: bool, negated: bool = False) -> Prefix:
     """The lanes l with base + l < bound (the others, when `negated`); `safe` tells that bound - base is in range."""
     vectors = code.vectors
     key = ("count", base, bound)
@@ -39,7 +39,7 @@ def below(code: Code, base: Any, bound: Any, *, safe: bool, negated: bool = Fals
     return Prefix(count, negated, frozenset({(base, bound)}))
 
 
-def saturating(code: Code, name: str, a: Any, b: Any) -> Any:
+def saturating(code: LaneContext, name: str, a: Any, b: Any) -> Any:
     """`a + b` ("sadd") or `a - b` ("ssub") of i64 scalars, kept in range."""
     attributes = {
         "intrin": f'"llvm.{name}.sat.i64"',
@@ -49,7 +49,7 @@ def saturating(code: Code, name: str, a: Any, b: Any) -> Any:
     return code.emit.value("llvm.call_intrinsic", [a, b], "i64", attributes)
 
 
-def _constant(code: Code, node: Node) -> Lane:
+def _constant(code: LaneContext, node: Node) -> Lane:
     attribute, kind = node.op.attributes["value"], node.results[0].type
     key = (str(attribute), code.vectors.text(kind))
 
@@ -59,7 +59,7 @@ def _constant(code: Code, node: Node) -> Lane:
     return Scalar(code.vectors.at_top(key, make))
 
 
-def _compare(code: Code, node: Node) -> Lane | None:
+def _compare(code: LaneContext, node: Node) -> Lane | None:
     """Lane number against a bound: the lanes that satisfy it are the first ones of the warp, or the last ones."""
     known = code.shape(node.results[0]).known
     if known is not None:
@@ -82,7 +82,7 @@ def _compare(code: Code, node: Node) -> Lane | None:
     return below(code, a.base, bound, safe=safe, negated=negated)
 
 
-def _select(code: Code, node: Node) -> Lane | None:
+def _select(code: LaneContext, node: Node) -> Lane | None:
     condition = code.shape(node.operands[0])
     if condition.known is not None:
         return code.lane(node.operands[1 if condition.known else 2])
@@ -92,7 +92,7 @@ def _select(code: Code, node: Node) -> Lane | None:
     return code.lane_of(code.vectors.select(chosen, *(widen(v) for v in node.operands[1:])), shape)
 
 
-def _and(code: Code, node: Node) -> Lane | None:
+def _and(code: LaneContext, node: Node) -> Lane | None:
     """`and` of bools: two prefixes give the shorter one."""
     a, b = (code.lane(v) for v in node.operands)
     if isinstance(a, Scalar):
@@ -109,7 +109,7 @@ def _and(code: Code, node: Node) -> Lane | None:
     return None
 
 
-def _not(code: Code, node: Node) -> Lane | None:
+def _not(code: LaneContext, node: Node) -> Lane | None:
     """`xor` of a prefix with true: the other lanes."""
     a = code.lane(node.operands[0])
     if isinstance(a, Prefix) and code.shape(node.operands[1]).known in (1, -1):
@@ -117,7 +117,7 @@ def _not(code: Code, node: Node) -> Lane | None:
     return None
 
 
-def _divide(code: Code, node: Node) -> Lane | None:
+def _divide(code: LaneContext, node: Node) -> Lane | None:
     """`lane // n` and `lane % n`, which no vector instruction divides: one scalar division a warp.
 
     before: ``%q = divui %lane, %n`` on 32 elements
@@ -137,7 +137,7 @@ def _divide(code: Code, node: Node) -> Lane | None:
     return Vector(found[node.name == "arith.remui"])
 
 
-def _divided(code: Code, base: Any, divisor: Any) -> tuple[Any, Any]:
+def _divided(code: LaneContext, base: Any, divisor: Any) -> tuple[Any, Any]:
     """Quotient and remainder of base + lane, which is below 2**63, by a number from 1 on."""
     vectors = code.vectors
     ints, floats, longs = vectors.wide("i32"), vectors.wide("f32"), vectors.wide("i64")
@@ -160,7 +160,7 @@ def _divided(code: Code, base: Any, divisor: Any) -> tuple[Any, Any]:
     return quotient, vectors.op("arith.subi", [along, passed], longs)
 
 
-_SPECIAL: Final[dict[str, Callable[[Code, Node], Lane | None]]] = {
+_SPECIAL: Final[dict[str, Callable[[LaneContext, Node], Lane | None]]] = {
     "arith.constant": _constant,
     "arith.cmpi": _compare,
     "arith.select": _select,

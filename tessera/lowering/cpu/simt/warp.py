@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
-from tessera.lowering.cpu.simt.lane_context import Code
+from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Mask, Scalar, Vector
 
 _WARP_SHIFT: Final = 5
 
 
-def identify(code: Code, node: Node) -> None:
+def identify(code: LaneContext, node: Node) -> None:
     """`tessera.id`."""
     of, axis = node.text("of"), node.number("axis")
     if of == "lane_in_warp":
@@ -28,7 +28,7 @@ def identify(code: Code, node: Node) -> None:
     code.define(node.results[0], lane)
 
 
-def _in_domain(code: Code, of: str, axis: int | None) -> Lane:
+def _in_domain(code: LaneContext, of: str, axis: int | None) -> Lane:
     """Without `tile[...]` the launch is one group of one axis."""
     first, position = axis in (None, 0), code.position
     if of in ("lane", "thread") and first:
@@ -38,7 +38,7 @@ def _in_domain(code: Code, of: str, axis: int | None) -> Lane:
     return Scalar(code.vectors.constant(0 if of in ("lane", "thread", "group") else 1, "i64"))
 
 
-def _of_group(code: Code, of: str, axis: int | None, group: tuple[int, ...]) -> Any:
+def _of_group(code: LaneContext, of: str, axis: int | None, group: tuple[int, ...]) -> Any:
     position, vectors = code.position, code.vectors
     if of == "group_lanes":
         return vectors.constant(math.prod(group) if axis is None else (*group, 1, 1)[axis], "i64")
@@ -50,7 +50,7 @@ def _of_group(code: Code, of: str, axis: int | None, group: tuple[int, ...]) -> 
     return vectors.integer("muli", vectors.integer("muli", first, second), third)
 
 
-def _lane(code: Code, axis: int | None, group: tuple[int, ...], of: str) -> Lane:
+def _lane(code: LaneContext, axis: int | None, group: tuple[int, ...], of: str) -> Lane:
     """Index of the lane within its group, or within the launch, along `axis` or over all axes."""
     position, vectors = code.position, code.vectors
     extents = (*group, 1, 1)[:3]
@@ -72,7 +72,7 @@ def _lane(code: Code, axis: int | None, group: tuple[int, ...], of: str) -> Lane
             return Vector(wide)
 
 
-def _along(code: Code, axis: int, extents: tuple[int, ...]) -> Lane:
+def _along(code: LaneContext, axis: int, extents: tuple[int, ...]) -> Lane:
     """The lane's coordinate along one axis of its group; the last is the fastest.  As `shapes.id_shape` says."""
     position, vectors = code.position, code.vectors
     below, extent = math.prod(extents[axis + 1 :]), extents[axis]
@@ -95,7 +95,7 @@ def _along(code: Code, axis: int, extents: tuple[int, ...]) -> Lane:
 # -- shuffles --------------------------------------------------------------------------------------------------
 
 
-def shuffle(code: Code, node: Node, mask: Mask) -> None:
+def shuffle(code: LaneContext, node: Node, mask: Mask) -> None:
     """`tessera.shuffle`: a lane whose source is out of range or inactive keeps its own value."""
     value, lane = node.operands
     if code.shape(value).scalar:
@@ -117,7 +117,7 @@ def _source(lane: int, amount: int, mode: str, width: int) -> int:
     return lane - place + wanted if 0 <= wanted < width else lane
 
 
-def _by_pattern(code: Code, value: Any, sources: list[int], mask: Mask) -> Any:
+def _by_pattern(code: LaneContext, value: Any, sources: list[int], mask: Mask) -> Any:
     vectors = code.vectors
     pattern = {"mask": f"array<i64: {', '.join(map(str, sources))}>"}
     moved = vectors.op("vector.shuffle", [value, value], vectors.text(value.type), pattern)
@@ -128,7 +128,7 @@ def _by_pattern(code: Code, value: Any, sources: list[int], mask: Mask) -> Any:
     return vectors.select(active, moved, value)
 
 
-def _sources(code: Code, lane: Any, mode: str, width: int) -> Any:
+def _sources(code: LaneContext, lane: Any, mode: str, width: int) -> Any:
     """The lane every lane reads from, as a vector of i32, for an amount that is not a constant."""
     vectors = code.vectors
     kind = vectors.wide("i32")
@@ -152,7 +152,7 @@ def _sources(code: Code, lane: Any, mode: str, width: int) -> Any:
     return vectors.select(inside, op("addi", section, wanted), own)
 
 
-def _by_index(code: Code, value: Any, sources: Any, mask: Mask) -> Any:
+def _by_index(code: LaneContext, value: Any, sources: Any, mask: Mask) -> Any:
     """Permute by way of memory."""
     kernel, vectors = code.kernel, code.vectors
     original, text = value, vectors.text(value.type)

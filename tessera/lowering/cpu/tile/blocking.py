@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tessera.lowering.base.structured_control import padded
-from tessera.lowering.cpu.base.cache_model import Machine
+from tessera.lowering.cpu.base.cache_model import CacheModel
 
 _DEPTH: Final = 256
 """Steps of K a packed block holds, or so: fewer would visit the sums in memory more often."""
@@ -100,7 +100,7 @@ def unrolled(depth: int) -> int:
     return next(count for count in (_UNROLL, 2, 1) if depth % count == 0)
 
 
-def choose(rows: int, columns: int, depth: int, element_bytes: int, machine: Machine) -> Blocking:
+def choose(rows: int, columns: int, depth: int, element_bytes: int, machine: CacheModel) -> Blocking:
     """The blocking of a product on `machine`.
 
     One register in four holds columns and a row's element, the others sums.  Two vectors side by side use each element

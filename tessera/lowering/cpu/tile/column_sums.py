@@ -16,7 +16,7 @@ from tessera.lowering.cpu.tile.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
-class Stripe:
+class ColumnSums:
     """Sums across rows of `count` vectors of `lanes`: `at(i)` reads them at index i of the reduced axis.
 
     element: the type of what is read and summed; table: where COLUMNS rows of running sums find room

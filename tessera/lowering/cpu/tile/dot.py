@@ -19,7 +19,7 @@ from tessera.lowering.cpu.tile.blocking import Blocking
 from tessera.lowering.cpu.tile.destinations import Scratch
 from tessera.lowering.cpu.tile.loop_nests import copy, versions
 from tessera.lowering.cpu.tile.memory import Memory, bytes_of
-from tessera.lowering.cpu.tile.micro_kernel import Panels
+from tessera.lowering.cpu.tile.micro_kernel import MicroKernel
 from tessera.lowering.cpu.tile.operands import Computed, Frame, Function, Moved, Source, Splat
 from tessera.lowering.cpu.tile.panel_packing import (
     PanelPacker,
@@ -29,7 +29,7 @@ from tessera.lowering.cpu.tile.panel_packing import (
     by_depth,
     rows_elements,
 )
-from tessera.lowering.cpu.tile.prefetch import Ahead, Ask
+from tessera.lowering.cpu.tile.prefetch import Ask, Prefetcher
 from tessera.lowering.math.algebra import shaped
 from tessera.lowering.math.float_conversions import convert
 
@@ -112,7 +112,7 @@ class Dot:
 
     def _block(self, first: Index, depth: int, start: Source | None, buffers: tuple[Any, Any]) -> None:
         rows, columns = buffers
-        panels = Panels(self.emitter, start, self.result, self.blocking, depth)
+        panels = MicroKernel(self.emitter, start, self.result, self.blocking, depth)
         if columns is not None:
             self._packed(panels, rows, columns, first)
             return
@@ -137,10 +137,10 @@ class Dot:
         offset = Indices(self.emitter).mul(first, found.strides[1])
         return Strided(Memory(self.emitter).address(found.pointer, offset, self.element), found.strides)
 
-    def _packed(self, panels: Panels, buffer_a: Any, buffer_b: Any, first: Index) -> None:
+    def _packed(self, panels: MicroKernel, buffer_a: Any, buffer_b: Any, first: Index) -> None:
         """Blocks of panels: pack, then run all rows over them; a band of rows is packed when it is used first."""
         blocking, indices, depth = self.blocking, Indices(self.emitter), panels.depth
-        ahead = Ahead(self.emitter, self.a, self.b, blocking, first, depth)
+        ahead = Prefetcher(self.emitter, self.a, self.b, blocking, first, depth)
         columns = PanelPacker(self.emitter, self.b, buffer_b, blocking, first, depth, ahead.asks_columns)
         rows = RowPacker(self.emitter, self.a, buffer_a, first, depth, blocking.one_pass, ahead.asks_rows)
         whole = self._all_rows(buffer_a, first, depth) if buffer_a is None or by_depth(self.a) else None
@@ -167,7 +167,7 @@ class Dot:
 
         for_range(self.emitter, 0, blocking.panels, blocking.panels_packed, one_block)
 
-    def _stream(self, panels: Panels, a: Strided, first: Index, inside: bool) -> None:
+    def _stream(self, panels: MicroKernel, a: Strided, first: Index, inside: bool) -> None:
         """All panels, columns read where they are."""
         emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
 

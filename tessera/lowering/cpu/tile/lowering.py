@@ -14,7 +14,7 @@ from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.indices import Index
 from tessera.lowering.base.structured_control import LANES, padded
-from tessera.lowering.cpu.base.cache_model import Machine
+from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.base.emit_context import TileContext
 from tessera.lowering.cpu.tile.blocking import choose
 from tessera.lowering.cpu.tile.combine import Combine
@@ -52,7 +52,7 @@ class TileLowering:
     """Lowers the tile operations of one kernel through `context`, in program order."""
 
     context: TileContext
-    machine: Machine = field(default_factory=Machine)
+    machine: CacheModel = field(default_factory=CacheModel)
     values: dict[Any, Source] = field(default_factory=dict[Any, Source])
     _saved: dict[Any, Source] = field(default_factory=dict[Any, Source])
     _carried: list[Any] = field(default_factory=list[Any])

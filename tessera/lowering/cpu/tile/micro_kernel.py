@@ -18,7 +18,7 @@ from tessera.lowering.cpu.tile.destinations import Scratch
 from tessera.lowering.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.cpu.tile.operands import Frame, Source
 from tessera.lowering.cpu.tile.panel_packing import Strided, VectorReader
-from tessera.lowering.cpu.tile.prefetch import LINE_BYTES, Ask, Work
+from tessera.lowering.cpu.tile.prefetch import LINE_BYTES, Ask, PrefetchWork
 from tessera.lowering.math.algebra import shaped
 
 Begin = Callable[[Index, Index], tuple[Strided, Sequence[Ask]]]
@@ -26,7 +26,7 @@ Begin = Callable[[Index, Index], tuple[Strided, Sequence[Ask]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
+class MicroKernel:
     """Multiplies rows in memory by panels of columns, over `depth` steps of K.
 
     start: where sums start from; None: zero
@@ -73,13 +73,15 @@ class Panels:
                 block: Index, _: list[Any], rows: int = height.rows, origin: int = height.origin
             ) -> tuple[()]:
                 row = indices.add(indices.mul(block, rows), origin)
-                self._block(Work(row, rows, panel, self.depth // self.blocking.segment(self.depth)), column, operands)
+                self._block(
+                    PrefetchWork(row, rows, panel, self.depth // self.blocking.segment(self.depth)), column, operands
+                )
                 return ()
 
             first, past = indices.max(band[0], height.first), indices.min(band[1], height.past)
             for_range(self.emitter, first, past, 1, one_block)
 
-    def _block(self, work: Work, column: Index, operands: "_Operands") -> None:
+    def _block(self, work: PrefetchWork, column: Index, operands: "_Operands") -> None:
         """One block of rows times one panel: sums in registers over `depth` steps."""
         emitter, indices, memory, blocking = self.emitter, Indices(self.emitter), Memory(self.emitter), self.blocking
         length = self.depth // work.segments
@@ -103,7 +105,9 @@ class Panels:
                 address = memory.address(place, vector * blocking.lanes, self.result.element)
                 memory.store(sums[r * blocking.vectors + vector], address, blocking.lanes, self.result.element)
 
-    def _steps(self, work: Work, k: Index, count: int, operands: "_Operands", initial: Sequence[Any]) -> Sequence[Any]:
+    def _steps(
+        self, work: PrefetchWork, k: Index, count: int, operands: "_Operands", initial: Sequence[Any]
+    ) -> Sequence[Any]:
         """`count` steps of the chains from `k` on."""
         indices, memory, blocking = Indices(self.emitter), Memory(self.emitter), self.blocking
         across, along = operands.a.strides
@@ -121,7 +125,7 @@ class Panels:
                     sums[place] = self._multiply_add(factor, value, sums[place])
         return sums
 
-    def _initial(self, work: Work, column: Index) -> list[Any]:
+    def _initial(self, work: PrefetchWork, column: Index) -> list[Any]:
         emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
         if self.start is None:
             zero = emitter.constant(0, shaped(blocking.lanes, self.result.element))
@@ -133,7 +137,7 @@ class Panels:
             sums += [source.at(place, blocking.lanes) for place in columns]
         return sums
 
-    def _ask_for_sums(self, work: Work, column: Index, segment: Index) -> None:
+    def _ask_for_sums(self, work: PrefetchWork, column: Index, segment: Index) -> None:
         """Ask for a segment's part of the next block's sums, which may have to come from far."""
         indices, memory = Indices(self.emitter), Memory(self.emitter)
         count = -(-work.rows // work.segments)

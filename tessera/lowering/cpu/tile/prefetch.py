@@ -24,7 +24,7 @@ _MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PrefetchWork:
     """A part of the product: `rows` rows from `row` on times panel `panel` of those packed, in `segments` segments."""
 
     row: Index
@@ -33,12 +33,12 @@ class Work:
     segments: int
 
 
-Ask = Callable[[Work, Index], None]
+Ask = Callable[[PrefetchWork, Index], None]
 """`ask(work, segment)`: the hints before one segment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class Prefetcher:
     """Asks for what is packed after `depth` steps of K of a @ b, from `first_depth` on."""
 
     emitter: Emitter
@@ -76,7 +76,7 @@ class Ahead:
                 at_first = indices.at_most(first_panel, 0)
                 wanted = self.emitter.value("arith.select", [last, wanted, at_first], "i1")
 
-        def hint(work: Work, segment: Index) -> None:
+        def hint(work: PrefetchWork, segment: Index) -> None:
             def emit() -> None:
                 self._ask_rows(indices.add(work.row, distance), depth, work, segment)
 
@@ -136,7 +136,7 @@ class Ahead:
         width = self.blocking.width
         return (width, self.depth) if self.b.axis == 0 else (self.depth, width)
 
-    def _ask_rows(self, row: Index, first_depth: Index, work: Work, segment: Index) -> None:
+    def _ask_rows(self, row: Index, first_depth: Index, work: PrefetchWork, segment: Index) -> None:
         indices = Indices(self.emitter)
         lines = self._lines_of_rows(work.rows)
         place = indices.add(first_depth, indices.mul(work.panel, lines[1] * _per_line(self.a)))
@@ -144,7 +144,7 @@ class Ahead:
             along = indices.add(place, indices.mul(line, _per_line(self.a)))
             ask(self.emitter, self.a, (indices.add(row, number), along))
 
-    def _ask_columns(self, column: Index, first_depth: Index, work: Work, segment: Index) -> None:
+    def _ask_columns(self, column: Index, first_depth: Index, work: PrefetchWork, segment: Index) -> None:
         indices = Indices(self.emitter)
         first = indices.divide(indices.mul(work.row, self._panel[0]), self.blocking.rows)
         begin = indices.add(column, indices.mul(work.panel, self.blocking.width))

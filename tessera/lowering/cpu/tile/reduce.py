@@ -13,8 +13,8 @@ from tessera.core.base.reductions import BLOCK, COLUMNS
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.indices import Index, Indices
 from tessera.lowering.base.structured_control import LANES, for_points, for_range, lanes_for
-from tessera.lowering.cpu.base.cache_model import Machine
-from tessera.lowering.cpu.tile.column_sums import Stripe
+from tessera.lowering.cpu.base.cache_model import CacheModel
+from tessera.lowering.cpu.tile.column_sums import ColumnSums
 from tessera.lowering.cpu.tile.combine import Combine
 from tessera.lowering.cpu.tile.loop_nests import versions
 from tessera.lowering.cpu.tile.memory import Memory, bytes_of
@@ -43,7 +43,7 @@ class Reduction:
     source: Source
     axis: int
     combine: Combine
-    machine: Machine
+    machine: CacheModel
     scratch: Callable[[int], Any]
 
     def emit(self, write: Write) -> None:
@@ -237,7 +237,7 @@ class Reduction:
     ) -> list[Any]:
         if self.combine.kind != "sum":
             return self._extreme_stripe(at, count, lanes)
-        stripe = Stripe(self.emitter, self.combine, self.source.element, at, count, lanes, room[1])
+        stripe = ColumnSums(self.emitter, self.combine, self.source.element, at, count, lanes, room[1])
         if self.blocks == 1:
             return stripe.block(0, self.extent)
         memory, element = Memory(self.emitter), self.source.element

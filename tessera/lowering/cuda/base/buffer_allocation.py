@@ -8,7 +8,7 @@ ALIGNMENT: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Allocation:
     """Bytes [start, start + size) of an arena."""
 
     start: int
@@ -16,14 +16,14 @@ class Piece:
 
 
 @dataclass
-class Arena:
+class BufferAllocator:
     """First fit, lowest address first; `limit` in bytes, or None for no limit; `peak` is what was ever in use."""
 
     limit: int | None = None
     peak: int = 0
-    _taken: list[Piece] = field(default_factory=list[Piece])
+    _taken: list[Allocation] = field(default_factory=list[Allocation])
 
-    def take(self, size: int, alignment: int = ALIGNMENT) -> Piece | None:
+    def take(self, size: int, alignment: int = ALIGNMENT) -> Allocation | None:
         """Reserve `size` bytes, or give None where they do not fit under the limit."""
         size = max(1, size)
         start = 0
@@ -33,16 +33,16 @@ class Arena:
             start = -(-(piece.start + piece.size) // alignment) * alignment
         if self.limit is not None and start + size > self.limit:
             return None
-        result = Piece(start, size)
+        result = Allocation(start, size)
         self._taken.append(result)
         self._taken.sort(key=lambda p: p.start)
         self.peak = max(self.peak, start + size)
         return result
 
-    def give_back(self, piece: Piece) -> None:
+    def give_back(self, piece: Allocation) -> None:
         """Allow these bytes to be reserved again."""
         self._taken.remove(piece)
 
-    def overlaps(self, a: Piece, b: Piece) -> bool:
+    def overlaps(self, a: Allocation, b: Allocation) -> bool:
         """Whether two pieces share a byte."""
         return a.start < b.start + b.size and b.start < a.start + a.size

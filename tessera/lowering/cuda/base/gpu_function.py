@@ -18,8 +18,8 @@ from tessera.core.program.expressions import Expression, translate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.targets import Architecture
-from tessera.lowering.cuda.base.buffer_allocation import Arena
-from tessera.lowering.cuda.base.index_builder import GLOBAL, INDEX, SHARED, Build
+from tessera.lowering.cuda.base.buffer_allocation import BufferAllocator
+from tessera.lowering.cuda.base.index_builder import GLOBAL, INDEX, SHARED, IndexBuilder
 
 DEFAULT_LANES: Final = 256
 WARP: Final = 32
@@ -30,7 +30,7 @@ STATIC_LIMIT: Final = 48 * 1024
 
 
 @dataclass
-class Frame:
+class GpuFunction:
     """One kernel function under construction.
 
     block_lanes: lanes of a hardware block (a multiple of nothing: what the kernel says)
@@ -43,7 +43,7 @@ class Frame:
     program: Program
     chip: Architecture
     rule: LaunchRule
-    build: Build
+    build: IndexBuilder
     entry: Any
     block_lanes: int
     spill: bool
@@ -51,8 +51,8 @@ class Frame:
     symbols: dict[str, Any] = field(default_factory=dict[str, Any])
     arguments: list[Any] = field(default_factory=list[Any])
     strides: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
-    shared: Arena = field(default_factory=Arena)
-    scratch: Arena = field(default_factory=Arena)
+    shared: BufferAllocator = field(default_factory=BufferAllocator)
+    scratch: BufferAllocator = field(default_factory=BufferAllocator)
     tid: Any = None
     lane: Any = None
     block: Any = None

@@ -1,7 +1,7 @@
 """Scalar code of the Target IR, written with Python numbers and MLIR values alike.
 
-`Build` is an `Emitter` with the few operations the lowering is made of.  An operand may be a Python int where an index
-(i64) is meant; arithmetic on ints is done at once, so constant addresses never reach the IR.
+`IndexBuilder` is an `Emitter` with the few operations the lowering is made of.  An operand may be a Python int where
+an index (i64) is meant; arithmetic on ints is done at once, so constant addresses never reach the IR.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -24,7 +24,7 @@ _WIDTHS: Final = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}
 Loop = Callable[[Any, list[Any]], Sequence[Any]]
 
 
-class Build(Emitter):
+class IndexBuilder(Emitter):
     """Emits `arith`, `scf` and `llvm` operations at the current insertion point.
 
     fast: arithmetic may be approximate (see `fast`), as the kernel's author said

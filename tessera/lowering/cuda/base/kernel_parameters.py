@@ -7,11 +7,11 @@ from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.tile.location import identities
 from tessera.core.tile.types import packed
-from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.base.memory import Memory, row_major
 
 
-def parameter(frame: Frame, number: int) -> Any:
+def parameter(frame: GpuFunction, number: int) -> Any:
     """What a parameter is: a Memory, or the value of a scalar."""
     kind = frame.program.parameters[number].value.type
     if not isinstance(kind, Array):
@@ -21,7 +21,7 @@ def parameter(frame: Frame, number: int) -> Any:
     return Memory(frame.arguments[number], packed(kind.dtype), extents, strides)
 
 
-def symbol_value(frame: Frame, name: str) -> Any:
+def symbol_value(frame: GpuFunction, name: str) -> Any:
     """The value of a shape symbol.
 
     Raises:
@@ -34,7 +34,7 @@ def symbol_value(frame: Frame, name: str) -> Any:
     return found
 
 
-def _extent(frame: Frame, number: int, axis: int, extent: int | str) -> Any:
+def _extent(frame: GpuFunction, number: int, axis: int, extent: int | str) -> Any:
     """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
     if isinstance(extent, int):
         return extent

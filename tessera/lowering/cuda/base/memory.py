@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import GLOBAL, Build, width
+from tessera.lowering.cuda.base.index_builder import GLOBAL, IndexBuilder, width
 
 SWIZZLE_BYTES: Final = 1024
 """A swizzled buffer is permuted in blocks of this many bytes, and so aligned to, and a multiple of, them."""
@@ -30,7 +30,7 @@ class Memory:
     swizzled: bool = False
 
 
-def row_major(build: Build, extents: Sequence[Any]) -> tuple[Any, ...]:
+def row_major(build: IndexBuilder, extents: Sequence[Any]) -> tuple[Any, ...]:
     """Strides, in elements, of an array in C order."""
     strides: list[Any] = []
     step: Any = 1
@@ -46,7 +46,7 @@ def bytes_of(element: str, extents: Sequence[int], swizzled: bool = False) -> in
     return -(-size // SWIZZLE_BYTES) * SWIZZLE_BYTES if swizzled else size
 
 
-def address(build: Build, memory: Memory, indices: Sequence[Any]) -> Any:
+def address(build: IndexBuilder, memory: Memory, indices: Sequence[Any]) -> Any:
     """The address of one element.
 
     The xor swizzle maps the byte address a to a ^ ((a >> 7 & 7) << 4): line r of 128 bytes has its 16-byte chunk c at
@@ -63,7 +63,7 @@ def address(build: Build, memory: Memory, indices: Sequence[Any]) -> Any:
     return build.offset(memory.pointer, number, memory.element)
 
 
-def inside(build: Build, memory: Memory, indices: Sequence[Any], proven: Sequence[bool] = ()) -> Any:
+def inside(build: IndexBuilder, memory: Memory, indices: Sequence[Any], proven: Sequence[bool] = ()) -> Any:
     """An i1: every index is inside its axis; None where `proven` says so of all axes."""
     known = list(proven) or [False] * len(indices)
     conditions = [
@@ -75,7 +75,7 @@ def inside(build: Build, memory: Memory, indices: Sequence[Any], proven: Sequenc
 
 
 def read(
-    build: Build, memory: Memory, indices: Sequence[Any], kind: str, proven: Sequence[bool] = (), hint: str = ""
+    build: IndexBuilder, memory: Memory, indices: Sequence[Any], kind: str, proven: Sequence[bool] = (), hint: str = ""
 ) -> Any:
     """The element at `indices` as a value of type `kind` (its text); 0 outside.  For `hint` see `cache`."""
     condition = inside(build, memory, indices, proven)
@@ -90,7 +90,7 @@ def read(
 
 
 def write(
-    build: Build, memory: Memory, value: Any, indices: Sequence[Any], proven: Sequence[bool] = (), hint: str = ""
+    build: IndexBuilder, memory: Memory, value: Any, indices: Sequence[Any], proven: Sequence[bool] = (), hint: str = ""
 ) -> None:
     """Put `value` at `indices`; nothing happens outside.  For `hint` see `cache`."""
     with build.when(inside(build, memory, indices, proven)):
@@ -104,7 +104,7 @@ def _usable(memory: Memory, hint: str) -> str:
     return hint if str(memory.pointer.type) == GLOBAL else ""
 
 
-def split(build: Build, number: Any, shape: Sequence[int]) -> list[Any]:
+def split(build: IndexBuilder, number: Any, shape: Sequence[int]) -> list[Any]:
     """The indices, one an axis, of element `number` of a row-major block of `shape`."""
     indices: list[Any] = []
     for axis in range(len(shape)):

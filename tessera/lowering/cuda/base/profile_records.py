@@ -20,8 +20,8 @@ from tessera.core.profile import (
     WORD,
     WORKER,
 )
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import INDEX, Build
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import INDEX, IndexBuilder
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 
 _TIME: Final = "mov.u64 $0, %globaltimer;"
@@ -31,7 +31,7 @@ _PROCESSOR: Final = "mov.u32 $0, %smid;"
 _ADD: Final = "red.relaxed.gpu.global.add.u64 [$0], $1;"
 
 
-def begin_group(build: Build, frame: Frame) -> None:
+def begin_group(build: IndexBuilder, frame: GpuFunction) -> None:
     """Write when the group begins; every lane of the block runs this."""
     if frame.records is None:
         return
@@ -41,7 +41,7 @@ def begin_group(build: Build, frame: Frame) -> None:
         _put(build, record, WORKER, _read(build, _CYCLE, INDEX))
 
 
-def end_group(build: Build, frame: Frame) -> None:
+def end_group(build: IndexBuilder, frame: GpuFunction) -> None:
     """Write when the group ends, and where it ran; every lane of the block runs this."""
     if frame.records is None:
         return
@@ -54,7 +54,7 @@ def end_group(build: Build, frame: Frame) -> None:
 
 
 @contextmanager
-def phase(build: Build, frame: Frame, name: str, writer: Any = None) -> Generator[None]:
+def phase(build: IndexBuilder, frame: GpuFunction, name: str, writer: Any = None) -> Generator[None]:
     """Count the cycles of what is emitted inside the `with` as phase `name` ("load", "compute" or "store").
 
     writer: an i1 that holds in exactly one lane of those that run this; None: the block's first lane.  Where roles
@@ -70,7 +70,7 @@ def phase(build: Build, frame: Frame, name: str, writer: Any = None) -> Generato
     _count(build, frame, word, condition, leaving=True)
 
 
-def _writes(build: Build, frame: Frame, writer: Any = None) -> Any:
+def _writes(build: IndexBuilder, frame: GpuFunction, writer: Any = None) -> Any:
     """An i1: this lane writes, and its group has a record."""
     conditions = [build.compare("eq", frame.tid, 0) if writer is None else writer]
     if frame.every > 1:
@@ -78,12 +78,12 @@ def _writes(build: Build, frame: Frame, writer: Any = None) -> Any:
     return build.all_of(conditions)
 
 
-def _number(frame: Frame) -> Any:
+def _number(frame: GpuFunction) -> Any:
     """The group's number; a launch without groups has one a block."""
     return frame.block if frame.whole_launch else frame.group
 
 
-def _count(build: Build, frame: Frame, word: int, condition: Any, *, leaving: bool) -> None:
+def _count(build: IndexBuilder, frame: GpuFunction, word: int, condition: Any, *, leaving: bool) -> None:
     with build.when(condition):
         place = build.offset(_record(build, frame), word * WORD, "i8")
         cycle = _read(build, _CYCLE, INDEX)
@@ -91,15 +91,15 @@ def _count(build: Build, frame: Frame, word: int, condition: Any, *, leaving: bo
         inline_ptx(build, _ADD, "l,l", [place, moved])
 
 
-def _record(build: Build, frame: Frame) -> Any:
+def _record(build: IndexBuilder, frame: GpuFunction) -> Any:
     """The address of this group's record."""
     return build.offset(frame.records, build.mul(_number(frame), RECORD_BYTES), "i8")
 
 
-def _put(build: Build, record: Any, word: int, value: Any) -> None:
+def _put(build: IndexBuilder, record: Any, word: int, value: Any) -> None:
     build.store(value, build.offset(record, word * WORD, "i8"), INDEX)
 
 
-def _read(build: Build, text: str, kind: str) -> Any:
+def _read(build: IndexBuilder, text: str, kind: str) -> Any:
     """A special register; no access to memory moves across this."""
     return inline_ptx(build, text, "=l" if kind == INDEX else "=r", (), [kind])[0]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tessera.core.errors.catalog import NotOnCuda
 from tessera.lowering.cuda.base.fast_math import fast_operation
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.math.vector_math import NAMES, emit_math
 
 NOT_POSITIVE: Final = "not_positive"
@@ -29,7 +29,12 @@ _PLAIN_MATH: Final = frozenset(
 
 
 def scalar_operation(
-    build: Build, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any], narrow: bool = False
+    build: IndexBuilder,
+    name: str,
+    operands: Sequence[Any],
+    result: str,
+    attributes: Mapping[str, Any],
+    narrow: bool = False,
 ) -> Any:
     """The value of operation `name` (`arith.addf`) on scalar values; `result` is the text of its type.
 
@@ -64,7 +69,7 @@ def scalar_operation(
     raise NotOnCuda(message)
 
 
-def _wide(build: Build, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any]) -> Any:
+def _wide(build: IndexBuilder, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any]) -> Any:
     """The operation on f32 copies of its 16-bit operands."""
     values = [build.value("arith.extf", [v], "f32") if str(v.type) in _HALVES else v for v in operands]
     narrow = result in _HALVES
@@ -72,7 +77,7 @@ def _wide(build: Build, name: str, operands: Sequence[Any], result: str, attribu
     return build.value("arith.truncf", [value], result) if narrow else value
 
 
-def _narrow_double(build: Build, value: Any, result: str) -> Any:
+def _narrow_double(build: IndexBuilder, value: Any, result: str) -> Any:
     """f64 to a 16-bit float, rounded once: f32 by rounding to odd, which the second rounding cannot notice."""
     near = build.value("arith.truncf", [value], "f32")
     back = build.value("arith.extf", [near], "f64")
@@ -87,7 +92,7 @@ def _narrow_double(build: Build, value: Any, result: str) -> Any:
     return build.value("arith.truncf", [build.value("arith.bitcast", [chosen], "f32")], result)
 
 
-def _remainder(build: Build, operands: Sequence[Any]) -> Any:
+def _remainder(build: IndexBuilder, operands: Sequence[Any]) -> Any:
     """The remainder of a division of floats that truncates: exact, as C's `fmod`.
 
     Long division in f64, one step a bit of the quotient that is set; NaN for an infinite dividend or a zero divisor.
@@ -105,7 +110,7 @@ def _remainder(build: Build, operands: Sequence[Any]) -> Any:
     return build.value("arith.truncf", [signed], "f32") if kind == "f32" else signed
 
 
-def _reduce(build: Build, x: Any, y: Any) -> Any:
+def _reduce(build: IndexBuilder, x: Any, y: Any) -> Any:
     """x modulo y for finite x >= 0 and y > 0 (any x and y end): subtract y * 2^k, exactly, while x >= y."""
     huge = build.constant(float("inf"), "f64")
     op = build.create("scf.while", [x], ["f64"], regions=2)
@@ -127,7 +132,7 @@ def _reduce(build: Build, x: Any, y: Any) -> Any:
     return op.results[0]
 
 
-def _largest_multiple(build: Build, x: Any, y: Any) -> Any:
+def _largest_multiple(build: IndexBuilder, x: Any, y: Any) -> Any:
     """y * 2^k <= x with k as large as the exponents allow (x >= y > 0): exact."""
     distance = build.sub(_exponent(build, x), _exponent(build, y))
     # 2^distance in three factors, none of which overflows whatever the distance.
@@ -141,7 +146,7 @@ def _largest_multiple(build: Build, x: Any, y: Any) -> Any:
     return build.select(fits, scaled, lower)
 
 
-def _exponent(build: Build, value: Any) -> Any:
+def _exponent(build: IndexBuilder, value: Any) -> Any:
     """The biased exponent of a positive f64; that of a denormal counts on below zero."""
     denormal = _compare_floats(build, "olt", value, build.constant(2.0**-1022, "f64"))
     normal = build.select(denormal, build.value("arith.mulf", [value, build.constant(2.0**52, "f64")], "f64"), value)
@@ -153,9 +158,9 @@ def _exponent(build: Build, value: Any) -> Any:
 _FLOAT_PREDICATES: Final = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6}
 
 
-def _compare_floats(build: Build, predicate: str, a: Any, b: Any) -> Any:
+def _compare_floats(build: IndexBuilder, predicate: str, a: Any, b: Any) -> Any:
     return build.value("arith.cmpf", [a, b], "i1", {"predicate": f"{_FLOAT_PREDICATES[predicate]} : i64"})
 
 
-def _magnitude(build: Build, value: Any) -> Any:
+def _magnitude(build: IndexBuilder, value: Any) -> Any:
     return build.value("math.absf", [value], value.type)

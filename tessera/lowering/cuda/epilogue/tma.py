@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 from tessera.core.artifact import TensorMap
 from tessera.core.layouts import Layout, coordinates
 from tessera.lowering.base.attributes import dropped_axes
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma.wgmma_operands import GROUP_LANES, group_number
 from tessera.lowering.cuda.pipeline.producer_consumer import BLOCK_BYTES, Stages
@@ -42,7 +42,7 @@ def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
     return True
 
 
-def is_there(build: Build, op: Any, starts: Sequence[Any]) -> list[Any]:
+def is_there(build: IndexBuilder, op: Any, starts: Sequence[Any]) -> list[Any]:
     """Return conditions (i1) under which the copy engine may store what begins at `starts`; see `may_copy`."""
     return [build.inside(starts[axis], _COORDINATES) for axis in sorted(before_array(op))]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, coordinates
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import address
 from tessera.lowering.cuda.epilogue.tma import Host
 from tessera.lowering.cuda.isa import sm90
@@ -68,7 +68,7 @@ class Rows:
     """The stores of one warp: a tile by way of its part of the memory for stores, eight rows at a time."""
 
     def __init__(self, host: Host, op: Any, layout: Layout, window: Window) -> None:
-        self._build: Build = host.build
+        self._build: IndexBuilder = host.build
         self._layout, self._window = layout, window
         build, columns = self._build, layout.shape[1]
         self._columns = columns
@@ -207,7 +207,7 @@ class Rows:
         return build.value("llvm.intr.fshl", [*words, shift], "i32")
 
 
-def _at(build: Build, row: _Row, place: Any, size: int) -> Any:
+def _at(build: IndexBuilder, row: _Row, place: Any, size: int) -> Any:
     """The address in shared memory of piece number `place` (i32) of a row, each of `size` bytes."""
     offset = build.value("arith.muli", [place, build.word(size)], "i32")
     return build.value("arith.addi", [row.line, build.value("arith.xori", [offset, row.swizzle], "i32")], "i32")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tessera.core.artifact import TensorMap
 from tessera.core.layouts import coordinates, swizzled
 from tessera.lowering.base.attributes import dropped_axes
-from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.epilogue.tma import is_there
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma import wgmma
@@ -82,7 +82,7 @@ def _store(host: wgmma.Host, op: Any, tile: RegisterTile, dropped: frozenset[int
         sm90.bulk_commit(build)
 
 
-def _write(build: Build, team: Team, tile: RegisterTile, panels: Panels, address: Any) -> None:
+def _write(build: IndexBuilder, team: Team, tile: RegisterTile, panels: Panels, address: Any) -> None:
     """Each lane's pairs, at addresses made of one that is kept from round to round, where they are needed."""
     layout = tile.layout
     lane = lane_offset(build, panels, *team.places(layout).parts(0)[0])

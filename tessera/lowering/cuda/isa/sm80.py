@@ -6,13 +6,13 @@ Addresses of shared memory are i32 values with a number of bytes to add.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 
 _DEPTHS: Final = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
 
 
-def load_matrices(build: Build, address: Any, offset: int, count: int, *, transposed: bool) -> list[Any]:
+def load_matrices(build: IndexBuilder, address: Any, offset: int, count: int, *, transposed: bool) -> list[Any]:
     """`count` (1, 2 or 4) matrices of 8 rows of 16 bytes, an i32 each; lane 8 i + r gives row r of matrix i.
 
     transposed: of 8 x 8 elements of 16 bits
@@ -23,7 +23,7 @@ def load_matrices(build: Build, address: Any, offset: int, count: int, *, transp
     return inline_ptx(build, text, ",".join(["=r"] * count + ["r"]), [address], ["i32"] * count)
 
 
-def multiply(build: Build, element: str, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any]) -> list[Any]:
+def multiply(build: IndexBuilder, element: str, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any]) -> list[Any]:
     """`a b + c` of 16 x 8 elements, 32 bytes of K deep: a is four i32, b two, c and the result four f32.
 
     element: as PTX names it.  It stays in front of the arrival at a barrier that gives back the memory its factors
@@ -37,7 +37,7 @@ def multiply(build: Build, element: str, a: Sequence[Any], b: Sequence[Any], c: 
     return inline_ptx(build, text, constraints, [*a, *b, *c], ["f32"] * 4, memory=False)
 
 
-def load_shared(build: Build, address: Any, offset: int, count: int, element: str) -> list[Any]:
+def load_shared(build: IndexBuilder, address: Any, offset: int, count: int, element: str) -> list[Any]:
     """`count` (1, 2 or 4) f32 or i32 words of shared memory, aligned to all of them."""
     names = ", ".join(f"${number}" for number in range(count))
     target, suffix = (names, "") if count == 1 else (f"{{{names}}}", f".v{count}")
@@ -46,7 +46,7 @@ def load_shared(build: Build, address: Any, offset: int, count: int, element: st
     return inline_ptx(build, text, ",".join([kind] * count + ["r"]), [address], [element] * count)
 
 
-def copy_async(build: Build, target: Any, offset: int, source: Any, size: int, amount: Any | None) -> None:
+def copy_async(build: IndexBuilder, target: Any, offset: int, source: Any, size: int, amount: Any | None) -> None:
     """Start a copy of `size` (4, 8 or 16) bytes to shared memory; only `amount` (i32) are read, the rest are zeros."""
     cache = "cg" if size == 16 else "ca"  # only whole 16 bytes may pass the first cache by
     name = f"cp.async.{cache}.shared.global"
@@ -56,16 +56,16 @@ def copy_async(build: Build, target: Any, offset: int, source: Any, size: int, a
     inline_ptx(build, f"{name} [$0+{offset}], [$1], {size}, $2;", "r,l,r", [target, source, amount])
 
 
-def copy_commit(build: Build) -> None:
+def copy_commit(build: IndexBuilder) -> None:
     """End a group of copies."""
     inline_ptx(build, "cp.async.commit_group;", "")
 
 
-def copy_wait(build: Build, pending: int) -> None:
+def copy_wait(build: IndexBuilder, pending: int) -> None:
     """Wait until all but the last `pending` groups of this lane's copies are done."""
     inline_ptx(build, f"cp.async.wait_group {pending};", "")
 
 
-def opaque(build: Build, value: Any) -> Any:
+def opaque(build: IndexBuilder, value: Any) -> Any:
     """The same index; the compiler does not see that, and leaves what is computed from it where it stands."""
     return inline_ptx(build, "mov.b64 $0, $1;", "=l,l", [value], ["i64"])[0]

@@ -7,7 +7,7 @@ described in the PTX ISA, chapters 9.7.13 (mbarrier), 9.7.9.27 (cp.async.bulk.te
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 
 _SUSPEND: Final = 10_000_000  # nanoseconds a waiting lane may sleep before it looks again
@@ -16,27 +16,27 @@ _SUSPEND: Final = 10_000_000  # nanoseconds a waiting lane may sleep before it l
 # -- barriers ----------------------------------------------------------------------------------------------------
 
 
-def barrier_init(build: Build, barrier: Any, arrivals: int) -> None:
+def barrier_init(build: IndexBuilder, barrier: Any, arrivals: int) -> None:
     """Make a barrier that completes a phase after `arrivals` arrivals."""
     inline_ptx(build, f"mbarrier.init.shared::cta.b64 [$0], {arrivals};", "r", [barrier])
 
 
-def fence_barrier_init(build: Build) -> None:
+def fence_barrier_init(build: IndexBuilder) -> None:
     """Make initialised barriers visible to the copy engine and the cluster."""
     inline_ptx(build, "fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "")
 
 
-def barrier_expect(build: Build, barrier: Any, size: int) -> None:
+def barrier_expect(build: IndexBuilder, barrier: Any, size: int) -> None:
     """Arrive, and let the phase also wait for `size` bytes of bulk copies."""
     inline_ptx(build, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};", "r", [barrier])
 
 
-def barrier_arrive(build: Build, barrier: Any) -> None:
+def barrier_arrive(build: IndexBuilder, barrier: Any) -> None:
     """Arrive once."""
     inline_ptx(build, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", [barrier])
 
 
-def barrier_wait(build: Build, barrier: Any, parity: Any) -> None:
+def barrier_wait(build: IndexBuilder, barrier: Any, parity: Any) -> None:
     """Wait until the phase of this parity (i32, 0 or 1) is complete."""
     text = (
         "{ .reg .pred done; again_${:uid}: "
@@ -46,23 +46,23 @@ def barrier_wait(build: Build, barrier: Any, parity: Any) -> None:
     inline_ptx(build, text, "r,r", [barrier, parity])
 
 
-def barrier_test(build: Build, barrier: Any, parity: Any) -> Any:
+def barrier_test(build: IndexBuilder, barrier: Any, parity: Any) -> Any:
     """An i32: 1 where the phase of this parity (i32, 0 or 1) is complete, 0 where it is not."""
     text = "{ .reg .pred done; mbarrier.test_wait.parity.shared::cta.b64 done, [$1], $2; selp.u32 $0, 1, 0, done; }"
     return inline_ptx(build, text, "=r,r,r", [barrier, parity], ["i32"])[0]
 
 
-def cluster_wait(build: Build) -> None:
+def cluster_wait(build: IndexBuilder) -> None:
     """Wait for all lanes of all blocks of the cluster."""
     inline_ptx(build, "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;", "")
 
 
-def cluster_rank(build: Build) -> Any:
+def cluster_rank(build: IndexBuilder) -> Any:
     """An i32: the number of this block in its cluster."""
     return inline_ptx(build, "mov.u32 $0, %cluster_ctarank;", "=r", (), ["i32"])[0]
 
 
-def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
+def barrier_arrive_at(build: IndexBuilder, barrier: Any, rank: Any) -> None:
     """Arrive once at the same barrier of block `rank` (i32) of the cluster.
 
     Only reads came before, by the tensor cores, which have been waited for: releasing more than they need, at cluster
@@ -74,7 +74,7 @@ def barrier_arrive_at(build: Build, barrier: Any, rank: Any) -> None:
     inline_ptx(build, text, "r,r", [barrier, rank])
 
 
-def named_barrier(build: Build, number: Any, lanes: int) -> None:
+def named_barrier(build: IndexBuilder, number: Any, lanes: int) -> None:
     """Wait for `lanes` lanes at hardware barrier `number` (0 to 15; an i32, or known)."""
     if isinstance(number, int):
         inline_ptx(build, f"bar.sync {number}, {lanes};", "")
@@ -82,17 +82,17 @@ def named_barrier(build: Build, number: Any, lanes: int) -> None:
         inline_ptx(build, f"bar.sync $0, {lanes};", "r", [number])
 
 
-def named_barrier_arrive(build: Build, number: int, lanes: int) -> None:
+def named_barrier_arrive(build: IndexBuilder, number: int, lanes: int) -> None:
     """Arrive at hardware barrier `number` without waiting."""
     inline_ptx(build, f"bar.arrive {number}, {lanes};", "")
 
 
-def wait_for_kernels_before(build: Build) -> None:
+def wait_for_kernels_before(build: IndexBuilder) -> None:
     """Wait until the kernels in front of this one on its stream have ended, and what they wrote is there."""
     inline_ptx(build, "griddepcontrol.wait;", "")
 
 
-def let_next_kernel_begin(build: Build) -> None:
+def let_next_kernel_begin(build: IndexBuilder) -> None:
     """Allow blocks of the next kernel on the stream to begin, where it may, once all blocks have come here."""
     inline_ptx(build, "griddepcontrol.launch_dependents;", "")
 
@@ -101,7 +101,7 @@ def let_next_kernel_begin(build: Build) -> None:
 
 
 def tensor_load(
-    build: Build, target: Any, tensor_map: Any, coordinates: Sequence[Any], barrier: Any, cluster: int = 1
+    build: IndexBuilder, target: Any, tensor_map: Any, coordinates: Sequence[Any], barrier: Any, cluster: int = 1
 ) -> None:
     """Start a copy of a box of an array into shared memory; `coordinates` are i32, innermost axis first.
 
@@ -117,12 +117,12 @@ def tensor_load(
     inline_ptx(build, text, ",".join(["r", "l", *["r"] * rank, "r"]), [target, tensor_map, *coordinates, barrier])
 
 
-def tensor_map_prefetch(build: Build, tensor_map: Any) -> None:
+def tensor_map_prefetch(build: IndexBuilder, tensor_map: Any) -> None:
     """Let the copy engine fetch a tensor map before the first copy needs it."""
     inline_ptx(build, "prefetch.tensormap [$0];", "l", [tensor_map])
 
 
-def tensor_store(build: Build, tensor_map: Any, coordinates: Sequence[Any], source: Any) -> None:
+def tensor_store(build: IndexBuilder, tensor_map: Any, coordinates: Sequence[Any], source: Any) -> None:
     """Start a copy of a box out of shared memory into an array; what lies outside it is not written."""
     rank = len(coordinates)
     places = ", ".join(f"${1 + number}" for number in range(rank))
@@ -130,32 +130,32 @@ def tensor_store(build: Build, tensor_map: Any, coordinates: Sequence[Any], sour
     inline_ptx(build, text, ",".join(["l", *["r"] * rank, "r"]), [tensor_map, *coordinates, source])
 
 
-def bulk_commit(build: Build) -> None:
+def bulk_commit(build: IndexBuilder) -> None:
     """End a group of stores."""
     inline_ptx(build, "cp.async.bulk.commit_group;", "")
 
 
-def bulk_wait_read(build: Build, pending: int) -> None:
+def bulk_wait_read(build: IndexBuilder, pending: int) -> None:
     """Wait until all but the last `pending` groups of stores have read their shared memory."""
     inline_ptx(build, f"cp.async.bulk.wait_group.read {pending};", "")
 
 
-def bulk_wait(build: Build, pending: int) -> None:
+def bulk_wait(build: IndexBuilder, pending: int) -> None:
     """Wait until what all but the last `pending` groups of this lane's stores have written is in the array."""
     inline_ptx(build, f"cp.async.bulk.wait_group {pending};", "")
 
 
-def fence_async_global(build: Build) -> None:
+def fence_async_global(build: IndexBuilder) -> None:
     """Let what this lane stored in arrays come before what the copy engine stores there later."""
     inline_ptx(build, "fence.proxy.async.global;", "")
 
 
-def fence_async_shared(build: Build) -> None:
+def fence_async_shared(build: IndexBuilder) -> None:
     """Let what this lane stored in shared memory be seen by the copy engine and the tensor cores."""
     inline_ptx(build, "fence.proxy.async.shared::cta;", "")
 
 
-def set_registers(build: Build, count: int, *, more: bool) -> None:
+def set_registers(build: IndexBuilder, count: int, *, more: bool) -> None:
     """Give a warp group `count` registers a lane."""
     inline_ptx(build, f"setmaxnreg.{'inc' if more else 'dec'}.sync.aligned.u32 {count};", "")
 
@@ -163,12 +163,12 @@ def set_registers(build: Build, count: int, *, more: bool) -> None:
 # -- warp group products -----------------------------------------------------------------------------------------
 
 
-def wgmma_fence(build: Build) -> None:
+def wgmma_fence(build: IndexBuilder) -> None:
     """Let the tensor cores see the registers written so far."""
     inline_ptx(build, "wgmma.fence.sync.aligned;", "")
 
 
-def pinned(build: Build, values: Sequence[Any]) -> list[Any]:
+def pinned(build: IndexBuilder, values: Sequence[Any]) -> list[Any]:
     """These f32 or i32, computed before whatever PTX is emitted next."""
     kinds = [str(value.type) for value in values]
     outputs = ["=f" if kind == "f32" else "=r" for kind in kinds]
@@ -176,29 +176,29 @@ def pinned(build: Build, values: Sequence[Any]) -> list[Any]:
     return inline_ptx(build, "", constraints, values, kinds)
 
 
-def hidden(build: Build, word: Any) -> Any:
+def hidden(build: IndexBuilder, word: Any) -> Any:
     """An i32 of which no optimizer knows that it is `word`: what is made of it is computed here, not far above."""
     return inline_ptx(build, "mov.b32 $0, $1;", "=r,r", [word], ["i32"])[0]
 
 
-def kept(build: Build, word: Any) -> Any:
+def kept(build: IndexBuilder, word: Any) -> Any:
     """An i32 as it is; what is computed of it is computed here or later, and takes no registers before."""
     return inline_ptx(build, "", "=r,0", [word], ["i32"])[0]
 
 
-def hidden_zero(build: Build) -> Any:
+def hidden_zero(build: IndexBuilder) -> Any:
     """An i32 that is 0 whenever a kernel runs, and that no optimizer knows: grids have one block along z."""
     return inline_ptx(
         build, "{ .reg .b32 blocks; mov.u32 blocks, %nctaid.z; add.s32 $0, blocks, -1; }", "=r", (), ["i32"]
     )[0]
 
 
-def wgmma_commit(build: Build) -> None:
+def wgmma_commit(build: IndexBuilder) -> None:
     """End a group of products."""
     inline_ptx(build, "wgmma.commit_group.sync.aligned;", "")
 
 
-def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = (), after: Sequence[Any] = ()) -> list[Any]:
+def wgmma_wait(build: IndexBuilder, pending: int, values: Sequence[Any] = (), after: Sequence[Any] = ()) -> list[Any]:
     """Wait until all but the last `pending` groups are done; gives `values`, which nothing may use before.
 
     after: values that are computed first, so that the wait does not move up in front of the work that hides it
@@ -215,7 +215,7 @@ def wgmma_wait(build: Build, pending: int, values: Sequence[Any] = (), after: Se
 
 
 def wgmma(
-    build: Build, shape: tuple[int, int, int], element: str, accumulators: Sequence[Any],
+    build: IndexBuilder, shape: tuple[int, int, int], element: str, accumulators: Sequence[Any],
     steps: Sequence[tuple[Sequence[Any], Any]], *, accumulate: bool, transposed: tuple[bool, bool],
     unless: Any | None = None,
 ) -> list[Any]:  # fmt: skip

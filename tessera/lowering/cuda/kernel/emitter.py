@@ -14,8 +14,8 @@ from tessera.lowering.analysis.uniformity import is_tile, walk
 from tessera.lowering.base.attributes import dropped_axes, named_axis, proven_axes
 from tessera.lowering.base.visitor import at_operation, operations_of
 from tessera.lowering.cuda.base.cache_hints import cache_of
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.kernel_parameters import Signs, parameter, symbol_value
 from tessera.lowering.cuda.base.memory import read, write
 from tessera.lowering.cuda.base.profile_records import begin_group, end_group, phase
@@ -43,11 +43,11 @@ class Engine:
     """Lowers one kernel for one role; `team` is None in the copying warp."""
 
     def __init__(
-        self, frame: Frame, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team | None
+        self, frame: GpuFunction, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team | None
     ) -> None:
         self.frame = frame
         self.plan = plan
-        self.build: Build = frame.build
+        self.build: IndexBuilder = frame.build
         self.stages = stages
         self.room = room
         self.copied = copied

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tessera.core.resources import Buffers
-from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.kernel.emitter import Engine
 from tessera.lowering.cuda.mma.overlapped_mma import begin_turns
@@ -34,7 +34,7 @@ def lanes_of(plan: ScheduleView) -> int:
     return WARP * plan.schedule.num_warps + (COPYING_LANES if plan.specialised else 0)
 
 
-def lower_tiles(frame: Frame, plan: ScheduleView, function: Any, depth: Depth) -> tuple[Buffers, ...]:
+def lower_tiles(frame: GpuFunction, plan: ScheduleView, function: Any, depth: Depth) -> tuple[Buffers, ...]:
     """Emit the code of the `func.func` into `frame`, with rings of `depth`; gives the buffers that were made.
 
     Raises:
@@ -79,7 +79,7 @@ def lower_tiles(frame: Frame, plan: ScheduleView, function: Any, depth: Depth) -
 
 
 def _roles(
-    frame: Frame, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team, function: Any,
+    frame: GpuFunction, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team, function: Any,
     dealing: Dealing | None,
 ) -> None:  # fmt: skip
     """The copying warp's code, and the team's."""
@@ -107,7 +107,7 @@ def _roles(
 
 
 def _groups(
-    frame: Frame, plan: ScheduleView, stages: Stages, engine: Engine, function: Any, dealing: Dealing | None
+    frame: GpuFunction, plan: ScheduleView, stages: Stages, engine: Engine, function: Any, dealing: Dealing | None
 ) -> None:  # fmt: skip
     """One group after the other, as many as there are blocks apart."""
     build = frame.build
@@ -131,7 +131,7 @@ def _groups(
 
 
 def _run(
-    frame: Frame, plan: ScheduleView, engine: Engine, function: Any, number: Any, dealing: Dealing | None
+    frame: GpuFunction, plan: ScheduleView, engine: Engine, function: Any, number: Any, dealing: Dealing | None
 ) -> None:  # fmt: skip
     """The group that is done as number `number`."""
     if not plan.products:
@@ -143,7 +143,7 @@ def _run(
         engine.run(function, _uneven(frame, plan, engine, number, dealing))
 
 
-def _uneven(frame: Frame, plan: ScheduleView, engine: Engine, number: Any, dealing: Dealing | None) -> Any:
+def _uneven(frame: GpuFunction, plan: ScheduleView, engine: Engine, number: Any, dealing: Dealing | None) -> Any:
     """The same for groups without bands; where they are uneven, the copying warp works it out, and tells the team."""
     if dealing is None:
         return ordered(frame, plan.schedule, number)

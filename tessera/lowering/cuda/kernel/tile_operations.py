@@ -11,7 +11,7 @@ from tessera.core.tile.schedule_attributes import own_attributes
 from tessera.lowering.analysis.uniformity import is_tile
 from tessera.lowering.analysis.value_ranges import not_positive
 from tessera.lowering.base.attributes import named_axis
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.scalars import NOT_POSITIVE, scalar_operation
 from tessera.lowering.cuda.epilogue.tma import store_copied
 from tessera.lowering.cuda.epilogue.unaligned_rows import store_rows
@@ -128,7 +128,7 @@ def _rounds_sums(host: Host, op: Any) -> bool:
     return summed and kinds[0] == "f32" and kinds[1] in ("f16", "bf16")
 
 
-def _rounded(build: Build, values: Sequence[Any], element: str) -> tuple[Any, ...]:
+def _rounded(build: IndexBuilder, values: Sequence[Any], element: str) -> tuple[Any, ...]:
     """Floats of 16 bits, made in pairs, as the hardware does.
 
     Made one by one of sums, ptxas takes them for readers of products that still run, and has those wait for each other.
@@ -141,7 +141,7 @@ def _rounded(build: Build, values: Sequence[Any], element: str) -> tuple[Any, ..
 
 
 def _each(
-    build: Build, name: str, operands: Sequence[Sequence[Any]], element: str, attributes: dict[str, Any]
+    build: IndexBuilder, name: str, operands: Sequence[Sequence[Any]], element: str, attributes: dict[str, Any]
 ) -> tuple[Any, ...]:
     """The operation on each register; equal operands are computed once."""
     known: dict[tuple[Any, ...], Any] = {}

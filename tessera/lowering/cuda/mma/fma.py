@@ -7,7 +7,7 @@ where K is contiguous, and else four neighbouring rows or columns, for one K aft
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, coordinates
-from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.isa.sm80 import load_shared
 from tessera.lowering.cuda.storage.emit_context import TileHost
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, unpack
@@ -43,7 +43,7 @@ def dot(host: TileHost, op: Any) -> None:
     host.define(op.results[0], RegisterTile(layout, "f32", tuple(values)))
 
 
-def _part(build: Build, layout: Layout, readers: list["_Reader"], depth: int, before: list[Any]) -> list[Any]:
+def _part(build: IndexBuilder, layout: Layout, readers: list["_Reader"], depth: int, before: list[Any]) -> list[Any]:
     """The sums with the products of `depth` steps along K added, one after the other."""
     values = list(before)
     places = [coordinates(layout.element(register), layout.shape) for register in range(layout.count)]
@@ -62,7 +62,7 @@ class _Factor:
     base: the index of this lane's first one; `along`: whether K is the axis that lies contiguous
     """
 
-    def __init__(self, build: Build, tile: SharedTile, layout: Layout, axis: int, base: Any) -> None:
+    def __init__(self, build: IndexBuilder, tile: SharedTile, layout: Layout, axis: int, base: Any) -> None:
         self.build = build
         self.tile = tile
         self.base = base

@@ -7,13 +7,13 @@ after:  the same, in a branch that a warp takes where one of its lanes has a fac
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 
 _NOT_EQUAL: Final = "13 : i64"
 """`arith.cmpf une`: also where one is NaN."""
 
 
-def rescaled(build: Build, values: Sequence[Any], factors: Sequence[Any]) -> tuple[Any, ...]:
+def rescaled(build: IndexBuilder, values: Sequence[Any], factors: Sequence[Any]) -> tuple[Any, ...]:
     """Products of f32 values and factors, of which many are the same value: the bits of a multiplication."""
     one = build.constant(1.0, "f32")
     changes = [

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from tessera.core.layouts import Layout, accumulator, coordinates
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.isa.sm80 import multiply
 from tessera.lowering.cuda.mma.operand_fragments import Matrices, Words
 from tessera.lowering.cuda.schedule.mma_selection import STEP_BYTES, factor_type
@@ -33,7 +33,7 @@ Fragments = list[list[Any]]
 class Host(TileHost, Protocol):
     """What products ask of the code around them."""
 
-    frame: Frame
+    frame: GpuFunction
     plan: ScheduleView
 
 
@@ -119,7 +119,7 @@ class _Blocks:
 
 
 def _reader(
-    build: Build, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
+    build: IndexBuilder, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
 ) -> Matrices | Words:
     """What reads a factor, which has axis `axis` of the sums."""
     along = tile.transposed == (axis == 1)
@@ -130,7 +130,7 @@ def _reader(
 class _Left:
     """A left factor in shared memory: for each block of 16 rows (0-7, 8-15) x both halves of K."""
 
-    def __init__(self, build: Build, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
+    def __init__(self, build: IndexBuilder, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
         self._rows = blocks.rows
         self._reader = _reader(build, team, tile, blocks.layout, 0, (3, 4))
 
@@ -142,7 +142,7 @@ class _Left:
 class _Right:
     """A right factor in shared memory: for each block of 8 columns, both halves of K; two blocks are read at a time."""
 
-    def __init__(self, build: Build, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
+    def __init__(self, build: IndexBuilder, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
         self._columns = blocks.columns
         self._reader = _reader(build, team, tile, blocks.layout, 1, (4, 3))
 
@@ -160,7 +160,7 @@ class _Right:
 class _InRegisters:
     """A left factor of 16 bits in registers, laid out as sums are."""
 
-    def __init__(self, build: Build, tile: RegisterTile, count: int) -> None:
+    def __init__(self, build: IndexBuilder, tile: RegisterTile, count: int) -> None:
         self._words = [pack(build, tile.values[n : n + 2]) for n in range(0, len(tile.values), 2)]
         self._block = len(self._words) // count
         self._count = count

@@ -7,7 +7,7 @@ row r.
 from typing import Any, Final
 
 from tessera.core.layouts import Layout
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa.sm80 import load_matrices, load_shared
 from tessera.lowering.cuda.storage.shared_access import Cursor
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
@@ -40,7 +40,7 @@ class Matrices:
     """
 
     def __init__(
-        self, build: Build, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
+        self, build: IndexBuilder, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
     ) -> None:
         self._along = tile.transposed == (axis == 1)
         self._build = build
@@ -66,7 +66,7 @@ class Words:
     """Reads the same words as `Matrices`, of f32 whose outer axis is contiguous, one by one."""
 
     def __init__(
-        self, build: Build, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
+        self, build: IndexBuilder, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
     ) -> None:
         self._build = build
         first = _first(team, layout, axis, (0, 0, *_lines(layout, axis)))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma.wgmma_operands import GROUP_LANES, Factor, Product, group_number, issue
@@ -187,7 +187,7 @@ class Overlap:
             self._mine = mine
 
 
-def turn(build: Build, team: Team, *, mine: bool) -> None:
+def turn(build: IndexBuilder, team: Team, *, mine: bool) -> None:
     """Wait for this warp group's turn, or (not `mine`) give the turn to the other one."""
     if team.lanes != 2 * GROUP_LANES:
         return
@@ -200,7 +200,7 @@ def turn(build: Build, team: Team, *, mine: bool) -> None:
     inline_ptx(build, f"bar.{what} $0, {team.lanes};", "r", [barrier])
 
 
-def begin_turns(build: Build, team: Team) -> None:
+def begin_turns(build: IndexBuilder, team: Team) -> None:
     """Once, in front of everything: the second warp group gives the first one its turn."""
     if team.lanes == 2 * GROUP_LANES:
         with build.when(build.compare("uge", team.thread, GROUP_LANES)):

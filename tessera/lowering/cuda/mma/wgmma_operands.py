@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
 from tessera.lowering.cuda.storage.warps import Team
@@ -40,7 +40,7 @@ class Factor:
         panel, rest = divmod(inner_bytes, panels.swizzle)
         return panel * panels.panel_bytes + outer * panels.swizzle + rest
 
-    def descriptor(self, build: Build, first: Any | None) -> "Descriptor":
+    def descriptor(self, build: IndexBuilder, first: Any | None) -> "Descriptor":
         """A matrix descriptor of the factor, `first` (i32; None: 0) bytes after its start."""
         panels = self.tile.panels
         leading = panels.panel_bytes if self.outer_major else _UNIT
@@ -63,7 +63,7 @@ class Descriptor:
     low: Any
     high: int
 
-    def at(self, build: Build, offset: int) -> Any:
+    def at(self, build: IndexBuilder, offset: int) -> Any:
         """An i64: the descriptor of what lies `offset` bytes further on.
 
         Only the low word changes: the address has two bits to spare there.
@@ -110,7 +110,7 @@ class Product:
 
 
 def issue(
-    build: Build, team: Team, product: Product, sums: Sequence[Any] | None, only: int | None = None,
+    build: IndexBuilder, team: Team, product: Product, sums: Sequence[Any] | None, only: int | None = None,
     unless: Any | None = None,
 ) -> list[Any]:  # fmt: skip
     """Start a product, added to `sums` if there are any; gives the new sums, which nothing may read before a wait.
@@ -148,14 +148,14 @@ def issue(
     return results
 
 
-def group_number(build: Build, team: Team) -> Any:
+def group_number(build: IndexBuilder, team: Team) -> Any:
     """An i32: the warp group of this lane, known to be the same throughout a warp."""
     number = build.to_word(build.divide(team.thread, GROUP_LANES))
     operands = [build.word(-1), number, build.word(0), build.word(31)]
     return build.value("nvvm.shfl.sync", operands, "i32", {"kind": "#nvvm<shfl_kind idx>"})
 
 
-def _left_start(build: Build, team: Team, left: Factor) -> Descriptor:
+def _left_start(build: IndexBuilder, team: Team, left: Factor) -> Descriptor:
     """The descriptor of this warp group's first 64 rows."""
     if team.lanes <= GROUP_LANES:
         return left.descriptor(build, None)

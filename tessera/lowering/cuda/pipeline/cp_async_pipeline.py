@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 from tessera.core.layouts import Layout, blocked, coordinates
 from tessera.core.resources import Buffers
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import address, inside
 from tessera.lowering.cuda.base.profile_records import phase
 from tessera.lowering.cuda.isa.sm80 import copy_async, copy_commit, copy_wait, opaque
@@ -36,7 +36,7 @@ _HELD: Final = 4
 class Host(WindowHost, Protocol):
     """What copies ask of the code around them."""
 
-    frame: Frame
+    frame: GpuFunction
 
 
 class CopyRing:
@@ -46,7 +46,7 @@ class CopyRing:
     """
 
     def __init__(
-        self, build: Build, plan: CopyPlan, room: Room, depth: int, shared_bytes: int, *, generic: bool
+        self, build: IndexBuilder, plan: CopyPlan, room: Room, depth: int, shared_bytes: int, *, generic: bool
     ) -> None:
         self.plan = plan
         self._build = build
@@ -166,7 +166,14 @@ class Copies:
     """All copy rings of a kernel; `depth` is how many stages those in loops have at most."""
 
     def __init__(
-        self, build: Build, plans: Sequence[CopyPlan], room: Room, depth: int, shared_bytes: int, *, generic: bool
+        self,
+        build: IndexBuilder,
+        plans: Sequence[CopyPlan],
+        room: Room,
+        depth: int,
+        shared_bytes: int,
+        *,
+        generic: bool,
     ) -> None:
         self._rings = [CopyRing(build, plan, room, depth, shared_bytes, generic=generic) for plan in plans]
 
@@ -205,7 +212,7 @@ class Copies:
         return [ring for ring in self._rings if ring.is_ahead and ring.plan.loop == loop]
 
 
-def copy_window(build: Build, team: Team, window: Window, target: SharedTile) -> None:
+def copy_window(build: IndexBuilder, team: Team, window: Window, target: SharedTile) -> None:
     """Start copying a window of two axes: 16 bytes at a time where its rows are aligned to that, else 4, else none.
 
     What is neither is copied at once: through registers, shifted into place, or element by element where rows have gaps
@@ -248,14 +255,14 @@ def copy_window(build: Build, team: Team, window: Window, target: SharedTile) ->
     choose(_UNIT, narrow)
 
 
-def _recomputed(build: Build, window: Window) -> Window:
+def _recomputed(build: IndexBuilder, window: Window) -> Window:
     """The same window, of which nothing is kept in registers from one round of a loop to the next."""
     strides = tuple(stride if isinstance(stride, int) else opaque(build, stride) for stride in window.memory.strides)
     starts = tuple(start if isinstance(start, int) else opaque(build, start) for start in window.starts)
     return replace(window, memory=replace(window.memory, strides=strides), starts=starts)
 
 
-def _alignment(build: Build, window: Window, size: int) -> Any:
+def _alignment(build: IndexBuilder, window: Window, size: int) -> Any:
     """An index whose low bits are 0 as far as all rows of the window are aligned.
 
     All ones where it begins outside of the array, or where a row's elements do not follow each other.
@@ -272,7 +279,7 @@ def _alignment(build: Build, window: Window, size: int) -> Any:
     return build.select(apart, -1, bits)
 
 
-def _pieces(build: Build, team: Team, window: Window, target: SharedTile, size: int) -> None:
+def _pieces(build: IndexBuilder, team: Team, window: Window, target: SharedTile, size: int) -> None:
     """Copy `size` bytes at a time; what lies outside the array arrives as zeros."""
     panels, memory = target.panels, window.memory
     count = size // panels.size
@@ -294,7 +301,7 @@ def _pieces(build: Build, team: Team, window: Window, target: SharedTile, size: 
             copy_async(build, place, offset, source, size, _amount(build, window, indices, size, panels.size))
 
 
-def _amount(build: Build, window: Window, indices: list[Any], size: int, element: int) -> Any | None:
+def _amount(build: IndexBuilder, window: Window, indices: list[Any], size: int, element: int) -> Any | None:
     """How many of `size` bytes lie inside the array (an i32); None where all do."""
     if window.bytes == _UNIT or size == element:
         condition = inside(build, window.memory, indices, window.proven)
@@ -310,7 +317,7 @@ def _amount(build: Build, window: Window, indices: list[Any], size: int, element
     return build.to_word(build.select(condition, left, 0))
 
 
-def _elements(build: Build, team: Team, window: Window, target: SharedTile) -> None:
+def _elements(build: IndexBuilder, team: Team, window: Window, target: SharedTile) -> None:
     """Copy through registers, a few at a time, two neighbours to a word."""
     panels = target.panels
     pair = _WORD // panels.size

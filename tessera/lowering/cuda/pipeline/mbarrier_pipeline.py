@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
 
 BARRIER_BYTES: Final = 8
@@ -18,7 +18,7 @@ BARRIER_BYTES: Final = 8
 class Ring:
     """One ring: `address` (i32) of stage 0 and of the barriers; `arrivals` empties a stage."""
 
-    build: Build
+    build: IndexBuilder
     address: Any
     barriers: Any
     stages: int

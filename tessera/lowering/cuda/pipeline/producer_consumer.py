@@ -9,7 +9,7 @@ from tessera.core.mlir import ir
 from tessera.core.program.types import Array
 from tessera.core.resources import Buffers
 from tessera.lowering.base.attributes import dropped_axes
-from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.base.index_builder import LOCAL
 from tessera.lowering.cuda.base.profile_records import phase
 from tessera.lowering.cuda.isa import sm90
@@ -56,7 +56,7 @@ class Host(host.Host, Protocol):
 class Stages:
     """All rings of a kernel; `depth` is how many stages they have."""
 
-    def __init__(self, frame: Frame, plan: ScheduleView, room: Room, depth: "Depth", team: Team) -> None:
+    def __init__(self, frame: GpuFunction, plan: ScheduleView, room: Room, depth: "Depth", team: Team) -> None:
         self._frame = frame
         self._plan = plan
         self._rings: list[Ring] = []

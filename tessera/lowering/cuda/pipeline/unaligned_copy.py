@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, blocked, coordinates
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import address, inside
 from tessera.lowering.cuda.storage.global_access import Window, load_tile, load_words
 from tessera.lowering.cuda.storage.register_tiles import shared_pointer, to_words
@@ -39,7 +39,7 @@ class _Piece:
     words: Sequence[Any]
 
 
-def copy_shifted(build: Build, team: Team, window: Window, target: SharedTile) -> None:
+def copy_shifted(build: IndexBuilder, team: Team, window: Window, target: SharedTile) -> None:
     """Copy a window whose rows have no gaps between elements of at most two bytes; zeros outside the array."""
     panels = target.panels
     count = _UNIT // panels.size
@@ -64,7 +64,7 @@ def copy_shifted(build: Build, team: Team, window: Window, target: SharedTile) -
     build.loop(0, panels.rows, step, [], rows, ROLLED)
 
 
-def _copy(build: Build, team: Team, window: Window, target: SharedTile, layout: Layout) -> None:
+def _copy(build: IndexBuilder, team: Team, window: Window, target: SharedTile, layout: Layout) -> None:
     """Copy the elements of a layout, the reads of all of which are in flight together."""
     count = _UNIT // target.panels.size
     places = team.places(layout)
@@ -86,7 +86,7 @@ def _copy(build: Build, team: Team, window: Window, target: SharedTile, layout: 
 
 
 def _read(
-    build: Build, window: Window, place: Sequence[int], start: Sequence[Any], indices: Sequence[Any], count: int
+    build: IndexBuilder, window: Window, place: Sequence[int], start: Sequence[Any], indices: Sequence[Any], count: int
 ) -> _Piece:
     """Start to read what holds `count` elements; `start`: where the tile's piece of lane 0 lies, `indices`: of this."""
     memory, last, size = window.memory, len(indices) - 1, _UNIT // count
@@ -112,7 +112,7 @@ def _read(
     return _Piece(place, start, build.to_word(shift), partly, words)
 
 
-def _shifted(build: Build, words: Sequence[Any], shift: Any) -> list[Any]:
+def _shifted(build: IndexBuilder, words: Sequence[Any], shift: Any) -> list[Any]:
     """Four words that begin `shift` bytes behind the first of eight."""
     for distance in (2, 1):
         bit = build.value("arith.andi", [shift, build.word(4 * distance)], "i32")
@@ -124,7 +124,7 @@ def _shifted(build: Build, words: Sequence[Any], shift: Any) -> list[Any]:
     return [build.value("llvm.intr.fshr", [words[number + 1], words[number], bits], "i32") for number in range(_WORDS)]
 
 
-def _write(build: Build, cursor: Cursor, place: Sequence[int], words: Sequence[Any]) -> None:
+def _write(build: IndexBuilder, cursor: Cursor, place: Sequence[int], words: Sequence[Any]) -> None:
     pointer, offset = cursor.at(*place)
     found = shared_pointer(build, build.value("arith.addi", [pointer, build.word(offset)], "i32"))
     build.store_vector(build.vector(words), found, len(words), "i32")

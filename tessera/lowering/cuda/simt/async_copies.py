@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.lowering.analysis.uniformity import READS, WRITES, Uniformity, walk
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 
 _BARRIER: Final = "tessera.barrier"
 _COPY: Final = "tessera.copy"
@@ -27,13 +27,13 @@ class _Group:
 
 
 @dataclass
-class Flight:
+class PendingCopies:
     """The groups started so far, oldest first.
 
     Groups that are forgotten here are waited for by any barrier: the hardware counts from the newest.
     """
 
-    build: Build
+    build: IndexBuilder
     facts: Uniformity
     _groups: list[_Group] = field(default_factory=list[_Group])
 

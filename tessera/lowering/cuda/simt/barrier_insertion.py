@@ -1,8 +1,8 @@
 """Where the GPU needs a barrier that the user did not write.
 
-Lanes of one group order their own accesses with barriers the user writes: that is their program.  But a statement
-that runs once for the group (a uniform write, a tile operation) is spread over lanes, or given to lane 0, by the
-compiler, which must keep the program's order.  `Hazards` remembers who touched which memory since the last barrier and
+Lanes of one group order their own accesses with barriers the user writes: that is their program.  But a statement that
+runs once for the group (a uniform write, a tile operation) is spread over lanes, or given to lane 0, by the compiler,
+which must keep the program's order.  `BarrierInsertion` remembers who touched which memory since the last barrier and
 asks for one before two accesses of which at least one writes and at least one belongs to the group.
 
 Agents: "lane" (each lane for itself), "leader" (lane 0 alone, for the group), "group" (all lanes together).
@@ -18,7 +18,7 @@ GROUP = "group"
 
 
 @dataclass
-class Hazards:
+class BarrierInsertion:
     """Accesses since the last barrier, by memory class; `barrier` emits one.
 
     Off (nothing is recorded) where the group cannot synchronise: `enabled` is False for kernels whose one group is

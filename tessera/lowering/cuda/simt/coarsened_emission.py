@@ -11,8 +11,8 @@ from tessera.core.mlir import ir
 from tessera.lowering.analysis.uniformity import WRITES, Uniformity, walk
 from tessera.lowering.base.visitor import operations_of
 from tessera.lowering.cuda.base.cache_hints import cache_of
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import Memory, address, read, write
 from tessera.lowering.cuda.simt.thread_coarsening import PIECE, Access, Coarsening, Place, realise
 
@@ -23,11 +23,11 @@ _HALVES: Final = frozenset(("f16", "bf16"))
 _PLAIN_LOOP: Final = "#llvm.loop_annotation<unroll = <disable = true>>"
 
 
-class Owner(Protocol):
+class CoarsenedOwner(Protocol):
     """What the emission asks of the lowering around it."""
 
-    frame: Frame
-    build: Build
+    frame: GpuFunction
+    build: IndexBuilder
     facts: Uniformity
     env: dict[Any, Any]
     body: Any
@@ -41,10 +41,10 @@ class Owner(Protocol):
         ...
 
 
-class Elements:
+class CoarsenedEmission:
     """Emits the whole function body of `owner`, `plan.elements` lanes of the launch a thread."""
 
-    def __init__(self, owner: Owner, plan: Coarsening) -> None:
+    def __init__(self, owner: CoarsenedOwner, plan: Coarsening) -> None:
         self.owner = owner
         self.plan = plan
         self.build = owner.build

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from tessera.lowering.analysis.uniformity import READS, WRITES, Uniformity, is_memory, is_tile, walk
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import SHARED, Build
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import SHARED, IndexBuilder
 from tessera.lowering.cuda.base.memory import Memory
-from tessera.lowering.cuda.simt.barrier_insertion import LANE, LEADER, Hazards
-from tessera.lowering.cuda.simt.liveness import Lifetimes
+from tessera.lowering.cuda.simt.barrier_insertion import LANE, LEADER, BarrierInsertion
+from tessera.lowering.cuda.simt.liveness import Liveness
 from tessera.lowering.cuda.simt.synchronization import Sync
 from tessera.lowering.cuda.simt.tile_values import Buffer, Tiles, TileValue
 
@@ -23,16 +23,16 @@ _SYNCHRONISING: Final = frozenset(("tessera.barrier", "tessera.group_sync"))
 _NOT_FOR_ONE: Final = frozenset(("tessera.shuffle", "tessera.alloc", "tessera.copy")) | _SYNCHRONISING
 
 
-class Owner(Protocol):
+class ControlOwner(Protocol):
     """What control flow asks of the lowering around it."""
 
-    frame: Frame
-    build: Build
+    frame: GpuFunction
+    build: IndexBuilder
     facts: Uniformity
     sync: Sync
-    hazards: Hazards
+    hazards: BarrierInsertion
     tiles: Tiles
-    lifetimes: Lifetimes
+    lifetimes: Liveness
     env: dict[Any, Any]
     leading: bool
 
@@ -68,7 +68,7 @@ class Contents:
 class Control:
     """Emits `scf.for`, `scf.if` and `scf.while` for a lowering."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ControlOwner) -> None:
         self.owner = owner
         self._spent: list[Buffer] = []
 

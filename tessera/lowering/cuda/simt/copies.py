@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
-from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.base.memory import Memory, address, inside, read, split, write
 from tessera.lowering.cuda.simt.tile_values import Tiles
 
@@ -20,7 +20,7 @@ _ASYNCHRONOUS: Final = (4, 8, 16)
 class Host(Protocol):
     """What copies ask of the lowering around them."""
 
-    build: Build
+    build: IndexBuilder
     tiles: Tiles
 
 

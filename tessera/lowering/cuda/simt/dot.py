@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import write
 from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Tiles, TileValue
 
@@ -95,14 +95,14 @@ def _block(m: int, n: int, lanes: int) -> tuple[int, int]:
         rows, columns = min(grown, key=lambda block: abs(block[0] - block[1]))
 
 
-def _initial(build: Build, product: Product, place: Sequence[Any]) -> Any:
+def _initial(build: IndexBuilder, product: Product, place: Sequence[Any]) -> Any:
     if product.acc is None:
         return build.constant(0, product.wide)
     value = product.acc.at(list(place))
     return build.value("arith.extf", [value], product.wide) if product.wide != product.element else value
 
 
-def _wide(build: Build, value: Any, product: Product) -> Any:
+def _wide(build: IndexBuilder, value: Any, product: Product) -> Any:
     """An operand's element in the accumulator's type."""
     kind, wide = str(value.type), product.wide
     if kind == wide:
@@ -112,7 +112,7 @@ def _wide(build: Build, value: Any, product: Product) -> Any:
     return build.value("arith.extf", [value], wide)
 
 
-def _multiply_add(build: Build, a: Any, b: Any, total: Any) -> Any:
+def _multiply_add(build: IndexBuilder, a: Any, b: Any, total: Any) -> Any:
     kind = str(total.type)
     if kind[0] == "i":
         return build.value("arith.addi", [build.value("arith.muli", [a, b], kind), total], kind)

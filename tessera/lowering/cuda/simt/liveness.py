@@ -16,7 +16,7 @@ _IN_MEMORY: Final = frozenset(("tessera.reduce", "tessera.dot", "tessera.load"))
 
 
 @dataclass
-class Lifetimes:
+class Liveness:
     """Answers for one function; call `done` after each operation to learn which buffers it was the last to need.
 
     homes: the buffers of carried tiles, by block argument, in which an accumulation may be computed in place

@@ -1,9 +1,9 @@
 """Tile IR to Target IR: one GPU function, each lane of a group one thread.
 
 Scalars become scalars: every lane computes uniform values too.  What runs once a group, a uniform write, is left to
-lane 0; `Hazards` keeps the order.  A loop or branch that is uniform throughout and only writes memory is given to lane
-0 as a whole, so that a read-modify-write loop needs no barrier in it.  Tile operations are shared by all lanes
-(`tile_ops`), or, where only some lanes run, done by each for itself.
+lane 0; `BarrierInsertion` keeps the order.  A loop or branch that is uniform throughout and only writes memory is
+given to lane 0 as a whole, so that a read-modify-write loop needs no barrier in it.  Tile operations are shared by all
+lanes (`tile_ops`), or, where only some lanes run, done by each for itself.
 """
 
 from collections.abc import Callable, Generator
@@ -17,18 +17,18 @@ from tessera.lowering.analysis.uniformity import Uniformity, is_memory, is_tile,
 from tessera.lowering.base.attributes import named_axis, proven_axes
 from tessera.lowering.base.visitor import at_operation, operations_of
 from tessera.lowering.cuda.base.cache_hints import cache_of
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.kernel_parameters import Signs, parameter, symbol_value
 from tessera.lowering.cuda.base.memory import SWIZZLE_BYTES, Memory, bytes_of, read, row_major, write
 from tessera.lowering.cuda.base.profile_records import begin_group, end_group
 from tessera.lowering.cuda.base.scalars import scalar_operation
-from tessera.lowering.cuda.simt.async_copies import Flight
-from tessera.lowering.cuda.simt.barrier_insertion import GROUP, LANE, LEADER, Hazards
-from tessera.lowering.cuda.simt.coarsened_emission import Elements
+from tessera.lowering.cuda.simt.async_copies import PendingCopies
+from tessera.lowering.cuda.simt.barrier_insertion import GROUP, LANE, LEADER, BarrierInsertion
+from tessera.lowering.cuda.simt.coarsened_emission import CoarsenedEmission
 from tessera.lowering.cuda.simt.control import Control
 from tessera.lowering.cuda.simt.copies import copy_window
-from tessera.lowering.cuda.simt.liveness import Lifetimes
+from tessera.lowering.cuda.simt.liveness import Liveness
 from tessera.lowering.cuda.simt.synchronization import Sync
 from tessera.lowering.cuda.simt.thread_coarsening import Coarsening
 from tessera.lowering.cuda.simt.tile_operations import tile_operation
@@ -40,23 +40,23 @@ _NONE: Final[frozenset[int]] = frozenset()
 class Lowering:
     """Lowers one kernel; `env` says what each Tile IR value is: an MLIR value, an int, a Memory or a TileValue."""
 
-    def __init__(self, frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
+    def __init__(self, frame: GpuFunction, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
         self.frame = frame
         self.plan = plan or Coarsening()
         self.facts = facts
-        self.build: Build = frame.build
+        self.build: IndexBuilder = frame.build
         self.sync = Sync(frame, self.build)
-        self.hazards = Hazards(self.sync.barrier, enabled=not frame.whole_launch)
+        self.hazards = BarrierInsertion(self.sync.barrier, enabled=not frame.whole_launch)
         self.group_team = Team(frame.tid, frame.block_lanes)
         self.tiles = Tiles(frame, self.build, self.hazards, self.group_team, facts.next_class())
-        self.lifetimes = Lifetimes(facts)
+        self.lifetimes = Liveness(facts)
         self.control = Control(self)
         self.env: dict[Any, Any] = {}
         self.leading = False
         self.body = function.regions[0].blocks[0]
         names = {op.name for op in walk(self.body)}
         self.copies = "tessera.copy" in names
-        self.flight = Flight(self.build, facts)
+        self.flight = PendingCopies(self.build, facts)
         self.sync.needed = not names.isdisjoint(("tessera.shuffle", "tessera.group_sync"))
         self.lifetimes.read(self.body)
         self._signs = Signs(frame.program)
@@ -71,7 +71,7 @@ class Lowering:
         self.sync.prepare({_size(op) for op in walk(self.body) if op.name == "tessera.group_sync"})
         if self.plan.elements > 1:
             begin_group(build, frame)
-            Elements(self, self.plan).run()
+            CoarsenedEmission(self, self.plan).run()
             end_group(build, frame)
         elif frame.whole_launch:
             inside = build.inside(frame.lane, frame.lanes_in_launch)
@@ -261,7 +261,7 @@ class Lowering:
         self.env[op.results[0]] = self.sync.shuffle(self.typed(value), self.scalar(lane), mode, width)
 
 
-def lower(frame: Frame, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
+def lower(frame: GpuFunction, facts: Uniformity, function: Any, plan: Coarsening | None = None) -> None:
     """Emit the code of the `func.func` into `frame`, several elements a lane where `plan` says so.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tessera.core.base.reductions import BLOCK, COLUMNS
 from tessera.lowering.cuda.base.gpu_function import WARP
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import read, split, write
 from tessera.lowering.cuda.base.scalars import scalar_operation
 from tessera.lowering.cuda.simt.synchronization import Sync
@@ -45,7 +45,7 @@ class Rule:
         """Whether the order of the elements changes no bit of the result."""
         return self.kind != "sum" or self.wide[0] == "i"
 
-    def combine(self, build: Build, a: Any, b: Any) -> Any:
+    def combine(self, build: IndexBuilder, a: Any, b: Any) -> Any:
         """The combination of two partial results."""
         floating, integer, boolean = _COMBINE[self.kind]
         name = boolean if self.wide == "i1" else (integer if self.wide[0] == "i" else floating)
@@ -53,7 +53,7 @@ class Rule:
             name = name.replace("maxsi", "maxui").replace("minsi", "minui")
         return scalar_operation(build, name, [a, b], self.wide, {})
 
-    def identity(self, build: Build) -> Any:
+    def identity(self, build: IndexBuilder) -> Any:
         """The value that changes nothing."""
         if self.kind == "sum":
             return build.constant(-0.0 if self.wide[0] != "i" else 0, self.wide)
@@ -68,11 +68,11 @@ class Rule:
             return 0 if least else -1
         return -(1 << (bits - 1)) if least else (1 << (bits - 1)) - 1
 
-    def widen(self, build: Build, value: Any) -> Any:
+    def widen(self, build: IndexBuilder, value: Any) -> Any:
         """An element as a partial result."""
         return build.value("arith.extf", [value], self.wide) if self.wide != self.element else value
 
-    def narrow(self, build: Build, value: Any) -> Any:
+    def narrow(self, build: IndexBuilder, value: Any) -> Any:
         """A result as an element."""
         return build.value("arith.truncf", [value], self.element) if self.wide != self.element else value
 
@@ -86,7 +86,7 @@ class Rows:
     at: Callable[[Any, Any], Any]
 
 
-def rows_of(build: Build, tile: TileValue, axis: int | None) -> Rows:
+def rows_of(build: IndexBuilder, tile: TileValue, axis: int | None) -> Rows:
     """The rows along `axis`; None: one row of all elements in row-major order."""
     if axis is None:
         return Rows(1, math.prod(tile.shape), lambda _, k: tile.at(split(build, k, tile.shape)))
@@ -141,7 +141,7 @@ def _partials(tiles: Tiles, sync: Sync, tile: TileValue, rows: Rows, rule: Rule,
 
 
 def _columns(
-    build: Build, rows: Rows, rule: Rule, row: Any, start: Any, member: Any, columns: int, members: int
+    build: IndexBuilder, rows: Rows, rule: Rule, row: Any, start: Any, member: Any, columns: int, members: int
 ) -> list[Any]:
     """One lane's columns of a block: each adds its elements in order."""
     steps = min(BLOCK, rows.length)
@@ -211,11 +211,11 @@ def _halve(tiles: Tiles, partial: Buffer, rows: int, blocks: int, rule: Rule, re
     return target, left
 
 
-def _get(build: Build, buffer: Buffer, row: Any, column: Any) -> Any:
+def _get(build: IndexBuilder, buffer: Buffer, row: Any, column: Any) -> Any:
     return read(build, buffer.memory, [row, column], buffer.element, [True, True])
 
 
-def _put(build: Build, buffer: Buffer, number: Any, value: Any) -> None:
+def _put(build: IndexBuilder, buffer: Buffer, number: Any, value: Any) -> None:
     write(build, buffer.memory, value, split(build, number, buffer.shape), [True] * len(buffer.shape))
 
 

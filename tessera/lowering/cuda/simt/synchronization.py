@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.errors.catalog import NotOnCuda
-from tessera.lowering.cuda.base.gpu_function import WARP, Frame
-from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.base.gpu_function import WARP, GpuFunction
+from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 
 _FULL: Final = -1
@@ -31,8 +31,8 @@ class Sync:
     object in shared memory a group (`mbarrier`; sm_80 on), on which a lane arrives and then looks until all have
     """
 
-    frame: Frame
-    build: Build
+    frame: GpuFunction
+    build: IndexBuilder
     active: Any = None
     uncertain: bool = False
     needed: bool = True
@@ -226,7 +226,7 @@ class Sync:
         return exchange(build, value, "idx", mask, build.to_word(source), build.word(_LAST))
 
 
-def exchange(build: Build, value: Any, kind: str, mask: Any, lanes: Any, clamp: Any) -> Any:
+def exchange(build: IndexBuilder, value: Any, kind: str, mask: Any, lanes: Any, clamp: Any) -> Any:
     """`shfl.sync` of a value of any type, as one or two words of 32 bits; mask, lanes, clamp: its operands, i32."""
     element = str(value.type)
 

@@ -8,11 +8,11 @@ from tessera.core.mlir import ir
 from tessera.lowering.analysis.uniformity import is_tile
 from tessera.lowering.base.attributes import dropped_axes, named_axis, proven_axes
 from tessera.lowering.cuda.base.cache_hints import cache_of
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import Memory, read, split, write
 from tessera.lowering.cuda.base.scalars import scalar_operation
 from tessera.lowering.cuda.simt.dot import Product, dot_tile
-from tessera.lowering.cuda.simt.liveness import Lifetimes
+from tessera.lowering.cuda.simt.liveness import Liveness
 from tessera.lowering.cuda.simt.reductions import Rule, reduce_tile
 from tessera.lowering.cuda.simt.synchronization import Sync
 from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Tiles, TileValue
@@ -26,10 +26,10 @@ _FUNCTION_COST: Final = 16
 class Host(Protocol):
     """What tile operations ask of the code around them."""
 
-    build: Build
+    build: IndexBuilder
     tiles: Tiles
     sync: Sync
-    lifetimes: Lifetimes
+    lifetimes: Liveness
 
     def scalar(self, value: Any) -> Any:
         """The target scalar (an MLIR value, or an int that is an index) of a Tile IR scalar."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.mlir import ir
-from tessera.lowering.cuda.base.buffer_allocation import Arena, Piece
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import LOCAL, Build
+from tessera.lowering.cuda.base.buffer_allocation import Allocation, BufferAllocator
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import LOCAL, IndexBuilder
 from tessera.lowering.cuda.base.memory import Memory, bytes_of, read, row_major, split, write
-from tessera.lowering.cuda.simt.barrier_insertion import GROUP, Hazards
+from tessera.lowering.cuda.simt.barrier_insertion import GROUP, BarrierInsertion
 
 NOTHING: Final[frozenset[int]] = frozenset()
 
@@ -51,8 +51,8 @@ class Buffer:
     element: str
     memory: Memory
     number: int
-    arena: Arena | None = None
-    piece: Piece | None = None
+    arena: BufferAllocator | None = None
+    piece: Allocation | None = None
 
 
 class NeedsSpillError(Exception):
@@ -72,12 +72,14 @@ class Team:
 class Tiles:
     """Makes, fills and frees the buffers of one kernel."""
 
-    frame: Frame
-    build: Build
-    hazards: Hazards
+    frame: GpuFunction
+    build: IndexBuilder
+    hazards: BarrierInsertion
     team: Team
     next_class: int
-    _history: list[tuple[Arena, Piece, int]] = field(default_factory=list[tuple[Arena, Piece, int]])
+    _history: list[tuple[BufferAllocator, Allocation, int]] = field(
+        default_factory=list[tuple[BufferAllocator, Allocation, int]]
+    )
 
     # -- sharing the work --------------------------------------------------------------------------------------
 
@@ -148,7 +150,7 @@ class Tiles:
 
     def _at(
         self, shape: tuple[int, ...], element: str, pointer: Any, number: int,
-        arena: Arena | None = None, piece: Piece | None = None,
+        arena: BufferAllocator | None = None, piece: Allocation | None = None,
     ) -> Buffer:  # fmt: skip
         stored = "i8" if element == "i1" else element
         memory = Memory(pointer, stored, shape, row_major(self.build, shape))

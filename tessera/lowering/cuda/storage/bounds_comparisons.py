@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.integers import knowledge
-from tessera.lowering.cuda.base.index_builder import INDEX, Build
+from tessera.lowering.cuda.base.index_builder import INDEX, IndexBuilder
 from tessera.lowering.cuda.isa.sm90 import kept
 
 _SIGNED: Final = range(6)
@@ -77,7 +77,7 @@ def _name(value: Any) -> str:
     return "" if isinstance(value.owner, ir.Block) else str(value.owner.operation.name)
 
 
-def shifted(build: Build, values: Sequence[Any], by: Any) -> tuple[Any, ...]:
+def shifted(build: IndexBuilder, values: Sequence[Any], by: Any) -> tuple[Any, ...]:
     """The sum of each register and `by`, what is known of it added last."""
     bases: dict[Any, Any] = {}
     results: list[Any] = []
@@ -89,7 +89,7 @@ def shifted(build: Build, values: Sequence[Any], by: Any) -> tuple[Any, ...]:
 
 
 def compared(
-    build: Build, left: Sequence[Any], right: Sequence[Any], attributes: Mapping[str, Any]
+    build: IndexBuilder, left: Sequence[Any], right: Sequence[Any], attributes: Mapping[str, Any]
 ) -> tuple[Any, ...]:  # fmt: skip
     """An i1 for each register, of i64 values that are a part of the lane and a known number, and do not overflow.
 
@@ -111,7 +111,7 @@ def compared(
     return tuple(values)
 
 
-def _parts(build: Build, value: Any) -> tuple[Any, int]:
+def _parts(build: IndexBuilder, value: Any) -> tuple[Any, int]:
     """What a lane adds a known number to, and this number."""
     whole = build.known(value)
     if whole is not None:
@@ -124,7 +124,7 @@ def _parts(build: Build, value: Any) -> tuple[Any, int]:
     return value, 0
 
 
-def _distance(build: Build, one: Any, other: Any, limits: tuple[int, int]) -> Any:
+def _distance(build: IndexBuilder, one: Any, other: Any, limits: tuple[int, int]) -> Any:
     """`other - one` as an i32, between limits that are farther than all numbers it is compared with."""
     least, most = limits
     far = build.value("llvm.intr.ssub.sat", [build.index(other), build.index(one)], INDEX)

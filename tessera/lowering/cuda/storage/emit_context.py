@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tessera.core.layouts import Layout
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.storage.global_access import Window
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile
 from tessera.lowering.cuda.storage.shared_scratch import Room
@@ -17,7 +17,7 @@ from tessera.lowering.cuda.storage.warps import Team
 class Host(Protocol):
     """Who emits code for whom; `env`: what each value of the Tile IR has become."""
 
-    build: Build
+    build: IndexBuilder
     env: dict[Any, Any]
 
     @property

@@ -11,7 +11,7 @@ from tessera.core.program.types import Array, Type
 from tessera.lowering.analysis.integers import Knowledge, knowledge
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
 from tessera.lowering.cuda.base.cache_hints import phrase
-from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 from tessera.lowering.cuda.base.memory import Memory, address, inside
 from tessera.lowering.cuda.storage.register_tiles import WORD, RegisterTile, from_words, to_words, vector_bits
@@ -44,7 +44,7 @@ class Window:
     hint: str = ""
     left: tuple[int, Any] | None = None
 
-    def place(self, build: Build, indices: Sequence[Any]) -> list[Any]:
+    def place(self, build: IndexBuilder, indices: Sequence[Any]) -> list[Any]:
         """The array's indices of the tile's element at `indices`."""
         left = iter(indices)
         return [
@@ -134,7 +134,7 @@ def is_padding(layout: Layout, register: int, extents: Sequence[int]) -> bool:
     return any(place >= extent for place, extent in zip(places, extents, strict=True))
 
 
-def load_tile(build: Build, team: Team, window: Window, layout: Layout, element: str) -> RegisterTile:
+def load_tile(build: IndexBuilder, team: Team, window: Window, layout: Layout, element: str) -> RegisterTile:
     """Load a window; 0 outside the array."""
     places = team.places(layout)
     count = 1 << _vector(window, layout, element)
@@ -155,7 +155,9 @@ def load_tile(build: Build, team: Team, window: Window, layout: Layout, element:
     return RegisterTile(layout, element, tuple(values))
 
 
-def store_tile(build: Build, team: Team, window: Window, tile: RegisterTile, mask: RegisterTile | None = None) -> None:
+def store_tile(
+    build: IndexBuilder, team: Team, window: Window, tile: RegisterTile, mask: RegisterTile | None = None
+) -> None:
     """Store a tile; elements outside the array are left out, and those for which `mask`, laid out alike, is false."""
     places = team.places(tile.layout)
     count = 1 << _vector(window, tile.layout, tile.element) if mask is None else 1
@@ -185,7 +187,7 @@ def _vector(window: Window, layout: Layout, element: str) -> int:
     return bits if (width(element) << bits) // 8 >= WORD else 0
 
 
-def condition_of(build: Build, window: Window, indices: Sequence[Any], places: Sequence[Any]) -> Any | None:
+def condition_of(build: IndexBuilder, window: Window, indices: Sequence[Any], places: Sequence[Any]) -> Any | None:
     """An i1: the element is inside the array, and inside the tile's own extents; None where that is known."""
     within = [
         build.inside(place, extent)
@@ -198,7 +200,7 @@ def condition_of(build: Build, window: Window, indices: Sequence[Any], places: S
     return build.all_of([*within, *([] if outside is None else [outside])])
 
 
-def _load_small(build: Build, pointer: Any, element: str, condition: Any | None, hint: str) -> Any:
+def _load_small(build: IndexBuilder, pointer: Any, element: str, condition: Any | None, hint: str) -> Any:
     """One element of 1 or 2 bytes."""
     stored = "i8" if element == "i1" else element
     if condition is None:
@@ -216,7 +218,7 @@ def _load_small(build: Build, pointer: Any, element: str, condition: Any | None,
     return build.compare("ne", value, build.constant(0, stored)) if element == "i1" else value
 
 
-def store_small(build: Build, pointer: Any, value: Any, element: str, condition: Any | None, hint: str) -> None:
+def store_small(build: IndexBuilder, pointer: Any, value: Any, element: str, condition: Any | None, hint: str) -> None:
     """Store one element of 1 or 2 bytes, where `condition` (an i1; None: always) holds."""
     stored = "i8" if element == "i1" else element
     if element == "i1":
@@ -233,7 +235,7 @@ def store_small(build: Build, pointer: Any, value: Any, element: str, condition:
     inline_ptx(build, text, "l,r,h", [pointer, _flag(build, condition), value])
 
 
-def load_words(build: Build, pointer: Any, count: int, condition: Any | None, hint: str) -> list[Any]:
+def load_words(build: IndexBuilder, pointer: Any, count: int, condition: Any | None, hint: str) -> list[Any]:
     """Load 1, 2 or 4 words (i32), zeros where `condition` (an i1; None: always) does not hold."""
     if condition is None:
         if count == 1:
@@ -253,7 +255,7 @@ def load_words(build: Build, pointer: Any, count: int, condition: Any | None, hi
     return inline_ptx(build, text, constraints, [pointer, _flag(build, condition)], ["i32"] * count)
 
 
-def store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any | None, hint: str) -> None:
+def store_words(build: IndexBuilder, pointer: Any, words: Sequence[Any], condition: Any | None, hint: str) -> None:
     """Store 1, 2 or 4 words (i32), where `condition` (an i1; None: always) holds."""
     count = len(words)
     if condition is None:
@@ -271,5 +273,5 @@ def store_words(build: Build, pointer: Any, words: Sequence[Any], condition: Any
     inline_ptx(build, text, constraints, [pointer, _flag(build, condition), *words])
 
 
-def _flag(build: Build, condition: Any) -> Any:
+def _flag(build: IndexBuilder, condition: Any) -> Any:
     return build.value("arith.extui", [condition], "i32")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tessera.core.layouts import Change, Layout, Swizzle, choose_swizzle
 from tessera.core.mlir import ir
-from tessera.lowering.cuda.base.index_builder import SHARED, Build, width
+from tessera.lowering.cuda.base.index_builder import SHARED, IndexBuilder, width
 from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.warps import Team
 
@@ -64,7 +64,7 @@ def permuted(tile: RegisterTile, layout: Layout) -> RegisterTile | None:
     return RegisterTile(layout, tile.element, tuple(tile.values[place] for place in wanted if place is not None))
 
 
-def convert(build: Build, team: Team, room: Room, tile: RegisterTile, layout: Layout) -> RegisterTile:
+def convert(build: IndexBuilder, team: Team, room: Room, tile: RegisterTile, layout: Layout) -> RegisterTile:
     """Move a tile to another layout through shared memory; the team waits once, between writing and reading."""
     stored = "i8" if tile.element == "i1" else tile.element
     before, after = compressed(tile.layout, layout)
@@ -92,7 +92,7 @@ def compressed(before: Layout, after: Layout) -> tuple[Layout, Layout]:
 class _Buffer:
     """Shared memory at `pointer` in which a tile lies row-major and swizzled, as lanes of one layout reach it."""
 
-    build: Build
+    build: IndexBuilder
     layout: Layout
     stored: str
     pointer: Any
@@ -115,7 +115,7 @@ class _Buffer:
         return build.offset(self.pointer, build.xor(lane, self.swizzle(self.layout.element(register) * size)), "i8")
 
 
-def _write(build: Build, team: Team, tile: RegisterTile, buffer: _Buffer) -> None:
+def _write(build: IndexBuilder, team: Team, tile: RegisterTile, buffer: _Buffer) -> None:
     layout, count, stored = buffer.layout, buffer.count, buffer.stored
     base = team.base(layout)
     with build.when(team.owns(layout)):
@@ -130,7 +130,7 @@ def _write(build: Build, team: Team, tile: RegisterTile, buffer: _Buffer) -> Non
                 build.store_vector(vector, buffer.at(base, first), count, str(vector.type.element_type))
 
 
-def _read(build: Build, team: Team, buffer: _Buffer) -> list[Any]:
+def _read(build: IndexBuilder, team: Team, buffer: _Buffer) -> list[Any]:
     layout, count, stored = buffer.layout, buffer.count, buffer.stored
     base = team.base(layout)
     values: list[Any] = []
@@ -181,17 +181,17 @@ def made_of(
 # -- packing -----------------------------------------------------------------------------------------------------
 
 
-def pack(build: Build, values: Sequence[Any]) -> Any:
+def pack(build: IndexBuilder, values: Sequence[Any]) -> Any:
     """An i32 of one 32-bit or two 16-bit values, the first in the low half."""
     return to_words(build, values)[0]
 
 
-def unpack(build: Build, word: Any, element: str) -> list[Any]:
+def unpack(build: IndexBuilder, word: Any, element: str) -> list[Any]:
     """The 32-bit or 16-bit values of an i32."""
     return from_words(build, [word], element)
 
 
-def to_words(build: Build, values: Sequence[Any]) -> list[Any]:
+def to_words(build: IndexBuilder, values: Sequence[Any]) -> list[Any]:
     """These values, which fill whole words, as i32 words: the first in the low bits."""
     element = str(values[0].type)
     if element == "i1":
@@ -206,7 +206,7 @@ def to_words(build: Build, values: Sequence[Any]) -> list[Any]:
     return [_word(build, values[first : first + count]) for first in range(0, len(values), count)]
 
 
-def from_words(build: Build, words: Sequence[Any], element: str) -> list[Any]:
+def from_words(build: IndexBuilder, words: Sequence[Any], element: str) -> list[Any]:
     """The values that i32 words hold."""
     if element == "i1":
         zero = build.constant(0, "i8")
@@ -223,7 +223,7 @@ def from_words(build: Build, words: Sequence[Any], element: str) -> list[Any]:
     return [build.element(vector, number) for vector in vectors for number in range(count)]
 
 
-def _word(build: Build, values: Sequence[Any]) -> Any:
+def _word(build: IndexBuilder, values: Sequence[Any]) -> Any:
     """An i32 of values that fill it: the one that they were taken out of, where there is one."""
     whole = _whole(build, values)
     return (
@@ -233,7 +233,7 @@ def _word(build: Build, values: Sequence[Any]) -> Any:
     )
 
 
-def _whole(build: Build, values: Sequence[Any]) -> Any | None:
+def _whole(build: IndexBuilder, values: Sequence[Any]) -> Any | None:
     """The i32 that `from_words` took these values out of, all that it holds and in order; None if there is none."""
     sources: list[Any] = []
     for number, value in enumerate(values):
@@ -251,7 +251,7 @@ def _whole(build: Build, values: Sequence[Any]) -> Any | None:
     return word if str(word.type) == "i32" else None
 
 
-def _bits(build: Build, value: Any) -> Any:
+def _bits(build: IndexBuilder, value: Any) -> Any:
     """The integer with the bits of a 16-bit float; other values as they are.
 
     LLVM 22 loses a constant 0.0 that is put into a vector of 16-bit floats whose other elements were integers.
@@ -259,12 +259,12 @@ def _bits(build: Build, value: Any) -> Any:
     return build.value("llvm.bitcast", [value], "i16") if str(value.type) in ("f16", "bf16") else value
 
 
-def _cut(build: Build, value: Any) -> list[Any]:
+def _cut(build: IndexBuilder, value: Any) -> list[Any]:
     """The two words of a value of 64 bits, the low one first."""
     vector = build.value("llvm.bitcast", [value], "vector<2xi32>")
     return [build.element(vector, number) for number in range(2)]
 
 
-def shared_pointer(build: Build, address: Any) -> Any:
+def shared_pointer(build: IndexBuilder, address: Any) -> Any:
     """A pointer of an i32 address of shared memory."""
     return build.value("llvm.inttoptr", [address], SHARED)

@@ -4,8 +4,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.buffer_allocation import Piece
-from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.base.buffer_allocation import Allocation
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.storage.warps import Team
 
 _ALIGNMENT: Final = 1024
@@ -22,9 +22,9 @@ class Room:
     enough: the next one is given other memory.
     """
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: GpuFunction) -> None:
         self._frame = frame
-        self._read: list[Piece] = []
+        self._read: list[Allocation] = []
         self._team: Team | None = None
 
     @contextmanager
@@ -47,7 +47,7 @@ class Room:
             self._team.wait()
             self.waited()
 
-    def take(self, size: int, alignment: int = _ALIGNMENT) -> Piece:
+    def take(self, size: int, alignment: int = _ALIGNMENT) -> Allocation:
         """Reserve `size` bytes at a multiple of `alignment`.
 
         Raises:
@@ -61,11 +61,11 @@ class Room:
             raise NeedsRoomError
         return piece
 
-    def give_back(self, piece: Piece) -> None:
+    def give_back(self, piece: Allocation) -> None:
         """Allow these bytes to be reserved again."""
         self._frame.shared.give_back(piece)
 
-    def address(self, piece: Piece) -> Any:
+    def address(self, piece: Allocation) -> Any:
         """An i32: the address of a piece."""
         build = self._frame.build
         pointer = build.offset(self._frame.shared_base, piece.start, "i8")

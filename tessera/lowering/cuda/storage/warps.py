@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tessera.core.layouts import Layout, axis_bits, coordinates
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa.sm90 import named_barrier
 
 WARP: Final = 32
@@ -26,7 +26,7 @@ class Team:
     in_turn: the code emitted now is run by one warp group, while the other waits for its turn
     """
 
-    build: Build
+    build: IndexBuilder
     thread: Any
     bits: int
     barrier: Any = 0
@@ -95,7 +95,7 @@ class Team:
 class Places:
     """The indices of a lane's elements: a part that depends on the lane, and one that depends on the register."""
 
-    def __init__(self, build: Build, layout: Layout, base: Any) -> None:
+    def __init__(self, build: IndexBuilder, layout: Layout, base: Any) -> None:
         self.layout = layout
         self.base = base
         self._build = build

@@ -6,7 +6,7 @@ spills 250 to 500 bytes in the gradients of causal attention.
 
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.gpu_function import Frame
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.pipeline.mbarrier_pipeline import BARRIER_BYTES, Ring, Round
 from tessera.lowering.cuda.storage.shared_scratch import Room
@@ -20,7 +20,7 @@ _WORD: Final = 4
 class Dealing:
     """A ring of group numbers in shared memory, i32: ring `number` of the kernel's."""
 
-    def __init__(self, frame: Frame, room: Room, team: Team, number: int) -> None:
+    def __init__(self, frame: GpuFunction, room: Room, team: Team, number: int) -> None:
         self.number = number
         self._build = frame.build
         numbers = room.take(_STAGES * _WORD, BARRIER_BYTES)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tessera.lowering.cuda.base.index_builder import INDEX, Build
+from tessera.lowering.cuda.base.index_builder import INDEX, IndexBuilder
 
 _LAST_ROUNDS: Final = 2
 """So many pairs a block, or one more, are left to the end, to make up for what does not divide.
@@ -33,7 +33,7 @@ class Uneven:
     Sizes are ints, or values of index type that are below 2 ** 32.  grows: whether the last groups are the large ones.
     """
 
-    build: Build
+    build: IndexBuilder
     blocks: Any
     others: Any
     count: Any

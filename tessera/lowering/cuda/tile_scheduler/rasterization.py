@@ -3,13 +3,13 @@
 from typing import Any
 
 from tessera.core.schedule.tile_schedule import TileSchedule
-from tessera.lowering.cuda.base.gpu_function import Frame
-from tessera.lowering.cuda.base.index_builder import INDEX, Build
+from tessera.lowering.cuda.base.gpu_function import GpuFunction
+from tessera.lowering.cuda.base.index_builder import INDEX, IndexBuilder
 from tessera.lowering.cuda.schedule.rasterization import has_bands
 from tessera.lowering.cuda.tile_scheduler.load_balance import Uneven
 
 
-def group_count(frame: Frame, schedule: TileSchedule) -> Any:
+def group_count(frame: GpuFunction, schedule: TileSchedule) -> Any:
     """How many numbers there are: the groups, rounded up so that every cluster has whole columns."""
     if schedule.cluster == 1:
         return frame.build.index(frame.groups())
@@ -17,7 +17,7 @@ def group_count(frame: Frame, schedule: TileSchedule) -> Any:
     return frame.build.index(frame.build.mul(_whole(frame.build, rows, schedule.cluster), columns))
 
 
-def ordered(frame: Frame, schedule: TileSchedule, number: Any) -> Any:
+def ordered(frame: GpuFunction, schedule: TileSchedule, number: Any) -> Any:
     """The group that is done as number `number`, where `place` has no rule for it: of unequal work, see `Uneven`."""
     build, ranges = frame.build, frame.rule.ranges
     if not schedule.load_balance or not ranges:
@@ -27,12 +27,12 @@ def ordered(frame: Frame, schedule: TileSchedule, number: Any) -> Any:
     return Uneven(build, frame.blocks(), others, count, grows=schedule.load_balance > 0).group(number)
 
 
-def is_banded(frame: Frame, schedule: TileSchedule) -> bool:
+def is_banded(frame: GpuFunction, schedule: TileSchedule) -> bool:
     """Whether groups have a row and a column, and are done in bands (see `place`)."""
     return not schedule.load_balance and has_bands(frame.rule.ranges)
 
 
-def place(frame: Frame, schedule: TileSchedule, number: Any) -> tuple[Any, Any]:
+def place(frame: GpuFunction, schedule: TileSchedule, number: Any) -> tuple[Any, Any]:
     """The row and the column of the group that is done as number `number`.
 
     Bands of `schedule.raster_group` rows are done column after column, so that blocks that run at the same time share
@@ -56,13 +56,13 @@ def place(frame: Frame, schedule: TileSchedule, number: Any) -> tuple[Any, Any]:
     return row, column
 
 
-def numbered(frame: Frame, where: tuple[Any, Any]) -> Any:
+def numbered(frame: GpuFunction, where: tuple[Any, Any]) -> Any:
     """The number of the group in this row and column."""
     row, column = where
     return frame.build.add(frame.build.mul(row, frame.trips(*frame.rule.ranges[1])), column)
 
 
-def _quotient(build: Build, a: Any, b: Any, usual: int = 0) -> Any:
+def _quotient(build: IndexBuilder, a: Any, b: Any, usual: int = 0) -> Any:
     """a // b of numbers below 2 ** 32; `usual`: what b nearly always is."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
@@ -75,5 +75,5 @@ def _quotient(build: Build, a: Any, b: Any, usual: int = 0) -> Any:
     )  # fmt: skip
 
 
-def _whole(build: Build, rows: Any, cluster: int) -> Any:
+def _whole(build: IndexBuilder, rows: Any, cluster: int) -> Any:
     return build.mul(build.divide(build.add(rows, cluster - 1), cluster), cluster) if cluster > 1 else rows

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tessera.core.mlir import AnyOp, ir
-from tessera.lowering.analysis.valid_elements import Limit, Part, Presence
+from tessera.lowering.analysis.valid_elements import Limit, Part, ValidElements
 from tessera.lowering.base.ir_walk import ancestors
 
 
@@ -29,6 +29,6 @@ def _values(part: Part) -> Iterator[ir.Value]:
     for given in part.inputs:
         if isinstance(given, ir.Value):
             yield given
-        elif isinstance(given, Presence):
+        elif isinstance(given, ValidElements):
             for _, inner in given.items:
                 yield from _values(inner)

@@ -6,9 +6,9 @@ from typing import Final
 
 from tessera.core.base.ordered_set import OrderedSet
 from tessera.core.mlir import ir
-from tessera.lowering.analysis.affine_forms import linear
-from tessera.lowering.analysis.valid_elements import MASK, WHOLE, Flags, Item, Limit, Part, Presence
-from tessera.lowering.tile.masking.mask_values import Masks
+from tessera.lowering.analysis.affine_forms import affine_form
+from tessera.lowering.analysis.valid_elements import MASK, WHOLE, Flags, Item, Limit, Part, ValidElements
+from tessera.lowering.tile.masking.mask_values import MaskBuilder
 
 UPPER: Final = "upper"
 LOWER: Final = "lower"
@@ -16,7 +16,7 @@ FLAGS: Final = "flags"
 
 
 @dataclass(slots=True)
-class Luggage:
+class CarriedValidity:
     """The values that say what exists of tiles of `shape`, one a piece: a place, and what is said of it.
 
     An axis has an upper limit, a lower one, and flags for anything else; the tile as a whole and the mask have flags.
@@ -25,7 +25,7 @@ class Luggage:
     shape: tuple[int, ...]
     pieces: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
-    def take(self, found: Presence) -> bool:
+    def take(self, found: ValidElements) -> bool:
         """Have a piece for everything that `found` says; True when there were not all of them."""
         wanted = {_piece(item) for item in found.items}
         new = sorted(wanted.difference(self.pieces))
@@ -42,7 +42,7 @@ class Luggage:
             for shape, (_, kind) in zip(shapes, self.pieces, strict=True)
         ]
 
-    def packed(self, masks: Masks, found: Presence) -> list[ir.Value]:
+    def packed(self, masks: MaskBuilder, found: ValidElements) -> list[ir.Value]:
         """The values, computed by `masks`."""
         values: list[ir.Value] = []
         for place, kind in self.pieces:
@@ -53,15 +53,15 @@ class Luggage:
                 values.append(masks.limit([part for part in parts if isinstance(part, Limit)], upper=kind == UPPER))
         return values
 
-    def unpacked(self, values: Sequence[ir.Value]) -> Presence:
+    def unpacked(self, values: Sequence[ir.Value]) -> ValidElements:
         """What the values say."""
         items = ((place, self._part(place, kind, v)) for (place, kind), v in zip(self.pieces, values, strict=True))
-        return Presence(self.shape, OrderedSet(items))
+        return ValidElements(self.shape, OrderedSet(items))
 
     def _part(self, place: int, kind: str, value: ir.Value) -> Part:
         if kind == FLAGS:
             return Flags("given", self._shape(place), (value,))
-        return Limit(linear(value), kind == UPPER, fixed=False, start=None, end=value)
+        return Limit(affine_form(value), kind == UPPER, fixed=False, start=None, end=value)
 
     def _shape(self, place: int) -> tuple[int, ...]:
         return self.shape if place == MASK else (1,) if place == WHOLE else (self.shape[place],)

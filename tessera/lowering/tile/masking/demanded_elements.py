@@ -18,7 +18,7 @@ Items = frozenset[Item]
 _NONE: Final[Items] = frozenset()
 
 
-class Unobserved:
+class DemandedElements:
     """Of each tile, limits beyond which nothing counts: an element that exceeds one may be anything.
 
     A tile that is not among them is not used at all.
@@ -159,16 +159,16 @@ def _there(found: Items | None, op: AnyOp) -> Items | None:
     return None if found is None else frozenset(item for item in found if available(item[1], op))
 
 
-_RULES: Final[dict[str, Callable[[Unobserved, AnyOp], None]]] = {
-    "tessera.store": Unobserved.store,
-    "tessera.broadcast": Unobserved.broadcast,
-    "tessera.reshape": Unobserved.reshape,
-    "tessera.transpose": Unobserved.transpose,
-    "tessera.reduce": Unobserved.reduce,
-    "tessera.softmax": Unobserved.softmax,
-    "tessera.dot": Unobserved.dot,
-    "scf.for": Unobserved.loop,
-    "scf.if": Unobserved.branch,
-    "scf.yield": Unobserved.nothing,
-    "scf.condition": Unobserved.nothing,
+_RULES: Final[dict[str, Callable[[DemandedElements, AnyOp], None]]] = {
+    "tessera.store": DemandedElements.store,
+    "tessera.broadcast": DemandedElements.broadcast,
+    "tessera.reshape": DemandedElements.reshape,
+    "tessera.transpose": DemandedElements.transpose,
+    "tessera.reduce": DemandedElements.reduce,
+    "tessera.softmax": DemandedElements.softmax,
+    "tessera.dot": DemandedElements.dot,
+    "scf.for": DemandedElements.loop,
+    "scf.if": DemandedElements.branch,
+    "scf.yield": DemandedElements.nothing,
+    "scf.condition": DemandedElements.nothing,
 }

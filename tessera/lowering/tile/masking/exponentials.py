@@ -8,7 +8,7 @@ from typing import Final
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.analysis.integers import Knowledge
-from tessera.lowering.analysis.valid_elements import WHOLE, Item, Limit, Presence
+from tessera.lowering.analysis.valid_elements import WHOLE, Item, Limit, ValidElements
 from tessera.lowering.base.attributes import named_axis
 from tessera.lowering.base.ir_walk import defining
 
@@ -61,7 +61,7 @@ def _is_repeated_along(axis: int, shift: ir.Value) -> bool:
     return op.name == "tessera.broadcast" and before == [1 if i == axis else n for i, n in enumerate(after)]
 
 
-def vanishes(found: Presence, item: Item, axis: int, known: Knowledge) -> bool:
+def vanishes(found: ValidElements, item: Item, axis: int, known: Knowledge) -> bool:
     """Return whether exp(s - m) is 0 beyond `item`, where s, of which `found` exists, is -inf, and m >= max(s).
 
     It is where m is not -inf, too, or some element that exists makes the result NaN anyway: so one must exist in each

@@ -4,7 +4,7 @@ from typing import Final
 
 from tessera.core.mlir import ir
 from tessera.core.tile.verify import tile
-from tessera.lowering.analysis.affine_forms import Linear, linear
+from tessera.lowering.analysis.affine_forms import AffineForm, affine_form
 from tessera.lowering.analysis.valid_elements import axis_groups
 from tessera.lowering.base.ir_walk import defining
 
@@ -17,7 +17,7 @@ MIRRORED: Final = {LESS: GREATER, AT_MOST: AT_LEAST, GREATER: LESS, AT_LEAST: AT
 """What a predicate is with its operands exchanged."""
 
 
-def not_negative(condition: ir.Value, holds: bool) -> list[Linear]:
+def not_negative(condition: ir.Value, holds: bool) -> list[AffineForm]:
     """What is not negative where a condition of a branch holds, or does not: differences of what it compares."""
     op = defining(condition)
     if op is None:
@@ -26,8 +26,8 @@ def not_negative(condition: ir.Value, holds: bool) -> list[Linear]:
         return [found for v in op.operands for found in not_negative(v, holds)]
     if op.name != "arith.cmpi" or str(op.operands[0].type) != "i64":
         return []
-    a, b = map(linear, op.operands)
-    one = linear(1)
+    a, b = map(affine_form, op.operands)
+    one = affine_form(1)
     sides = {LESS: (b - a - one, a - b), AT_MOST: (b - a, a - b - one), GREATER: (a - b - one, b - a),
              AT_LEAST: (a - b, b - a - one)}  # fmt: skip
     found = sides.get(int(ir.IntegerAttr(op.attributes["predicate"]).value))
@@ -61,18 +61,18 @@ def repeated_index(value: ir.Value) -> ir.Value | None:
     return op.operands[0]
 
 
-def counting_axis(value: ir.Value) -> tuple[int, Linear] | None:
+def counting_axis(value: ir.Value) -> tuple[int, AffineForm] | None:
     """The axis along which a tile of i64 counts up by one, and the form of what it begins with; or None."""
     op = defining(value)
     if op is None:
         return None
     if op.name == "tessera.arange":
-        return 0, linear(op.operands[0])
+        return 0, affine_form(op.operands[0])
     if op.name in ("arith.addi", "arith.subi"):
         for inner, number in (list(op.operands), list(reversed(op.operands)))[: 2 if op.name == "arith.addi" else 1]:
             found, shift = counting_axis(inner), repeated_index(number)
             if found is not None and shift is not None:
-                moved = linear(shift) if op.name == "arith.subi" else linear(0) - linear(shift)
+                moved = affine_form(shift) if op.name == "arith.subi" else affine_form(0) - affine_form(shift)
                 return found[0], found[1] - moved
         return None
     if op.name not in ("tessera.reshape", "tessera.broadcast"):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tessera.core.mlir import ir
-from tessera.lowering.analysis.valid_elements import MASK, WHOLE, Flags, Guard, Item, Limit, Presence
+from tessera.lowering.analysis.valid_elements import MASK, WHOLE, Flags, Guard, Item, Limit, ValidElements
 from tessera.lowering.base.attributes import integers, text
 from tessera.lowering.base.emit import Emitter
 
@@ -14,7 +14,7 @@ _SLT: Final = 2
 _SGE: Final = 5
 
 
-class Masks:
+class MaskBuilder:
     """Writes masks through `emit`."""
 
     def __init__(self, emit: Emitter) -> None:
@@ -125,7 +125,7 @@ class Masks:
         source = self._all(inner)
         return self.emit.value(name, [source], kind, {key: integers(value) for key, value in attributes})
 
-    def _all(self, found: Presence) -> ir.Value:
+    def _all(self, found: ValidElements) -> ir.Value:
         return self.flags(found.shape or (1,), found.items)
 
     # -- shapes ------------------------------------------------------------------------------------------------

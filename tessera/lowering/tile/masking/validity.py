@@ -9,7 +9,7 @@ from tessera.core.errors.catalog import UnsupportedLoop
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.location import spans
 from tessera.core.tile.verify import tile
-from tessera.lowering.analysis.affine_forms import Linear, linear
+from tessera.lowering.analysis.affine_forms import AffineForm, affine_form
 from tessera.lowering.analysis.integers import Knowledge, knowledge
 from tessera.lowering.analysis.memory_accesses import array_shapes, group_of, window_limits
 from tessera.lowering.analysis.valid_elements import (
@@ -18,7 +18,7 @@ from tessera.lowering.analysis.valid_elements import (
     Guard,
     Item,
     Limit,
-    Presence,
+    ValidElements,
     broadcast,
     chosen,
     everything,
@@ -34,8 +34,8 @@ from tessera.lowering.analysis.valid_elements import (
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.ir_walk import body, defining
 from tessera.lowering.tile.masking.availability import available
-from tessera.lowering.tile.masking.carried_validity import Luggage
-from tessera.lowering.tile.masking.demanded_elements import Unobserved
+from tessera.lowering.tile.masking.carried_validity import CarriedValidity
+from tessera.lowering.tile.masking.demanded_elements import DemandedElements
 from tessera.lowering.tile.masking.exponentials import EXPONENTIALS, maximum_of_difference, reduced_axis, vanishes
 from tessera.lowering.tile.masking.index_comparisons import (
     AT_MOST,
@@ -47,7 +47,7 @@ from tessera.lowering.tile.masking.index_comparisons import (
     repeated_index,
     splat_number,
 )
-from tessera.lowering.tile.masking.mask_values import Masks
+from tessera.lowering.tile.masking.mask_values import MaskBuilder
 from tessera.lowering.tile.masking.zeros import stays_zero
 
 CHOICE: Final = "tessera.choice"
@@ -57,18 +57,18 @@ Meaning = tuple[OrderedSet[Item], OrderedSet[Item]]
 _ATTEMPTS: Final = 4
 
 
-class Existence:
+class ValidityAnalysis:
     """Works out what exists of each tile; `of` has the result, without tiles of which everything does."""
 
     def __init__(self, function: AnyOp) -> None:
         self.shapes = array_shapes(function)
         self.group = group_of(function)
-        self.unobserved = Unobserved(function, self.shapes)
-        self.of: dict[ir.Value, Presence] = {}
+        self.unobserved = DemandedElements(function, self.shapes)
+        self.of: dict[ir.Value, ValidElements] = {}
         self._known: dict[ir.Block, Knowledge] = {}
         self._values: dict[Flags, ir.Value] = {}
 
-    def presence(self, value: ir.Value) -> Presence:
+    def presence(self, value: ir.Value) -> ValidElements:
         """What exists of a tile."""
         found = self.of.get(value)
         return everything(tile(value.type)[0]) if found is None else found
@@ -87,7 +87,7 @@ class Existence:
         elif name.partition(".")[0] in ("arith", "math") and _is_tile(op.results[0]):
             self._element_wise(op)
 
-    def _set(self, value: ir.Value, found: Presence) -> None:
+    def _set(self, value: ir.Value, found: ValidElements) -> None:
         if found.items:
             self.of[value] = found
         else:
@@ -142,9 +142,9 @@ class Existence:
             return
         a, b = self.presence(yes), self.presence(no)
         if splat_number(yes) == 0:
-            a = Presence(a.shape, a.items, a.items | b.items)
+            a = ValidElements(a.shape, a.items, a.items | b.items)
         if splat_number(no) == 0:
-            b = Presence(b.shape, b.items, a.items | b.items)
+            b = ValidElements(b.shape, b.items, a.items | b.items)
         if not _is_tile(condition):
             self._set(op.results[0], merged(a, b, Guard(condition, None)))
             return
@@ -154,22 +154,20 @@ class Existence:
         zeros = found.zeros | (test & a.zeros & b.zeros)
         self._set(op.results[0], self._settled(op, made(found.shape, found.items | test, zeros)))
 
-    def _settled(self, op: AnyOp, found: Presence) -> Presence:
+    def _settled(self, op: AnyOp, found: ValidElements) -> ValidElements:
         """`found`, whose computed conditions of computed conditions are values: what holds all of them would double."""
-        return Presence(
-            found.shape, OrderedSet(self._value_of(op, item) for item in found.items),
-            OrderedSet(self._value_of(op, item) for item in found.zeros),
-        )  # fmt: skip
+        items, zeros = (OrderedSet(self._value_of(op, item) for item in part) for part in (found.items, found.zeros))
+        return ValidElements(found.shape, items, zeros)
 
     def _value_of(self, op: AnyOp, item: Item) -> Item:
         place, part = item
         if not isinstance(part, Flags) or not nested(part):
             return item
         if part not in self._values:
-            self._values[part] = Masks(Emitter.before(op)).computed(part)
+            self._values[part] = MaskBuilder(Emitter.before(op)).computed(part)
         return place, Flags("given", part.shape, (self._values[part],))
 
-    def _implied(self, condition: ir.Value, a: Presence, b: Presence) -> tuple[Presence, Presence]:
+    def _implied(self, condition: ir.Value, a: ValidElements, b: ValidElements) -> tuple[ValidElements, ValidElements]:
         """Both choices without the items that the condition implies wherever it makes the choice."""
         true, false = self.meaning(condition)
         return _without(a, true), _without(b, false)
@@ -191,9 +189,9 @@ class Existence:
             if place is None or number is None or order not in MIRRORED:
                 continue
             axis, start = place
-            bound = linear(number) - start
+            bound = affine_form(number) - start
             if order in (AT_MOST, GREATER):
-                bound = bound - linear(-1)
+                bound = bound - affine_form(-1)
             fixed = tile(op.results[0].type)[0][axis] == 1
             below, above = ((axis, Limit(bound, upper, fixed, None, None)) for upper in (True, False))
             less = order in (LESS, AT_MOST)
@@ -219,7 +217,7 @@ class Existence:
         """The same in another shape."""
         shape = tuple(tile(op.operands[0].type)[0])
         true, false = (
-            _SHAPES[str(op.name)](Presence(shape, items), op).items for items in self.meaning(op.operands[0])
+            _SHAPES[str(op.name)](ValidElements(shape, items), op).items for items in self.meaning(op.operands[0])
         )
         return true, false
 
@@ -238,12 +236,12 @@ class Existence:
     def softmax(self, op: AnyOp) -> None:
         """As its operand."""
         found = self.presence(op.operands[0])
-        self._set(op.results[0], Presence(found.shape, found.items))
+        self._set(op.results[0], ValidElements(found.shape, found.items))
 
     def dot(self, op: AnyOp) -> None:
         """As the sums that it goes on with; else rows and columns."""
         a, b, *acc = (self.presence(v) for v in op.operands)
-        self._set(op.results[0], Presence(acc[0].shape, acc[0].items) if acc else multiplied(a, b))
+        self._set(op.results[0], ValidElements(acc[0].shape, acc[0].items) if acc else multiplied(a, b))
 
     # -- control flow ------------------------------------------------------------------------------------------
 
@@ -266,19 +264,21 @@ class Existence:
             entering = again
         self._carry(op, carried, first, leaving)
 
-    def _trip(self, op: AnyOp, carried: Sequence[int], entering: Sequence[Presence]) -> list[Presence]:
+    def _trip(self, op: AnyOp, carried: Sequence[int], entering: Sequence[ValidElements]) -> list[ValidElements]:
         """What exists of the carried tiles after a trip, from what does before it."""
         inner = body(op)
         for i, found in zip(carried, entering, strict=True):
-            self._set(inner.arguments[1 + i], Presence(found.shape, found.items))
+            self._set(inner.arguments[1 + i], ValidElements(found.shape, found.items))
         self.block(inner)
         last = list(inner.operations)[-1].operation
         return [self.presence(last.operands[i]) for i in carried]
 
-    def _carry(self, op: AnyOp, carried: Sequence[int], first: Sequence[Presence], leaving: Sequence[Presence]) -> None:
+    def _carry(
+        self, op: AnyOp, carried: Sequence[int], first: Sequence[ValidElements], leaving: Sequence[ValidElements]
+    ) -> None:
         """Let a loop carry what exists of its tiles, in values of their own."""
         inner = body(op)
-        luggage = [Luggage(a.shape) for a in first]
+        luggage = [CarriedValidity(a.shape) for a in first]
         arguments: list[list[ir.Value]] = [[] for _ in first]
         while _take_all(luggage, first, leaving):
             for bag, values in zip(luggage, arguments, strict=True):
@@ -287,8 +287,8 @@ class Existence:
             leaving = self._trip(op, carried, entering)
         last = list(inner.operations)[-1].operation
         before, after = Emitter.before(op), Emitter.before(last)
-        start = [v for bag, found in zip(luggage, first, strict=True) for v in bag.packed(Masks(before), found)]
-        end = [v for bag, found in zip(luggage, leaving, strict=True) for v in bag.packed(Masks(after), found)]
+        start = [v for bag, found in zip(luggage, first, strict=True) for v in bag.packed(MaskBuilder(before), found)]
+        end = [v for bag, found in zip(luggage, leaving, strict=True) for v in bag.packed(MaskBuilder(after), found)]
         order = [v for values in arguments for v in values]
         # Arguments were added as they were needed, tile after tile only within one round.
         added = list[ir.Value](inner.arguments)[1 + len(op.results) :]
@@ -325,10 +325,10 @@ class Existence:
             self._yield_more(op, sides, tiles, found)
 
     def _yield_more(
-        self, op: AnyOp, sides: Sequence[ir.Operation], tiles: Sequence[int], found: list[list[Presence]]
+        self, op: AnyOp, sides: Sequence[ir.Operation], tiles: Sequence[int], found: list[list[ValidElements]]
     ) -> None:
         """Let a branch yield what exists of its tiles, in values of their own."""
-        luggage = [Luggage(pair[0].shape) for pair in found]
+        luggage = [CarriedValidity(pair[0].shape) for pair in found]
         for bag, pair in zip(luggage, found, strict=True):
             for one in pair:
                 bag.take(one)
@@ -339,7 +339,9 @@ class Existence:
         for number, side in enumerate(sides):
             inner = Emitter.before(side)
             extra = [
-                v for bag, pair in zip(luggage, found, strict=True) for v in bag.packed(Masks(inner), pair[number])
+                v
+                for bag, pair in zip(luggage, found, strict=True)
+                for v in bag.packed(MaskBuilder(inner), pair[number])
             ]
             inner.create("scf.yield", [*side.operands, *extra])
             side.block.append_to(made_op.regions[number])
@@ -368,25 +370,25 @@ class Existence:
             )
 
 
-def _without(found: Presence, implied: OrderedSet[Item]) -> Presence:
+def _without(found: ValidElements, implied: OrderedSet[Item]) -> ValidElements:
     return found.without([item for item in found.items if any(_implies(other, item) for other in implied)])
 
 
-def _inside(found: Presence, facts: Sequence[Linear]) -> Presence:
+def _inside(found: ValidElements, facts: Sequence[AffineForm]) -> ValidElements:
     """The presence without limits that a tile keeps where these forms are not negative."""
 
     def kept(item: Item) -> bool:
         place, part = item
         if not isinstance(part, Limit) or place == WHOLE:
             return False
-        last = linear(1 if part.fixed else found.shape[place]) if part.upper else linear(0)
+        last = affine_form(1 if part.fixed else found.shape[place]) if part.upper else affine_form(0)
         room = part.bound - last if part.upper else last - part.bound
-        return any((room.ahead_of(fact) or 0) >= 0 and room.ahead_of(fact) is not None for fact in facts)
+        return any((ahead := room.ahead_of(fact)) is not None and ahead >= 0 for fact in facts)
 
     return found.without([item for item in found.items if kept(item)])
 
 
-def _take_all(luggage: Sequence[Luggage], *found: Sequence[Presence]) -> bool:
+def _take_all(luggage: Sequence[CarriedValidity], *found: Sequence[ValidElements]) -> bool:
     """Have pieces for all; True when there were not."""
     new = [bag.take(one) for side in found for bag, one in zip(luggage, side, strict=True)]
     return any(new)
@@ -410,39 +412,39 @@ def _is_tile(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def _transposed(found: Presence, op: AnyOp) -> Presence:
+def _transposed(found: ValidElements, op: AnyOp) -> ValidElements:
     return transposed(found, list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
 
 
-def _broadcast(found: Presence, op: AnyOp) -> Presence:
+def _broadcast(found: ValidElements, op: AnyOp) -> ValidElements:
     return broadcast(found, tile(op.results[0].type)[0])
 
 
-def _reshaped(found: Presence, op: AnyOp) -> Presence:
+def _reshaped(found: ValidElements, op: AnyOp) -> ValidElements:
     return reshaped(found, tile(op.results[0].type)[0])
 
 
-_SHAPES: Final[dict[str, Callable[[Presence, AnyOp], Presence]]] = {
+_SHAPES: Final[dict[str, Callable[[ValidElements, AnyOp], ValidElements]]] = {
     "tessera.transpose": _transposed,
     "tessera.broadcast": _broadcast,
     "tessera.reshape": _reshaped,
 }
-_MEANINGS: Final[dict[str, Callable[[Existence, AnyOp], Meaning]]] = {
-    "arith.cmpi": Existence.compared,
-    "arith.andi": Existence.joined,
-    "arith.ori": Existence.joined,
-    "arith.xori": Existence.negated,
-    "tessera.valid": Existence.tested,
-    **dict.fromkeys(_SHAPES, Existence.elsewhere),
+_MEANINGS: Final[dict[str, Callable[[ValidityAnalysis, AnyOp], Meaning]]] = {
+    "arith.cmpi": ValidityAnalysis.compared,
+    "arith.andi": ValidityAnalysis.joined,
+    "arith.ori": ValidityAnalysis.joined,
+    "arith.xori": ValidityAnalysis.negated,
+    "tessera.valid": ValidityAnalysis.tested,
+    **dict.fromkeys(_SHAPES, ValidityAnalysis.elsewhere),
 }
-_RULES: Final[dict[str, Callable[[Existence, AnyOp], None]]] = {
-    "tessera.load": Existence.load,
-    "arith.select": Existence.select,
-    **dict.fromkeys(_SHAPES, Existence.shaped),
-    "tessera.reduce": Existence.reduce,
-    "tessera.softmax": Existence.softmax,
-    "tessera.dot": Existence.dot,
-    "scf.for": Existence.loop,
-    "scf.if": Existence.branch,
-    "scf.while": Existence.repeat,
+_RULES: Final[dict[str, Callable[[ValidityAnalysis, AnyOp], None]]] = {
+    "tessera.load": ValidityAnalysis.load,
+    "arith.select": ValidityAnalysis.select,
+    **dict.fromkeys(_SHAPES, ValidityAnalysis.shaped),
+    "tessera.reduce": ValidityAnalysis.reduce,
+    "tessera.softmax": ValidityAnalysis.softmax,
+    "tessera.dot": ValidityAnalysis.dot,
+    "scf.for": ValidityAnalysis.loop,
+    "scf.if": ValidityAnalysis.branch,
+    "scf.while": ValidityAnalysis.repeat,
 }

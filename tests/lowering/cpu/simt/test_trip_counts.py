@@ -4,7 +4,7 @@ import pytest
 
 from tessera.core.mlir import ir
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.analysis.divergence import Shapes
+from tessera.lowering.analysis.divergence import DivergenceAnalysis
 from tessera.lowering.analysis.ir_tree import read_function
 from tessera.lowering.cpu.simt.trip_counts import is_short, work
 
@@ -24,7 +24,7 @@ def nest(*trips: int | None) -> tuple[int | None, bool]:
     with shared_context():
         module = ir.Module.parse("func.func @f() {" + "\n".join(lines) + "}")
         tree = read_function(module.body.operations[0].operation)
-        shapes = Shapes(tree, (32,))
+        shapes = DivergenceAnalysis(tree, (32,))
         return work(tree.nodes[-1], shapes), is_short(tree.nodes[-1], shapes)
 
 

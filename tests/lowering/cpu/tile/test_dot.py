@@ -14,7 +14,7 @@ from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.base.dtypes import DType, bf16, f16, f32, f64, i8, i32, i64
 from tessera.core.targets import Target
 from tessera.core.tile.dialect import shared_context
-from tessera.lowering.cpu.base.cache_model import Machine
+from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.codegen import generate_code, lower_to_llvm
 from tessera.lowering.cpu.tile.blocking import choose, unrolled
 
@@ -133,7 +133,7 @@ def blocked(bm, bn, bk, dtype=f32):
     return b.program()
 
 
-@pytest.mark.parametrize("machine", [Machine(), Machine(64, 32)], ids=["16 registers", "32 registers"])
+@pytest.mark.parametrize("machine", [CacheModel(), CacheModel(64, 32)], ids=["16 registers", "32 registers"])
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 2000), st.sampled_from([4, 8]))
 @settings(max_examples=60, deadline=None)
 def test_blocks_cover_everything_once(machine, rows, columns, depth, size):
@@ -155,8 +155,8 @@ def test_blocks_cover_everything_once(machine, rows, columns, depth, size):
         assert blocking.segment(steps) % unrolled(blocking.segment(steps)) == 0
 
 
-@pytest.mark.parametrize(("machine", "size", "panel"), [(Machine(), 4, (6, 16)), (Machine(), 8, (6, 8)),
-                                                        (Machine(64, 32), 4, (12, 32)), (Machine(64, 32), 8, (12, 16))],
+@pytest.mark.parametrize(("machine", "size", "panel"), [(CacheModel(), 4, (6, 16)), (CacheModel(), 8, (6, 8)),
+                                                        (CacheModel(64, 32), 4, (12, 32)), (CacheModel(64, 32), 8, (12, 16))],
                          ids=str)  # fmt: skip
 def test_a_panel_is_what_registers_hold(machine, size, panel):
     blocking = choose(512, 512, 256, size, machine)

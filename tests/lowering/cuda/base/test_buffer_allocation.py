@@ -1,20 +1,20 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessera.lowering.cuda.base.buffer_allocation import ALIGNMENT, Arena, Piece
+from tessera.lowering.cuda.base.buffer_allocation import ALIGNMENT, Allocation, BufferAllocator
 
 
 def test_the_first_gap_that_fits_is_used():
-    arena = Arena(1024)
+    arena = BufferAllocator(1024)
     first, second, third = (arena.take(200) for _ in range(3))
     assert [p.start for p in (first, second, third)] == [0, 256, 512]
     arena.give_back(second)
-    assert arena.take(128) == Piece(256, 128)
-    assert arena.take(200) == Piece(768, 200)
+    assert arena.take(128) == Allocation(256, 128)
+    assert arena.take(200) == Allocation(768, 200)
 
 
 def test_no_room_is_none():
-    arena = Arena(256)
+    arena = BufferAllocator(256)
     assert arena.take(200) is not None
     assert arena.take(100) is None
     assert arena.peak == 200
@@ -23,7 +23,7 @@ def test_no_room_is_none():
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 600)), max_size=40))
 def test_pieces_in_use_never_overlap(steps: list[tuple[bool, int]]):
-    arena, used = Arena(4096), []
+    arena, used = BufferAllocator(4096), []
     for take, size in steps:
         if take:
             piece = arena.take(size)

@@ -2,7 +2,7 @@ import pytest
 
 from tessera.core.mlir import ir
 from tessera.core.tile.dialect import context
-from tessera.lowering.cuda.base.index_builder import Build, width
+from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 
 
 @pytest.fixture
@@ -10,7 +10,7 @@ def build():
     with context():
         module = ir.Module.parse("llvm.func @f(%x: i64) { llvm.return }")
         block = module.body.operations[0].regions[0].blocks[0]
-        builder = Build(block, ir.Location.unknown())
+        builder = IndexBuilder(block, ir.Location.unknown())
         builder.point = ir.InsertionPoint.at_block_begin(block)
         builder.x = block.arguments[0]
         builder.count = lambda: len(list(block.operations)) - 1

@@ -1,11 +1,11 @@
 import pytest
 
-from tessera.lowering.cuda.simt.barrier_insertion import GROUP, LANE, LEADER, Hazards
+from tessera.lowering.cuda.simt.barrier_insertion import GROUP, LANE, LEADER, BarrierInsertion
 
 X, Y = 0, 1
 
 
-class Recorder(Hazards):
+class Recorder(BarrierInsertion):
     def __init__(self) -> None:
         self.barriers = 0
         super().__init__(self.count)

@@ -11,7 +11,7 @@ from tessera.core.layouts import Layout
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.tile.dialect import context
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.storage.register_tiles import (
     RegisterTile,
     broadcast,
@@ -146,7 +146,7 @@ def test_words_that_were_cut_up_are_words_again(element: str):
     with context():
         module = ir.Module.parse("llvm.func @f(%x: i32, %y: i32) { llvm.return }")
         block = module.body.operations[0].regions[0].blocks[0]
-        build = Build(block, ir.Location.unknown())
+        build = IndexBuilder(block, ir.Location.unknown())
         build.point = ir.InsertionPoint.at_block_begin(block)
         words = list(block.arguments)
         values = from_words(build, words, element)

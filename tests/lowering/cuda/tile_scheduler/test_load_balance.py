@@ -1,9 +1,9 @@
-"""The order of uneven groups, worked out with plain numbers: what `Build` does with ints is arithmetic."""
+"""The order of uneven groups, worked out with plain numbers: what `IndexBuilder` does with ints is arithmetic."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.tile_scheduler.load_balance import Uneven
 
 OTHERS, COUNTS, BLOCKS = st.integers(1, 90), st.integers(1, 40), st.integers(1, 150)
@@ -11,7 +11,7 @@ OTHERS, COUNTS, BLOCKS = st.integers(1, 90), st.integers(1, 40), st.integers(1, 
 
 def order(others: int, count: int, blocks: int, *, grows: bool = True) -> list[int]:
     """The groups in the order in which they are done."""
-    uneven = Uneven(Build.__new__(Build), min(blocks, others * count), others, count, grows)
+    uneven = Uneven(IndexBuilder.__new__(IndexBuilder), min(blocks, others * count), others, count, grows)
     return [uneven.group(number) for number in range(others * count)]
 
 

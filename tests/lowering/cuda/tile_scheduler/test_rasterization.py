@@ -1,4 +1,4 @@
-"""The order of groups, computed with plain numbers: every function of `Build` works on ints as well."""
+"""The order of groups, computed with plain numbers: every function of `IndexBuilder` works on ints as well."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tessera.core.artifact import LaunchRule
 from tessera.core.schedule.tile_schedule import TileSchedule
-from tessera.lowering.cuda.base.index_builder import Build
+from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.tile_scheduler.rasterization import is_banded, numbered, ordered, place
 
 
 def frame(rows: int, columns: int, blocks: int = 1 << 20) -> Any:
     """A launch of rows x columns groups of 128 x 256 elements, by so many blocks at a time."""
-    build = Build.__new__(Build)
+    build = IndexBuilder.__new__(IndexBuilder)
     rule = LaunchRule("ranges", ranges=((rows * 128, 128), (columns * 256 - 5, 256)))
     return SimpleNamespace(
         build=build, rule=rule, groups=lambda: rows * columns, blocks=lambda: blocks,
