@@ -112,11 +112,11 @@ def _hashes(code: Code | str) -> Hashes:
 
 
 def _write(folder: Path, code: Code) -> None:
-    """Write every level of one program into a folder, numbered in order."""
+    """Write every level of one program into a folder; passes have numbers, as their names may change."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = [*((f"tile-{name}", text) for name, text in code.stages), *code.below, ("machine-code", code.machine)]
-    for number, (name, text) in enumerate(texts):
-        (folder / f"{number:02}-{name}.txt").write_text(text + "\n", encoding="utf-8")
+    stages = [(f"tile-{number:02}", f"// {name}\n{text}") for number, (name, text) in enumerate(code.stages)]
+    for name, text in (*stages, *code.below, ("machine-code", code.machine)):
+        (folder / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
 
 
 @cache
