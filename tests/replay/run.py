@@ -52,7 +52,11 @@ class Result:
 
 
 def run(tasks: Sequence[Task], workers: int) -> Iterator[Result]:
-    """Perform tasks in as many processes; results come in any order."""
+    """Perform tasks in as many processes, a few for one worker in this one; results come in any order."""
+    if workers == 1 and len(tasks) <= _TASKS:
+        for task in tasks:
+            yield from perform(task)
+        return
     with get_context("spawn").Pool(workers, maxtasksperchild=_TASKS) as pool:
         for results in pool.imap_unordered(perform, tasks):
             yield from results
