@@ -110,9 +110,8 @@ def _codes(case: Case, name: str) -> Iterator[Code | str]:
 def _hashes(code: Code | str) -> Hashes:
     if isinstance(code, str):
         return Hashes(code)
-    return Hashes(
-        digest(code.machine), tuple(digest(text) for _, text in code.stages), tuple(n for n, _ in code.stages)
-    )
+    stages = tuple(digest(text)[:_STAGE_DIGITS] for _, text in code.stages)
+    return Hashes(digest(code.machine), stages, tuple(name for name, _ in code.stages))
 
 
 def _write(folder: Path, code: Code) -> None:
