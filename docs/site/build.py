@@ -33,10 +33,9 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def write(path: Path, text: str) -> None:
-    """Write a page where it changed, so that Sphinx renders only what is new."""
+    """Write a page."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
 
 
 def documents() -> list[Path]:
@@ -55,44 +54,37 @@ def contents(pages: set[str]) -> dict[str, list[str]]:
     return found
 
 
-def toctree(pages: list[str], caption: str = "") -> str:
+def toctree(pages: list[str]) -> str:
     """Return the directive that puts pages under the page it stands on."""
-    named = f":caption: {caption}\n" if caption else ""
-    return f"```{{toctree}}\n:hidden:\n{named}\n" + "\n".join(pages) + "\n```\n"
+    return "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
 
 
 def assemble(source: Path) -> None:
-    """Lay the pages out in `source`; the README is the home page."""
-    kept: set[Path] = set()
+    """Lay the pages out in the empty folder `source`; the README is the home page."""
     pages: set[str] = set()
     for path in documents():
         target = source / ("index.md" if path.as_posix() == HOME else path)
-        kept.add(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, target)
         if path.suffix in (".md", ".ipynb"):
-            write(target, (ROOT / path).read_text(encoding="utf-8"))
             pages.add(path.with_suffix("").as_posix())
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / path, target)
     for name, text in reference.pages().items():
         write(source / "reference" / f"{name}.md", text)
-        kept.add(source / "reference" / f"{name}.md")
         pages.add(f"reference/{name}")
     sections = contents(pages - {Path(HOME).stem})
     for section, held in sections.items():
-        name = source / f"{section.lower()}.md"
-        write(name, f"# {section}\n\n" + "".join(f"* [](/{page})\n" for page in held) + "\n" + toctree(held))
-        kept.add(name)
+        links = "".join(f"* [](/{page})\n" for page in held)
+        write(source / f"{section.lower()}.md", f"# {section}\n\n{links}\n{toctree(held)}")
     home = (ROOT / HOME).read_text(encoding="utf-8")
-    write(source / "index.md", home + "\n" + toctree([section.lower() for section in sections]))
-    for path in source.rglob("*"):
-        if path.is_file() and path not in kept:
-            path.unlink()  # a page that is no longer there
+    write(source / "index.md", f"{home}\n{toctree([section.lower() for section in sections])}")
 
 
 def build(output: Path) -> int:
     """Render the site into `output` and return Sphinx's exit status."""
     work = output.parent / f"{output.name}-work"
+    shutil.rmtree(work, ignore_errors=True)  # Sphinx takes an entry that moved to another page for a second one
+    if (output / ".buildinfo").exists():  # a site that Sphinx made, not somewhere else by mistake
+        shutil.rmtree(output)
     assemble(work / "source")
     arguments = ["-b", "html", "--fail-on-warning", "--keep-going", "-q", "-c", str(HERE)]
     return build_main([*arguments, "-d", str(work / "doctrees"), str(work / "source"), str(output)])

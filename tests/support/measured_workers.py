@@ -1,7 +1,8 @@
 """Let compiler processes write down which lines they ran: `make coverage` loads this plugin, nothing else does.
 
 A service ends its processes with SIGKILL, after which nothing is written.  Here each gets SIGTERM first, upon which
-coverage saves its data.
+coverage saves its data.  Tests with the marker `untraced` are skipped: an interrupt inside of coverage's own code
+leaves its lock taken.
 """
 
 import subprocess
@@ -27,3 +28,10 @@ def _measured_workers() -> None:
         stop(worker)
 
     Worker.stop = save_and_stop  # until the process ends: services end their workers at exit
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what cannot run with a tracer."""
+    for item in items:
+        if item.get_closest_marker("untraced"):
+            item.add_marker(pytest.mark.skip(reason="interrupts the tracer of coverage, too"))

@@ -146,6 +146,7 @@ def test_an_interrupt_before_the_job_is_queued(monkeypatch: pytest.MonkeyPatch):
     test_every_group_runs_once(10, 3)
 
 
+@pytest.mark.untraced
 def test_interrupts_at_any_moment_keep_the_threads():
     """Between, before and during launches; the signal comes in on its own, not at a line of ours."""
     before, moments = pool(), Random(11)
