@@ -120,6 +120,16 @@ CASES = {
     "unpacking": (catalog.TypeMismatch, TILE + "    a, b = 1, 2, 3\n    ^^^^\n", "does not unpack into 2 names", ""),
     "mma without matrices": (catalog.DotShape, TILE + "    for m, n2, k in tile.mma(x, x, y):\n                    ^^^^^^^^^^^^^^^^^\n        tile.mma_sync(m, n2, k)\n", "A is the array x", "rank-2"),
     "number of a tile": (catalog.TypeMismatch, HEAD + "    y[i] = tile.softmax(x[i])\n           ^^^^^^^^^^^^^^^^^^\n", "tile.softmax needs a tile", "slice"),
+    "in a list": (catalog.UnsupportedSyntax, HEAD + '    y[i] = 1.0 if i in [1, 2] else 0.0\n                  ^^^^^^^^^^^\n', '`in` has no meaning in a kernel', '== and or'),
+    "length of a number": (catalog.TypeMismatch, HEAD + '    y[i] = len(alpha)\n           ^^^^^^^^^^\n', 'len() of a scalar of f32', '.shape[0]'),
+    "length of a tile": (catalog.TypeMismatch, TILE + '    y[0] = len(x[0:8])\n           ^^^^^^^^^^^\n', 'len() of a (8,) region of x', '.shape[0]'),
+    "maximum of one": (catalog.WrongArguments, HEAD + '    y[i] = max(x[i])\n           ^^^^^^^^^\n', 'max takes two values or more', 'max(a, b)'),
+    "spread arguments": (catalog.UnsupportedSyntax, HEAD + '    y[i] = tile.exp(*[x[i]])\n           ^^^^^^^^^^^^^^^^^\n', '* and ** arguments have no meaning', 'write the arguments out'),
+    "division of one": (catalog.WrongArguments, HEAD + '    y[i] = x[ceil_div(n)]\n             ^^^^^^^^^^^\n', 'ceil_div takes two numbers', 'ceil_div(a, b)'),
+    "a value as a type": (catalog.TypeMismatch, HEAD + '    v: alpha = 1.0\n       ^^^^^\n    y[i] = v\n', "a local's annotation is a dtype", 'acc: f32 = 0.0'),
+    "declaration": (catalog.UnsupportedSyntax, HEAD + '    v: f32\n    ^^^^^^\n    y[i] = 1.0\n', 'a declaration without a value', 'give it a value'),
+    "attribute of a block": (catalog.UnknownAttribute, TILE + '    for b in tile.range(x, step=4):\n        y[b.first] = 0.0\n          ^^^^^^^\n', "a block has no 'first'", 'start, stop and size'),
+    "item of a tuple in place": (catalog.TypeMismatch, HEAD + '    t = (1.0, 2.0)\n    t[0] += 1.0\n    ^^^^^^^^^^^\n    y[i] = t[0]\n', 'the constant 1.0 cannot be changed in place', 'change a name or an array'),
     "wide character before the mistake": (catalog.UndefinedName, HEAD + "    größe = 1.0; y[i] = grüße2\n                        ^^^^^^\n", "'grüße2'", "'größe'"),
 }  # fmt: skip
 
