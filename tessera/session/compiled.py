@@ -16,6 +16,7 @@ from tessera.core.program.arguments import Argument
 from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Program, Workspace
 from tessera.core.resources import ResourceReport
+from tessera.core.stage import Stage, stages_of
 from tessera.core.targets import Target
 from tessera.lowering.artifact_cache.store import Entry
 from tessera.lowering.base.sass import has_machine_code, require_tools, with_machine_code
@@ -129,6 +130,16 @@ class Compiled:
     def passes(self) -> tuple[PassRan, ...]:
         """Every pass in order, with its time."""
         return self._levels[1]
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """Every state of the kernel as data: the Program, Tile IR after each pass, and the levels below.
+
+        Of a kernel in phases, the stages of each phase; identities of operations are a phase's own.
+        """
+        if self.phases:
+            return tuple(stage for phase in self.phases for stage in phase.stages)
+        return tuple(stages_of(self.program, self.listings, self.passes))
 
     @property
     def compilation(self) -> Compilation:

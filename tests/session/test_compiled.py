@@ -2,9 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from support.artifacts import SPAN, scale_artifact
+from tessera.api.source_module import compile_source
 from tessera.core.compilation import Compilation
 from tessera.core.errors.catalog import UnknownLevel
 from tessera.core.events import PassRan
@@ -91,3 +93,22 @@ def test_code_identity():
 def test_repr():
     signature = "x: array<nxf32>, y: mut array<nxf32>, alpha: f32"
     assert repr(compiled()) == f"<compiled warm for cpu: {signature}; (n + 127) // 128 groups>"
+
+
+def test_stages_are_data_from_the_program_to_machine_code():
+    kernel = compile_source("""
+@kernel
+def total(x: f32[n], out: mut f32[1]):
+    out[0] = 0.0
+    for i in tile.range(0, n, step=64):
+        out[0] += x[i : i + 64].sum()
+""").total
+    x = np.ones(256, np.float32)
+    compiled = kernel.compile(x, x[:1].copy())
+    assert len(compiled.phases) > 1
+    assert [stage.level for stage in compiled.stages if stage.level == "program"] == ["program"] * len(compiled.phases)
+    one = compiled.phases[0]
+    assert [stage.name for stage in one.stages if stage.level == "tile"] == [
+        listing.stage for listing in one.listings if listing.level == "tile"
+    ]
+    assert one.stages is one.stages

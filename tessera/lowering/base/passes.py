@@ -4,10 +4,11 @@ import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Final
 
 from tessera.core.mlir import ir, passmanager
+from tessera.core.program.program import Attribute
 from tessera.lowering.base.diagnostics import crash
 
 CANONICALIZE: Final = "disable-patterns={anonymous}::TruncFSIToFPToSIToFP,{anonymous}::TruncFUIToFPToUIToFP"
@@ -19,6 +20,12 @@ class Pass(ABC):
     """One named rewrite of a module: valid IR goes in, valid IR comes out."""
 
     name: ClassVar[str]
+
+    @property
+    def options(self) -> dict[str, Attribute]:
+        """The pass's fields that are numbers, truth values or texts."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, int | float | str)}
 
     @abstractmethod
     def run(self, module: ir.Module) -> None:

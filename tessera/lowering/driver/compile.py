@@ -79,7 +79,7 @@ def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compi
 
     seconds = run_passes(passes, module, snapshot if observe else None)
     check_tile_ir(module, "tile passes")
-    _publish(ran := _passes_run(program, target, (("to-tile", built), *seconds), snapshots))
+    _publish(ran := _passes_run(program, target, (("to-tile", built), *seconds), snapshots, passes))
     if observe:
         snapshots.append(replace(snapshots[-1], stage=""))
     start = time.perf_counter()
@@ -106,14 +106,18 @@ def _with_identities(listings: Sequence[Listing]) -> Iterator[Listing]:
 
 
 def _passes_run(
-    program: Program, target: Target, seconds: Sequence[tuple[str, float]], snapshots: Sequence[Listing]
+    program: Program,
+    target: Target,
+    seconds: Sequence[tuple[str, float]],
+    snapshots: Sequence[Listing],
+    passes: Sequence[Pass],
 ) -> tuple[PassRan, ...]:
     """Return the passes on Tile IR; where there are snapshots of what they left, with whether they changed anything."""
     changed = [True, *(before.records != after.records for before, after in pairwise(snapshots))]
-    names = _stages([name for name, _ in seconds])
+    names, options = _stages([name for name, _ in seconds]), [{}, *(step.options for step in passes)]
     return tuple(
-        PassRan(program.name, str(target), "tile", name, spent, changed[number] if snapshots else None)
-        for number, (name, (_, spent)) in enumerate(zip(names, seconds, strict=True))
+        PassRan(program.name, str(target), "tile", name, spent, changed[number] if snapshots else None, said)
+        for number, (name, (_, spent), said) in enumerate(zip(names, seconds, options, strict=True))
     )
 
 
