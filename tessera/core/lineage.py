@@ -104,18 +104,19 @@ def match(before: Sequence[OpRecord], after: Sequence[OpRecord]) -> list[int | N
         for place in range(len(before)):
             if place not in taken:
                 waiting[key(mine, place)].append(place)
+        waiting.pop(None, None)
         for place in range(len(after)):
             if found[place] is None and (same := waiting.get(key(theirs, place))):
-                found[place] = same.popleft()
-                taken.add(found[place] or 0)
+                found[place] = same[0]
+                taken.add(same.popleft())
 
-    def parents_place(keys: _Keys, place: int) -> int | None:
-        above = keys.parents[place]
-        return found[above] if keys is theirs and above is not None else above
+    def inside(keys: _Keys, place: int) -> Hashable:
+        above, region = keys.parents[place]
+        return (found[above] if keys is theirs and above is not None else above), region
 
     pair(lambda keys, place: (keys.computed[place], keys.around(place)))
     pair(lambda keys, place: keys.computed[place])
-    pair(lambda keys, place: (keys.said[place], parents_place(keys, place)))
+    pair(lambda keys, place: (keys.said[place], inside(keys, place)))
     pair(lambda keys, place: keys.said[place])
     pair(lambda keys, place: keys.named[place])
     return found
@@ -124,23 +125,24 @@ def match(before: Sequence[OpRecord], after: Sequence[OpRecord]) -> list[int | N
 class _Keys:
     """What operations of a stage are compared by; equal things have equal numbers in the shared `numbering`.
 
-    computed: what an operation computes, of what; said: what it says itself; named: its name and what it stands for
-    parents: the place of the operation that each stands in
+    computed: what an operation computes, of what; said: what it says itself
+    named: its name and what it stands for; None where it stands for nothing: one constant is not another
+    parents: the place of the operation that each stands in, and the region
     """
 
     def __init__(self, records: Sequence[OpRecord], numbering: dict[Hashable, int]) -> None:
         self._numbering = numbering
         self.computed: list[int] = []
         self.said: list[int] = []
-        self.named: list[int] = []
-        self.parents: list[int | None] = []
+        self.named: list[int | None] = []
+        self.parents: list[tuple[int | None, int]] = []
         places: dict[str, int] = {}
         values: dict[str, Hashable] = {}
         for place, record in enumerate(records):
             places[record.id] = place
             named = self._number((record.name, record.numbers))
             said = self._number((
-                named, record.region, tuple(value.type for value in record.results),
+                named, tuple(value.type for value in record.results),
                 tuple(sorted((name, repr(value)) for name, value in record.attributes.items())),
             ))  # fmt: skip
             computed = self._number((said, tuple(values.get(operand, operand) for operand in record.operands)))
@@ -151,13 +153,13 @@ class _Keys:
                     values[value.id] = ("argument", said, region, number)
             self.computed.append(computed)
             self.said.append(said)
-            self.named.append(named)
-            self.parents.append(places.get(record.parent))
+            self.named.append(named if record.numbers else None)
+            self.parents.append((places.get(record.parent), record.region))
 
-    def around(self, place: int) -> int | None:
+    def around(self, place: int) -> Hashable:
         """What the operation computes that this one stands in."""
-        above = self.parents[place]
-        return None if above is None else self.computed[above]
+        above, region = self.parents[place]
+        return (None if above is None else self.computed[above]), region
 
     def _number(self, key: Hashable) -> int:
         return self._numbering.setdefault(key, len(self._numbering))
