@@ -20,7 +20,7 @@ import tessera
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("tessera", "tessera_magics")
-SHIPPED: Final = (".py", ".pyi", ".css", ".js", ".typed")
+SHIPPED: Final = (".py", ".css", ".js", ".typed")
 """Suffixes of what the packages are made of."""
 FIRST_KERNEL: Final = """
 import sys

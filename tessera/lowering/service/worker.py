@@ -115,7 +115,7 @@ def _perform(request: Request, send: Subscriber) -> object:
                 return compile_program(request.program, request.target, request.observe)
         case Warm():
             from tessera.lowering.driver.compile import compile_program  # noqa: PLC0415 - loads MLIR
-            from tessera.lowering.service.warmup import trivial_program  # noqa: PLC0415
+            from tessera.lowering.service.warmup import trivial_program  # noqa: PLC0415 - needed once at most
 
             compile_program(trivial_program(), request.target, False)
             gc.freeze()  # collections need not look at what was imported, again and again

@@ -34,7 +34,7 @@ class Calls:
 
     def __init__(self) -> None:
         try:
-            from cuda.bindings import driver  # noqa: PLC0415  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+            from cuda.bindings import driver  # noqa: PLC0415  # pyright: ignore  - optional: present where there is a GPU
         except ImportError as error:
             message = "cuda-bindings is not installed"
             raise CudaFailure(message, hint="pip install 'tessera[cuda13]', or [cuda12] for CUDA 12") from error

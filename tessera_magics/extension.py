@@ -1,0 +1,38 @@
+"""Register with an IPython shell what Tessera adds to it, and take it back."""
+
+from typing import Any
+
+from tessera.frontend.syntax.source_file import AnnotationTransformer
+from tessera.session.session import session
+from tessera.viz import display
+from tessera_magics.complete import complete_language, forget_language
+from tessera_magics.inspection import describe_language, forget_descriptions
+from tessera_magics.magics import TesseraMagics
+from tessera_magics.progress import hide_progress, show_progress
+from tessera_magics.tracebacks import paint_errors, plain_errors
+
+
+def register(shell: Any) -> None:
+    """Register the magics, completion, inspection, display formatters, error views and progress; start a compiler."""
+    unregister(shell)
+    shell.register_magics(TesseraMagics(shell))
+    complete_language(shell)
+    describe_language(shell)
+    shell.ast_transformers.append(AnnotationTransformer())
+    display.register(shell.display_formatter)
+    paint_errors()
+    show_progress(shell)
+    session().warm()
+
+
+def unregister(shell: Any) -> None:
+    """Take back everything that `register` did, also for an earlier import of this package."""
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("tessera", None)
+    forget_language(shell)
+    forget_descriptions(shell)
+    kept = [each for each in shell.ast_transformers if type(each).__name__ != AnnotationTransformer.__name__]
+    shell.ast_transformers[:] = kept
+    display.unregister(shell.display_formatter)
+    plain_errors()
+    hide_progress()
