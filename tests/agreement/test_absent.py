@@ -15,7 +15,7 @@ from tessera.core.program.program import Program
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 host = cache(host_target)
 
@@ -32,7 +32,7 @@ def expected(case: Case) -> Any:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_cpu_agrees(case: Case) -> None:
     arguments = case.arguments()
-    Launcher(compile_program(case.program, host(), observe=False).artifact)(*arguments)
+    CpuLauncher(compile_program(case.program, host(), observe=False).artifact)(*arguments)
     np.testing.assert_array_equal(arguments[1], expected(case), err_msg=case.text)
 
 
@@ -82,7 +82,7 @@ def test_kernels_with_lanes_and_shared_memory(c: int) -> None:
 
 
 def _cpu(program: Program, arguments: list[Any]) -> None:
-    Launcher(compile_program(program, host(), observe=False).artifact)(*arguments)
+    CpuLauncher(compile_program(program, host(), observe=False).artifact)(*arguments)
 
 
 def _interpret(program: Program, arguments: list[Any]) -> None:

@@ -19,7 +19,7 @@ from tessera.core.settings import overridden
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 LIBRARY = ("exp", "exp2", "log", "log2", "rsqrt", "sin", "cos", "tanh", "erf", "pow")
 FLOAT_ONLY = (*LIBRARY[:-1], "sqrt", "floor", "ceil", "div")
@@ -99,7 +99,7 @@ def on_both(program: Program, inputs: list[np.ndarray]) -> list[tuple[str, np.nd
     formal = program.parameters[len(inputs) :]
     results = [[np.zeros(n, p.value.type.dtype.numpy) for p in formal] for _ in range(2)]
     run(program, [*inputs, *results[0]], symbols={"n": n})
-    launcher = Launcher(compile_program(program, host(), observe=False).artifact)
+    launcher = CpuLauncher(compile_program(program, host(), observe=False).artifact)
     assert launcher.run([*inputs, *results[1]])
     names = [p.name.removesuffix("_out") for p in formal]
     return list(zip(names, *results, strict=True))

@@ -11,7 +11,7 @@ from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 host = cache(host_target)
 
@@ -27,7 +27,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 def check(case: Case, target: Target) -> None:
     expected, actual = case.arguments(), case.arguments()
     run(case.program, expected, symbols=case.symbols, grid=(case.groups,))
-    launcher = Launcher(compile_program(case.program, target, observe=False).artifact)
+    launcher = CpuLauncher(compile_program(case.program, target, observe=False).artifact)
     assert launcher.run(actual, Grid((case.groups,))), "the launcher refused exact arguments"
     for parameter, a, b in zip(case.program.parameters, expected, actual, strict=True):
         assert same_bits(a, b), f"{parameter.name}: interpreter {a.ravel()[:8]}, compiled {b.ravel()[:8]}"

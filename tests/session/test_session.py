@@ -17,7 +17,7 @@ from tessera.core.targets import Target
 from tessera.kernels.kernel import Kernel
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.service.warmup import trivial_program
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 from tessera.session.session import Session, resolve_target, session
 
 
@@ -73,7 +73,7 @@ def test_what_the_worker_made_takes_the_fast_path(own: Session, tmp_path: Path):
         used = own if origin != "disk" else Session(own.service)
         compiled = used.compile(trivial_program(), host_target())
         assert compiled.origin == "compiler" if origin == "memory" else origin
-        assert Launcher(compiled.artifact).run((x, y, 2.0))
+        assert CpuLauncher(compiled.artifact).run((x, y, 2.0))
     assert (y == 2).all()
 
 

@@ -15,7 +15,7 @@ from tessera.lowering.cpu.to_cpu import TargetModule, to_cpu
 from tessera.lowering.driver.pipelines import tile_passes
 from tessera.lowering.tile.to_tile import to_tile
 from tessera.runtime.binding.grid import Grid
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 SMALL = "+sse2"  # no masks at all
 LARGE = "+avx,+avx2,+avx512f,+avx512bw"  # the form for AVX-512; LLVM makes of it what this machine has
@@ -45,5 +45,5 @@ def compiled(program: Program, *, passes: bool = True, features: str | None = No
 def run(program: Program, *arguments: Any, grid: Sequence[int] | None = None, **options: Any) -> Resources:
     """Compile and run `program` on `arguments`, in place."""
     artifact = compiled(program, **options)
-    Launcher(artifact)(*arguments, grid=None if grid is None else Grid(tuple(grid)))
+    CpuLauncher(artifact)(*arguments, grid=None if grid is None else Grid(tuple(grid)))
     return artifact.resources

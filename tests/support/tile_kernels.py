@@ -13,7 +13,7 @@ from tessera.core.program.types import Tile
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 host = cache(host_target)
 
@@ -22,7 +22,7 @@ def compiled(program: Program, *arguments: Any, features: str = "") -> list[Any]
     """Run `program` compiled, in the form for `features` if given, on copies of `arguments`; gives them back."""
     fresh = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
     form = cpu.compiled(program, features=features) if features else None
-    Launcher(form or compile_program(program, host(), observe=False).artifact)(*fresh)
+    CpuLauncher(form or compile_program(program, host(), observe=False).artifact)(*fresh)
     return fresh
 
 

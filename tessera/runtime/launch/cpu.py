@@ -62,7 +62,7 @@ class BoundLaunch:
             job.cancel.value = 1
 
 
-class Launcher:
+class CpuLauncher:
     """One artifact, loaded and ready.  May be used from several threads.
 
     `scalars`: see `Binder`; `last_groups`: of the last call.  Raises CompilerCrash when the artifact's code cannot be

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tessera.runtime.launch.cpu import Launcher as CpuLauncher
+from tessera.runtime.launch.cpu import CpuLauncher
 from tessera.runtime.launch.launchers import Launcher, Loadable, Runtime
 from tessera.runtime.launch.phases import HostPhases
 

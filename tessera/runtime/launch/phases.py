@@ -1,6 +1,6 @@
 """Launch a kernel in phases: its artifacts one after the other, with the workspaces that they share.
 
-Both launchers have the interface of those for one artifact (`Launcher`, `CudaLauncher`).
+Both launchers have the interface of those for one artifact (`CpuLauncher`, `CudaLauncher`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from tessera.core.artifact import Artifact
 from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Workspace
 from tessera.runtime.binding.grid import Grid
-from tessera.runtime.launch.cpu import BoundLaunch, Launcher
+from tessera.runtime.launch.cpu import BoundLaunch, CpuLauncher
 
 if TYPE_CHECKING:
     from tessera.runtime.launch.cuda import CudaLauncher, StreamLike
@@ -83,7 +83,7 @@ class HostPhases:
         self.artifact = artifacts[0]
         self._spaces = Workspaces(artifacts[0], workspaces)
         known = (*types, *(np.ndarray for _ in workspaces))
-        self._launchers = [Launcher(artifact, known) for artifact in artifacts]
+        self._launchers = [CpuLauncher(artifact, known) for artifact in artifacts]
 
     @property
     def quick(self) -> Callable[..., bool]:
@@ -101,7 +101,7 @@ class HostPhases:
         return tuple(launcher.last_groups[0] for launcher in self._launchers)
 
     def __call__(self, *arguments: object, grid: Grid | None = None) -> None:
-        """Run the kernel; see `Launcher`."""
+        """Run the kernel; see `CpuLauncher`."""
         values = self._with_workspaces(arguments)
         for launcher in self._launchers:
             launcher(*values, grid=grid)

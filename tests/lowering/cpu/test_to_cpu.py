@@ -6,7 +6,7 @@ import pytest
 from support.cpu import LARGE, SMALL, compiled
 from support.random_lanes import Kernel
 from tessera.runtime.interpret.run import run
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 GROUPS = (128,), (100,), (32,), (8,), (48,), (16, 8), (32, 4), (4, 4, 4), None
 FEATURES = None, SMALL, LARGE
@@ -25,7 +25,7 @@ def launch_both(seed: int) -> None:
     symbols = {s.name: expected[s.parameter].shape[s.axis] for s in program.symbols}
     run(program, expected, symbols=symbols)
     artifact = compiled(program, passes=seed % 2 == 0, features=FEATURES[seed % 3])
-    Launcher(artifact)(*found)
+    CpuLauncher(artifact)(*found)
     for parameter, one, other in zip(program.parameters, expected, found, strict=True):
         if isinstance(one, np.ndarray):
             np.testing.assert_array_equal(other, one, err_msg=f"{parameter.name} of seed {seed}")

@@ -11,7 +11,7 @@ from support.tile_kernels import host
 from tessera.core.base.dtypes import DType, bf16, f16, f32, f64
 from tessera.lowering.driver.compile import compile_program
 from tessera.lowering.math.vector_math import NAMES
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 UNARY = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf")
 # ulp allowed: (f32, f64).  NumPy's f64 functions, the reference of f32, are exact enough; those of f64 are themselves
@@ -23,7 +23,7 @@ SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 3.0, -
 
 
 @cache
-def launcher(name: str, dtype: DType, operands: int = 1) -> Launcher:
+def launcher(name: str, dtype: DType, operands: int = 1) -> CpuLauncher:
     """for t in tile.range(n, step=256): out[t:] = name(a[t:], ...)"""
     b = Builder(name)
     arrays = [b.array("abc"[i], dtype, "n") for i in range(operands)]
@@ -31,7 +31,7 @@ def launcher(name: str, dtype: DType, operands: int = 1) -> Launcher:
     with b.loop(b.const(0), b.dim("n"), b.const(256), kind="tile") as loop:
         tiles = [b.load(array, [loop.index], [256]) for array in arrays]
         b.store(out, b.value(name, *tiles), [loop.index], [256])
-    return Launcher(compile_program(b.program(), host(), observe=False).artifact)
+    return CpuLauncher(compile_program(b.program(), host(), observe=False).artifact)
 
 
 def evaluate(name: str, *operands: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from tessera.core.base import dtypes
 from tessera.runtime.binding.argument_packing import ArgumentPacking
 from tessera.runtime.binding.grid import Grid, Shape
 from tessera.runtime.binding.signature import Binder
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 OUT = array("out", "count", dtype=dtypes.i64, mutable=True)
 
@@ -19,7 +19,7 @@ def echoed(*slots: Slot, bindings=(), arguments=(), grid: Grid | None = None, **
         *slots, **{"bindings": (OUT, *bindings), "symbols": (), "launch": LaunchRule("single"), **changes}
     )
     out = np.zeros(len(slots) + 1, np.int64)
-    Launcher(artifact)(out, *arguments, grid=grid)
+    CpuLauncher(artifact)(out, *arguments, grid=grid)
     assert out[0] == out.ctypes.data
     return out[1:]
 

@@ -14,7 +14,7 @@ from tessera.core.base import dtypes
 from tessera.core.errors.catalog import ExtentMismatch, ScalarRange
 from tessera.core.settings import overridden
 from tessera.runtime.binding.grid import Grid
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 
 @given(st.integers(0, 1000), st.sampled_from([1, 2, 5]), st.booleans())
@@ -22,32 +22,32 @@ def test_every_element_is_computed(n: int, threads: int, bounded: bool):
     x = np.arange(n, dtype=np.float32)
     y = np.full(n, -1, np.float32)
     with overridden(threads=threads):
-        Launcher(scale_artifact(bounded=bounded))(x, y, 3.0)
+        CpuLauncher(scale_artifact(bounded=bounded))(x, y, 3.0)
     np.testing.assert_array_equal(y, 3 * x)
 
 
 def test_large_arrays():
     x = np.arange(1 << 18, dtype=np.float32)
     y = np.zeros_like(x)
-    Launcher(scale_artifact())(x, y, 2.0)
+    CpuLauncher(scale_artifact())(x, y, 2.0)
     np.testing.assert_array_equal(y, 2 * x)
 
 
 def test_an_explicit_grid():
     x, y = np.ones(1000, np.float32), np.zeros(1000, np.float32)
-    Launcher(scale_artifact())(x, y, 2.0, grid=Grid((2,), (128,)))
+    CpuLauncher(scale_artifact())(x, y, 2.0, grid=Grid((2,), (128,)))
     assert (y[:256] == 2).all()
     assert not y[256:].any()
 
 
 def test_other_arrays_are_written_in_place():
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
-    Launcher(scale_artifact())(memoryview(x), memoryview(y), np.float64(2))
+    CpuLauncher(scale_artifact())(memoryview(x), memoryview(y), np.float64(2))
     assert (y == 2).all()
 
 
 def test_run_declines_what_is_not_exactly_right():
-    launcher = Launcher(scale_artifact())
+    launcher = CpuLauncher(scale_artifact())
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
     assert launcher.run((x, y, 2.0))
     assert not launcher.run((x, y))
@@ -58,13 +58,13 @@ def test_run_declines_what_is_not_exactly_right():
 def test_a_mistake_writes_nothing():
     x, y = np.ones(4, np.float32), np.zeros(5, np.float32)
     with pytest.raises(ExtentMismatch):
-        Launcher(scale_artifact())(x, y, 2.0)
+        CpuLauncher(scale_artifact())(x, y, 2.0)
     assert not y.any()
 
 
 def test_a_number_too_large_for_its_slot():
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
-    launcher = Launcher(scale_artifact())
+    launcher = CpuLauncher(scale_artifact())
     with pytest.raises(ScalarRange, match=r"alpha = 1e\+39 is too large for f32"):
         launcher(x, y, 1e39)
     launcher(x, y, float("inf"))
@@ -80,14 +80,14 @@ def test_a_number_too_large_for_half(value: float):
     )
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
     with pytest.raises(ScalarRange, match="is too large for f16"):
-        Launcher(artifact)(x, y, value)
+        CpuLauncher(artifact)(x, y, value)
 
 
 def test_a_kernel_without_parameters():
     artifact = scale_artifact(
         key="nothing", bindings=(), symbols=(), slots=(), launch=LaunchRule("single"), code=_nothing()
     )
-    assert Launcher(artifact).run(())
+    assert CpuLauncher(artifact).run(())
 
 
 def _nothing() -> bytes:
@@ -97,20 +97,20 @@ def _nothing() -> bytes:
 def test_one_slot():
     artifact = scale_artifact(key="one", slots=(Slot("lanes"),), code=_nothing())
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
-    assert Launcher(artifact).run((x, y, 1.0))
+    assert CpuLauncher(artifact).run((x, y, 1.0))
 
 
 def test_an_interrupt_ends_a_launch_and_leaves_everything_usable():
     x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
-    with ctrl_c_inside(Launcher.__call__):
-        Launcher(endless_artifact())(x, y, 1.0)
+    with ctrl_c_inside(CpuLauncher.__call__):
+        CpuLauncher(endless_artifact())(x, y, 1.0)
     assert y[0] == 1.0
-    Launcher(scale_artifact())(x + 1, y, 5.0)
+    CpuLauncher(scale_artifact())(x + 1, y, 5.0)
     assert (y == 5).all()
 
 
 def test_many_threads_launch_one_kernel():
-    launcher = Launcher(scale_artifact())
+    launcher = CpuLauncher(scale_artifact())
     outputs = [np.zeros(3000, np.float32) for _ in range(6)]
 
     def work(index: int) -> None:

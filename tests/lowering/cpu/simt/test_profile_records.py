@@ -14,7 +14,7 @@ from tessera.core.base.source import NOWHERE
 from tessera.core.profile import END, PLACE, RAN, START, WORDS, WORKER, with_profile
 from tessera.core.program.program import Program
 from tessera.core.program.types import Scalar
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 
 def profiled(program: Program, groups: int, *arguments: object, every: int = 1) -> np.ndarray:
@@ -24,7 +24,7 @@ def profiled(program: Program, groups: int, *arguments: object, every: int = 1) 
     slots = tuple(Slot("scalar", number) if slot.kind == "profile" else slot for slot in artifact.slots)
     artifact = dataclasses.replace(artifact, bindings=(*artifact.bindings, binding), slots=slots)
     records = np.zeros((groups + 1, WORDS), np.uint64)
-    Launcher(artifact)(*arguments, records.ctypes.data)
+    CpuLauncher(artifact)(*arguments, records.ctypes.data)
     assert not records[groups].any()
     return records[:groups]
 

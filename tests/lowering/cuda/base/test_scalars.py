@@ -10,7 +10,7 @@ from tessera.core.base.dtypes import DType, bf16, f16, f32, f64
 from tessera.core.program.program import Domain, Program
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "sqrt", "pow", "div", "mod")
 BINARY = ("pow", "div", "mod")
@@ -42,7 +42,7 @@ def test_a_gpu_has_the_cpus_bits(name: str, dtype: DType):
     program = function(name, dtype)
     with np.errstate(all="ignore"):
         hardware.simulate(program, [x, y, got])
-        Launcher(compile_program(program, host_target(), observe=False).artifact)(x, y, want)
+        CpuLauncher(compile_program(program, host_target(), observe=False).artifact)(x, y, want)
         assert same_bits(got, want)
 
 

@@ -13,7 +13,7 @@ from tessera.core.program.program import Domain
 from tessera.core.program.spec import PREDICATES
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
-from tessera.runtime.launch.cpu import Launcher
+from tessera.runtime.launch.cpu import CpuLauncher
 
 ON_HARDWARE = True
 
@@ -95,7 +95,7 @@ def test_mathematical_functions_have_the_cpus_bits(dtype):
     y = np.random.default_rng(5).permutation(x)
     got, want = ([x, y, *(np.zeros(COUNT, dtype.numpy) for _ in names)] for _ in range(2))
     simulate(program, got)
-    Launcher(compile_program(program, host_target(), observe=False).artifact)(*want)
+    CpuLauncher(compile_program(program, host_target(), observe=False).artifact)(*want)
     for name, g, w in zip(names, got[2:], want[2:], strict=True):
         assert same_bits(g, w), name
 
