@@ -9,9 +9,10 @@ from tessera.core.errors.catalog import BadKernelOption
 from tessera.core.program.program import Attribute
 from tessera.core.schedule.options import SCHEDULE, illegal
 from tessera.core.settings import current
-from tessera.core.targets import DEFAULT_ON_GPU, Architecture, find_kind, generation
+from tessera.core.targets import DEFAULT_ON_GPU, TARGETS, Architecture, find_kind, generation
 from tessera.kernels.kernel import Kernel
 from tessera.ops.operands import Operand
+from tessera.runtime.launch.launchers import runtime_of
 from tessera.runtime.memory.device_arrays import device_of
 
 T = TypeVar("T")
@@ -103,9 +104,8 @@ def machine_of(array: Operand) -> Machine:
     if name:
         name = kind.architecture(name).name
     else:
-        from tessera.runtime.launch.cuda import device_architecture  # noqa: PLC0415 - needs a GPU
-
-        name = device_architecture(device_of((array.value,)))
+        gpu = TARGETS[DEFAULT_ON_GPU]
+        name = runtime_of(gpu).architecture(gpu, device_of((array.value,)))
     return Machine(generation(name), None if kind.on_gpu else DEFAULT_ON_GPU)
 
 

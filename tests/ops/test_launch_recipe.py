@@ -22,7 +22,7 @@ from tessera.ops import (
 from tessera.ops.launch_recipe import Launch, LaunchRecipe, Machine, MatmulArguments, machine_of, require_known, variant
 from tessera.ops.operands import operand
 from tessera.ops.tiles.transposition import transpose_matrices
-from tessera.runtime.launch import cuda
+from tessera.runtime.launch import on_gpu
 
 CPU = Machine()
 
@@ -47,7 +47,7 @@ def test_the_setting_says_where_arrays_of_the_host_are_used():
 
 def test_arrays_of_a_gpu_are_used_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(launch_recipe, "device_of", lambda values: 1)
-    monkeypatch.setattr(cuda, "device_architecture", lambda device: {1: "sm_100a"}[device])
+    monkeypatch.setattr(on_gpu, "device_architecture", lambda device, target: {(1, "cuda"): "sm_100a"}[device, target])
     x = operand(OnDevice(), "x")
     assert machine_of(x) == Machine(GENERATIONS["sm_100"], "cuda")
     with overridden(target="cuda"):
