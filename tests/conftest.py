@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiled kernels go to a directory of this test run, never to the user's own.  It is set before any test module is
-# imported, since settings are read once; `_cache` removes it at exit.
-_cache = tempfile.TemporaryDirectory(prefix="tessera-tests-")
-os.environ["TESSERA_CACHE_DIR"] = _cache.name
+# imported, since settings are read once; `_cache` removes it at exit.  The workers of pytest-xdist inherit it from the
+# process that starts them: what one of them has compiled, the others find.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _cache = tempfile.TemporaryDirectory(prefix="tessera-tests-")
+    os.environ["TESSERA_CACHE_DIR"] = _cache.name
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
