@@ -4,13 +4,16 @@ PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
 ENVS := build/environments
-EVERYTHING := --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
+# Workers of pytest-xdist.  The tests of a file stay together: they share what their fixtures make, and the cells of a
+# notebook build on each other.
+PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile
+EVERYTHING := $(PARALLEL) --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
 TOUR := build/tour/00_tour.html
 # The environment is made anew when what it holds changes, not when files merely look newer.
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env lock tour lab test test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
+.PHONY: help env lock tour lab check test test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -46,6 +49,10 @@ lint: $(STAMP)  ## linter, formatter, type checker, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+check: lint  ## for between two edits: lint, and the tests of what compiles nothing, without random searches
+	$(BIN)/python -m pytest $(PARALLEL) -m "not search" tests/core tests/frontend tests/distribution/test_lock.py \
+	    tests/distribution/test_repository.py tests/test_architecture.py
 
 test: lint  ## everything CI runs: lint, then every test and notebook
 	$(BIN)/python -m pytest $(EVERYTHING)
