@@ -9,10 +9,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.layouts import Layout
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.schedule.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
 
 PRODUCT, RUNS_ON, BESIDE, AHEAD, ISSUED = "product", "runs_on", "beside", "ahead", "issued"
@@ -64,7 +64,7 @@ SCHEDULE_ATTRIBUTES: Final[Mapping[str, AttributeRule]] = {
 """Every attribute of the schedule but the function's own, by its name without the dialect's."""
 
 
-def mark(op: Any, name: str, value: str | int | Sequence[str]) -> None:
+def mark(op: AnyOp, name: str, value: str | int | Sequence[str]) -> None:
     """Leave an attribute of the schedule on an operation."""
     if isinstance(value, int):
         attribute = _number(value)
@@ -75,41 +75,41 @@ def mark(op: Any, name: str, value: str | int | Sequence[str]) -> None:
     op.attributes[PREFIX + name] = attribute
 
 
-def mark_only(op: Any, name: str) -> None:
+def mark_only(op: AnyOp, name: str) -> None:
     """Leave an attribute that has one legal value."""
     (value,) = SCHEDULE_ATTRIBUTES[name].legal
     mark(op, name, value)
 
 
-def unmark(op: Any, name: str) -> None:
+def unmark(op: AnyOp, name: str) -> None:
     """Remove an attribute of the schedule, if it is there."""
     if is_marked(op, name):
         del op.attributes[PREFIX + name]
 
 
-def is_marked(op: Any, name: str) -> bool:
+def is_marked(op: AnyOp, name: str) -> bool:
     """Return whether an operation has an attribute of the schedule."""
     return PREFIX + name in op.attributes
 
 
-def marked(operations: Sequence[Any], name: str) -> list[Any]:
+def marked(operations: Sequence[AnyOp], name: str) -> list[AnyOp]:
     """Return the operations that have an attribute of the schedule, in order."""
     key = PREFIX + name
     return [op for op in operations if key in op.attributes]
 
 
-def text_of(op: Any, name: str) -> str:
+def text_of(op: AnyOp, name: str) -> str:
     """Return an attribute that is a text; "" where it is not there."""
     key = PREFIX + name
     return str(ir.StringAttr(op.attributes[key]).value) if key in op.attributes else ""
 
 
-def number_of(op: Any, name: str) -> int:
+def number_of(op: AnyOp, name: str) -> int:
     """Return an attribute that is a number."""
     return int(ir.IntegerAttr(op.attributes[PREFIX + name]).value)
 
 
-def own_attributes(op: Any) -> dict[str, Any]:
+def own_attributes(op: AnyOp) -> dict[str, ir.Attribute]:
     """Return what says what an operation computes: its attributes without those of the dialect's passes."""
     return {name: op.attributes[name] for name in op.attributes if not name.startswith(PREFIX)}
 
@@ -117,7 +117,7 @@ def own_attributes(op: Any) -> dict[str, Any]:
 # -- the function's ----------------------------------------------------------------------------------------------
 
 
-def schedule_of(function: Any) -> TileSchedule:
+def schedule_of(function: AnyOp) -> TileSchedule:
     """Return what the function's attribute says, or the defaults where there is none.
 
     Raises:
@@ -129,7 +129,7 @@ def schedule_of(function: Any) -> TileSchedule:
     return TileSchedule.parse({entry.name: _plain(entry.attr) for entry in entries})
 
 
-def set_schedule(function: Any, schedule: TileSchedule) -> None:
+def set_schedule(function: AnyOp, schedule: TileSchedule) -> None:
     """Make `schedule` the function's attribute."""
     function.attributes[SCHEDULE] = ir.DictAttr.get({
         name: ir.BoolAttr.get(value) if isinstance(value, bool) else _number(value)
@@ -137,11 +137,11 @@ def set_schedule(function: Any, schedule: TileSchedule) -> None:
     })  # fmt: skip
 
 
-def _number(value: int) -> Any:
+def _number(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def _plain(attribute: Any) -> object:
+def _plain(attribute: ir.Attribute) -> object:
     if isinstance(attribute, ir.BoolAttr):
         return bool(attribute.value)
     return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else str(attribute)
@@ -150,14 +150,14 @@ def _plain(attribute: Any) -> object:
 # -- layouts -----------------------------------------------------------------------------------------------------
 
 
-def set_layouts(op: Any, name: str, layouts: Sequence[Layout | None]) -> None:
+def set_layouts(op: AnyOp, name: str, layouts: Sequence[Layout | None]) -> None:
     """Write down the layouts of what an operation makes; None: of what is no tile."""
     texts = ["" if layout is None else layout.text() for layout in layouts]
     if any(texts):
         mark(op, name, texts[0] if len(texts) == 1 else texts)
 
 
-def layouts_of(op: Any, name: str, shapes: Sequence[tuple[int, ...] | None]) -> list[Layout | None]:
+def layouts_of(op: AnyOp, name: str, shapes: Sequence[tuple[int, ...] | None]) -> list[Layout | None]:
     """Return the layouts that `set_layouts` wrote, of tiles of these extents.
 
     Raises:

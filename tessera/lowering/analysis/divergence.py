@@ -8,7 +8,7 @@ whose trip count varies.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
@@ -87,10 +87,10 @@ class DivergenceAnalysis:
 
     def __init__(self, body: IrTree, group: tuple[int, ...] | None) -> None:
         self._group = group
-        self._shapes: dict[Any, Divergence] = dict.fromkeys(body.arguments, UNIFORM)
+        self._shapes: dict[ir.Value, Divergence] = dict.fromkeys(body.arguments, UNIFORM)
         self._block(body)
 
-    def of(self, value: Any) -> Divergence:
+    def of(self, value: ir.Value) -> Divergence:
         """The shape of a Tile IR value."""
         return self._shapes[value]
 
@@ -163,8 +163,8 @@ class DivergenceAnalysis:
 
     def _loop(
         self,
-        carried: Sequence[Any],
-        initial: Sequence[Any],
+        carried: Sequence[ir.Value],
+        initial: Sequence[ir.Value],
         first: IrTree,
         last: IrTree,
         between: Callable[[], None] = lambda: None,
@@ -188,7 +188,7 @@ class DivergenceAnalysis:
             now = following
 
 
-def _merged(value: Any, a: Divergence, b: Divergence, control: Divergence) -> Divergence:
+def _merged(value: ir.Value, a: Divergence, b: Divergence, control: Divergence) -> Divergence:
     """`merge` for one Tile IR value: tiles belong to the whole group whatever the lanes do."""
     return UNIFORM if is_tile(value) else merge(a, b, control)
 

@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """One operation: `op` is the MLIR operation, `operands` and `results` its values, `blocks` one block a region."""
 
-    op: Any
+    op: AnyOp
     name: str
-    operands: tuple[Any, ...]
-    results: tuple[Any, ...]
+    operands: tuple[ir.Value, ...]
+    results: tuple[ir.Value, ...]
     blocks: tuple["IrTree", ...]
-    location: Any
+    location: ir.Location
 
     def walk(self) -> Iterator["Node"]:
         """The operation and everything inside it, outer before inner."""
@@ -28,12 +27,12 @@ class Node:
     def text(self, attribute: str, default: str = "") -> str:
         """A string attribute."""
         attributes = self.op.attributes
-        return str(attributes[attribute].value) if attribute in attributes else default
+        return str(ir.StringAttr(attributes[attribute]).value) if attribute in attributes else default
 
     def number(self, attribute: str) -> int | None:
         """An integer attribute, or None where it is absent."""
         attributes = self.op.attributes
-        return int(attributes[attribute].value) if attribute in attributes else None
+        return int(ir.IntegerAttr(attributes[attribute]).value) if attribute in attributes else None
 
     @property
     def has_tiles(self) -> bool:
@@ -45,26 +44,26 @@ class Node:
 class IrTree:
     """One block: its arguments and operations, without the terminator, which is `end`."""
 
-    arguments: tuple[Any, ...]
+    arguments: tuple[ir.Value, ...]
     nodes: tuple[Node, ...]
     end: Node
 
 
-def is_tile(value: Any) -> bool:
+def is_tile(value: ir.Value) -> bool:
     """Whether a Tile IR value is a tile."""
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def read_function(function: Any) -> IrTree:
+def read_function(function: AnyOp) -> IrTree:
     """The tree of a `func.func`'s only block."""
     return _block(function.regions[0].blocks[0])
 
 
-def _block(block: Any) -> IrTree:
+def _block(block: ir.Block) -> IrTree:
     nodes = [_node(op.operation) for op in block.operations]
     return IrTree(tuple(block.arguments), tuple(nodes[:-1]), nodes[-1])
 
 
-def _node(op: Any) -> Node:
+def _node(op: AnyOp) -> Node:
     blocks = tuple(_block(region.blocks[0]) for region in op.regions if len(region.blocks))
     return Node(op, op.name, tuple(op.operands), tuple(op.results), blocks, op.location)

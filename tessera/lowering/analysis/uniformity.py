@@ -5,11 +5,11 @@ when the control flow around it varies, so that only some lanes of the group may
 one (buffers that are swapped or selected) share a *class*.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 
 _LANE_IDS: Final = frozenset(("lane", "thread", "lane_in_warp", "warp"))
 WRITES: Final = {"tessera.write": 0, "tessera.store": 0, "tessera.masked_store": 0, "tessera.copy": 0}
@@ -26,25 +26,25 @@ class Uniformity:
     written: memory classes that the kernel writes
     """
 
-    varying: set[Any] = field(default_factory=set[Any])
-    divergent: set[Any] = field(default_factory=set[Any])
+    varying: set[ir.Value] = field(default_factory=set[ir.Value])
+    divergent: set[AnyOp] = field(default_factory=set[AnyOp])
     written: set[int] = field(default_factory=set[int])
-    _classes: dict[Any, int] = field(default_factory=dict[Any, int])
+    _classes: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
     _parents: list[int] = field(default_factory=list[int])
 
-    def varies(self, value: Any) -> bool:
+    def varies(self, value: ir.Value) -> bool:
         """Whether `value` may differ between the lanes of a group."""
         return value in self.varying
 
-    def is_divergent(self, op: Any) -> bool:
+    def is_divergent(self, op: AnyOp) -> bool:
         """Whether only some lanes may reach `op`."""
         return op.operation in self.divergent
 
-    def is_uniform(self, op: Any) -> bool:
+    def is_uniform(self, op: AnyOp) -> bool:
         """Whether the whole group reaches `op` together with the same operands."""
         return op.operation not in self.divergent and not any(v in self.varying for v in op.operands)
 
-    def memory_class(self, memory: Any) -> int:
+    def memory_class(self, memory: ir.Value) -> int:
         """The number of the class of a memref value."""
         known = self._classes.get(memory)
         if known is None:
@@ -58,12 +58,12 @@ class Uniformity:
         """A number that no memory of the kernel has, nor any above it."""
         return len(self._parents) + len(self._classes)
 
-    def merge(self, a: Any, b: Any) -> None:
+    def merge(self, a: ir.Value, b: ir.Value) -> None:
         """Record that two memref values may be the same memory."""
         self._parents[self.memory_class(a)] = self.memory_class(b)
 
 
-def analyse(function: Any) -> Uniformity:
+def analyse(function: AnyOp) -> Uniformity:
     """Analyse a `func.func` of Tile IR."""
     result = Uniformity()
     block = function.regions[0].blocks[0]
@@ -79,7 +79,7 @@ def analyse(function: Any) -> Uniformity:
     return result
 
 
-def walk(block: Any) -> Iterator[Any]:
+def walk(block: ir.Block) -> Iterator[ir.Operation]:
     """Every operation inside `block`, outer before inner."""
     for op in block.operations:
         yield op.operation
@@ -88,17 +88,17 @@ def walk(block: Any) -> Iterator[Any]:
                 yield from walk(inner)
 
 
-def is_memory(kind: Any) -> bool:
+def is_memory(kind: ir.Type) -> bool:
     """Whether a type is that of an array or a shared buffer."""
     return isinstance(kind, ir.MemRefType)
 
 
-def is_tile(kind: Any) -> bool:
+def is_tile(kind: ir.Type) -> bool:
     """Whether a type is that of a tile."""
     return isinstance(kind, ir.RankedTensorType)
 
 
-def _block(result: Uniformity, block: Any, *, divergent: bool) -> None:
+def _block(result: Uniformity, block: ir.Block, *, divergent: bool) -> None:
     for view in block.operations:
         op = view.operation
         if divergent:
@@ -107,7 +107,7 @@ def _block(result: Uniformity, block: Any, *, divergent: bool) -> None:
         visit(result, op, divergent)
 
 
-def _plain(result: Uniformity, op: Any, divergent: bool) -> None:
+def _plain(result: Uniformity, op: AnyOp, divergent: bool) -> None:
     del divergent
     varies = any(v in result.varying for v in op.operands)
     if op.name == "tessera.id":
@@ -121,7 +121,7 @@ def _plain(result: Uniformity, op: Any, divergent: bool) -> None:
             result.varying.add(op.results[0])
 
 
-def _for(result: Uniformity, op: Any, divergent: bool) -> None:
+def _for(result: Uniformity, op: AnyOp, divergent: bool) -> None:
     block = op.regions[0].blocks[0]
     bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
     lanes = any(v in result.varying for v in bounds)
@@ -134,7 +134,7 @@ def _for(result: Uniformity, op: Any, divergent: bool) -> None:
     _flow(result, carried, op.results, force=lanes)
 
 
-def _if(result: Uniformity, op: Any, divergent: bool) -> None:
+def _if(result: Uniformity, op: AnyOp, divergent: bool) -> None:
     lanes = op.operands[0] in result.varying
     for region in op.regions:
         for block in region.blocks:
@@ -142,7 +142,7 @@ def _if(result: Uniformity, op: Any, divergent: bool) -> None:
             _flow(result, _last(block).operands, op.results, force=lanes)
 
 
-def _while(result: Uniformity, op: Any, divergent: bool) -> None:
+def _while(result: Uniformity, op: AnyOp, divergent: bool) -> None:
     condition, body = (region.blocks[0] for region in op.regions)
     last = _last(condition)
     lanes = last.operands[0] in result.varying
@@ -155,7 +155,13 @@ def _while(result: Uniformity, op: Any, divergent: bool) -> None:
     _flow(result, passed, op.results, force=lanes)
 
 
-def _flow(result: Uniformity, sources: Any, targets: Any, *, force: bool = False) -> None:
+def _flow(
+    result: Uniformity,
+    sources: Sequence[ir.Value],
+    targets: Sequence[ir.Value],
+    *,
+    force: bool = False,
+) -> None:
     """Values pass from `sources` to `targets`: what varies varies there too, memories become one class."""
     for source, target in zip(list(sources), list(targets), strict=True):
         if is_memory(target.type):
@@ -164,7 +170,7 @@ def _flow(result: Uniformity, sources: Any, targets: Any, *, force: bool = False
             result.varying.add(target)
 
 
-def _last(block: Any) -> Any:
+def _last(block: ir.Block) -> ir.Operation:
     return list(block.operations)[-1].operation
 
 

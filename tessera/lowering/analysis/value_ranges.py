@@ -1,6 +1,6 @@
 """What is known of the range of a tile's elements, from the operations that they come from."""
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mlir import ir
 
@@ -8,13 +8,13 @@ _PASSING: Final = ("tessera.broadcast", "tessera.reshape", "tensor.splat")
 _DEPTH: Final = 8
 
 
-def not_positive(value: Any) -> bool:
+def not_positive(value: ir.Value) -> bool:
     """Whether every element is certainly at most 0, or NaN: `x - max(x)`, or minus something still larger."""
     op = _owner(value)
     return op is not None and op.name == "arith.subf" and _at_least(op.operands[1], op.operands[0], _DEPTH)
 
 
-def _at_least(bound: Any, x: Any, depth: int) -> bool:
+def _at_least(bound: ir.Value, x: ir.Value, depth: int) -> bool:
     """Whether `bound` is at least every element of `x` (or NaN): it is the maximum of `x`, or of that and others."""
     op = _owner(bound)
     if op is None or depth == 0:
@@ -26,5 +26,5 @@ def _at_least(bound: Any, x: Any, depth: int) -> bool:
     return op.name in _PASSING and _at_least(op.operands[0], x, depth - 1)
 
 
-def _owner(value: Any) -> Any | None:
+def _owner(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation

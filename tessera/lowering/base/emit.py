@@ -6,8 +6,17 @@ Python module of the dialect (those cost 10 to 25 ms each to import); the dialec
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from tessera.core.mlir import AnyOp, ir
+
+T = TypeVar("T")
+
+
+def required(value: T | None) -> T:
+    """Return `value`, which is known to be there."""
+    assert value is not None
+    return value
 
 
 class Emitter:

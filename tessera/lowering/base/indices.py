@@ -1,12 +1,9 @@
 """Arithmetic on `i64` indices that may be known at compile time: a Python int, or an MLIR value."""
 
 from collections.abc import Iterable
-from typing import Any
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-
-Index = Any
-"""An int where the index is known, else an `i64` value."""
 
 
 class Indices:
@@ -15,7 +12,7 @@ class Indices:
     def __init__(self, emitter: Emitter) -> None:
         self.emitter = emitter
 
-    def value(self, index: Index) -> Any:
+    def value(self, index: Index) -> ir.Value:
         """`index` as an `i64` value."""
         return self.emitter.constant(index, "i64") if isinstance(index, int) else index
 
@@ -68,28 +65,32 @@ class Indices:
             total = self.add(total, self.mul(index, stride))
         return total
 
-    def less(self, a: Index, b: Index) -> Any:
+    def less(self, a: Index, b: Index) -> ir.Value:
         """a < b, signed, as an `i1` value."""
         return self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), "i1", {"predicate": "2 : i64"})
 
-    def at_most(self, a: Index, b: Index) -> Any:
+    def at_most(self, a: Index, b: Index) -> ir.Value:
         """a <= b, signed, as an `i1` value."""
         return self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), "i1", {"predicate": "3 : i64"})
 
-    def equal(self, a: Index, b: Index) -> Any:
+    def equal(self, a: Index, b: Index) -> ir.Value:
         """a == b as an `i1` value."""
         return self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), "i1", {"predicate": "0 : i64"})
 
-    def select(self, condition: Any, a: Index, b: Index) -> Index:
+    def select(self, condition: ir.Value, a: Index, b: Index) -> Index:
         """a where the `i1` value holds, else b."""
         return self.emitter.value("arith.select", (condition, self.value(a), self.value(b)), "i64")
 
-    def all(self, conditions: Iterable[Any]) -> Any:
+    def all(self, conditions: Iterable[ir.Value]) -> ir.Value | None:
         """The conjunction of `i1` values; None of none."""
-        result: Any = None
-        for condition in conditions:
-            result = condition if result is None else self.emitter.value("arith.andi", (result, condition), "i1")
-        return result
+        known = list(conditions)
+        return self.both(*known) if known else None
 
-    def _op(self, name: str, a: Index, b: Index) -> Any:
+    def both(self, first: ir.Value, *others: ir.Value) -> ir.Value:
+        """Return the conjunction of `i1` values."""
+        for other in others:
+            first = self.emitter.value("arith.andi", (first, other), "i1")
+        return first
+
+    def _op(self, name: str, a: Index, b: Index) -> ir.Value:
         return self.emitter.value(name, (self.value(a), self.value(b)), "i64")

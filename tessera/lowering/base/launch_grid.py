@@ -1,14 +1,13 @@
 """How many groups a kernel's launch has, from what the passes left on its function."""
 
-from typing import Any
-
 from tessera.core.artifact import LaunchRule
+from tessera.core.mlir import AnyOp
 from tessera.core.program.expressions import Expression, read_expression
 from tessera.core.program.program import Attribute, Program
 from tessera.lowering.base.attributes import RANGES, from_attribute
 
 
-def launch_rule(function: Any, program: Program, lanes_per_group: int) -> LaunchRule:
+def launch_rule(function: AnyOp, program: Program, lanes_per_group: int) -> LaunchRule:
     """The rule for the `func.func` of `program`; `lanes_per_group` is the target's choice where the user made none."""
     if RANGES in function.attributes:
         return LaunchRule("ranges", ranges=ranges_of(function))
@@ -22,7 +21,7 @@ def launch_rule(function: Any, program: Program, lanes_per_group: int) -> Launch
     return LaunchRule("single")
 
 
-def ranges_of(function: Any) -> tuple[tuple[Expression, int], ...]:
+def ranges_of(function: AnyOp) -> tuple[tuple[Expression, int], ...]:
     """The ranges whose points are the groups of a `func.func`, outer first: (length, step); none for other kernels."""
     return _ranges(from_attribute(function.attributes[RANGES])) if RANGES in function.attributes else ()
 

@@ -15,10 +15,10 @@ from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.catalog import CompilerCrash
-from tessera.core.mlir import ir, translate_to_llvm_ir
+from tessera.core.mlir import AnyOp, ir, translate_to_llvm_ir
 from tessera.core.tile.location import spans
 
-_LLVM: Final[Any] = binding
+_LLVM: Final[Any] = binding  # llvmlite ships no types
 _TRANSLATABLE: Final = frozenset(("llvm", "nvvm"))
 _CONTAINERS: Final = frozenset(("builtin.module", "gpu.module"))
 
@@ -39,7 +39,7 @@ _LITERAL: Final = re.compile(
 _POINT: Final = re.compile(r"\.\d")
 
 
-def to_llvm_text(operation: Any) -> str:
+def to_llvm_text(operation: AnyOp) -> str:
     """Translate a module (or `gpu.module`) of LLVM and NVVM operations to text that LLVM 22 parses.
 
     Raises `CompilerCrash`, with the user's place, when another operation is left: translating it would kill the
@@ -60,11 +60,11 @@ def parse(text: str) -> Any:
     return module
 
 
-def check_translatable(operation: Any) -> None:
+def check_translatable(operation: AnyOp) -> None:
     """Raise `CompilerCrash` unless every operation in `operation` has a translation to LLVM IR."""
-    foreign: dict[str, Any] = {}
+    foreign: dict[str, ir.Location] = {}
 
-    def visit(op: Any) -> Any:
+    def visit(op: AnyOp) -> ir.WalkResult:
         name = str(op.name)
         if name.partition(".")[0] not in _TRANSLATABLE and name not in _CONTAINERS:
             foreign.setdefault(name, op.location)

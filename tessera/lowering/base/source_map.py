@@ -3,11 +3,10 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
 
 from tessera.core.base.source import Span
 from tessera.core.listing import Line
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.location import origins
 
 
@@ -18,17 +17,23 @@ class Places:
     known: what `line` has found at a file, line and column
     """
 
-    ops: dict[tuple[str, int], dict[int, tuple[int, ...]]] = field(default_factory=dict[Any, Any])
-    spans: dict[tuple[str, int], dict[int, tuple[Span, ...]]] = field(default_factory=dict[Any, Any])
-    known: dict[tuple[str, int, int], Line] = field(default_factory=dict[Any, Any], compare=False, repr=False)
+    ops: dict[tuple[str, int], dict[int, tuple[int, ...]]] = field(
+        default_factory=dict[tuple[str, int], dict[int, tuple[int, ...]]]
+    )
+    spans: dict[tuple[str, int], dict[int, tuple[Span, ...]]] = field(
+        default_factory=dict[tuple[str, int], dict[int, tuple[Span, ...]]]
+    )
+    known: dict[tuple[str, int, int], Line] = field(
+        default_factory=dict[tuple[str, int, int], Line], compare=False, repr=False
+    )
 
     @classmethod
-    def of(cls, module: Any) -> "Places":
+    def of(cls, module: AnyOp) -> "Places":
         """Read the locations of a module of Target IR."""
         ops: dict[tuple[str, int], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         where: dict[tuple[str, int], dict[int, set[Span]]] = defaultdict(lambda: defaultdict(set))
 
-        def visit(op: Any) -> Any:
+        def visit(op: AnyOp) -> ir.WalkResult:
             numbers, found_spans = origins(op.location)
             for span in found_spans if numbers else ():
                 ops[span.file, span.line][span.column].update(numbers)

@@ -1,15 +1,16 @@
 """Loops and branches as structured control flow, built with Python functions for their bodies."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.lowering.base.indices import Indices
 
 LANES: Final = 16
 """Lanes of the vectors that loops run in; the row of a scratch tile is padded to a multiple of it."""
 
-Body = Callable[[Index, list[Any]], Sequence[Any]]
+Body = Callable[[Index, list[ir.Value]], Sequence[ir.Value]]
 VectorBody = Callable[[Index, int, int | None], None]
 
 
@@ -24,8 +25,8 @@ def for_range(
     upper: Index,
     step: int,
     body: Body,
-    initial: Sequence[Any] = (),
-) -> list[Any]:
+    initial: Sequence[ir.Value] = (),
+) -> list[ir.Value]:
     """Emit `for index in range(lower, upper, step)` and return the carried values after it.
 
     `body(index, carried)` emits one iteration and returns the next carried values.  A loop known to run once is
@@ -45,17 +46,17 @@ def for_range(
     arguments = [emitter.type("i64"), *types]
     block = loop.regions[0].blocks.append(*arguments, arg_locs=[emitter.location] * len(arguments))
     with emitter.at(block):
-        emitter.create("scf.yield", body(block.arguments[0], list(block.arguments)[1:]))
+        emitter.create("scf.yield", body(block.arguments[0], list[ir.Value](block.arguments)[1:]))
     return list(loop.results)
 
 
 def branch(
     emitter: Emitter,
-    condition: Any,
-    then: Callable[[], Sequence[Any]],
-    otherwise: Callable[[], Sequence[Any]] = lambda: (),
-    results: Sequence[Any] = (),
-) -> list[Any]:
+    condition: ir.Value,
+    then: Callable[[], Sequence[ir.Value]],
+    otherwise: Callable[[], Sequence[ir.Value]] = lambda: (),
+    results: Sequence[str] = (),
+) -> list[ir.Value]:
     """Emit `if condition: then() else: otherwise()`; both return values of the types `results`."""
     op = emitter.create("scf.if", [condition], results, regions=2)
     for region, body in zip(op.regions, (then, otherwise), strict=True):
@@ -65,7 +66,7 @@ def branch(
 
 
 def run_either(
-    emitter: Emitter, condition: Any, then: Callable[[], None], otherwise: Callable[[], None] | None = None
+    emitter: Emitter, condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None] | None = None
 ) -> None:
     """Emit `if condition: then() else: otherwise()`, without values."""
     op = emitter.create("scf.if", [condition], (), regions=2)

@@ -2,28 +2,29 @@
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.base import TesseraError
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.location import spans
 
 
 class Builder(Protocol):
     """What emits a target's code."""
 
-    def located(self, location: Any) -> AbstractContextManager[None]:
+    def located(self, location: ir.Location) -> AbstractContextManager[None]:
         """Inside the `with`, code is said to come from this location."""
         ...
 
 
-def operations_of(block: Any) -> list[Any]:
+def operations_of(block: ir.Block) -> list[AnyOp]:
     """The operations of a block but its terminator, in order."""
     return [view.operation for view in list(block.operations)[:-1]]
 
 
 @contextmanager
-def at_operation(build: Builder, op: Any) -> Generator[None]:
+def at_operation(build: Builder, op: AnyOp) -> Generator[None]:
     """Inside the `with`, code is that of `op`, and so is a mistake that says no place of its own."""
     with build.located(op.location):
         try:

@@ -3,7 +3,7 @@
 Tile IR -> (to_cpu) -> target IR: arith, math, vector, scf, llvm -> LLVM dialect -> LLVM IR -> machine code.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.listing import Listing
 from tessera.core.mlir import ir
@@ -22,7 +22,7 @@ from tessera.lowering.tile.place_values import PlaceValues
 from tessera.lowering.tile.round_operands import RoundFactors
 
 
-def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
+def generate(module: ir.Module, program: Program, target: Target, observe: bool) -> TargetCode:
     """Compile a Tile IR module for `target` (an empty `arch` is the host); the module is left as it is.
 
     With `observe`, the listings `target`, `llvm` (optimized) and `asm` come along.  Raises `CompilerCrash` when MLIR

@@ -7,7 +7,7 @@ from typing import Any, Final
 from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
 from tessera.core.errors.catalog import CompilerCrash
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.targets import Target
 from tessera.core.tile.location import spans
 from tessera.lowering.base.host_cpu import host_target
@@ -21,7 +21,7 @@ _LOWERING: Final = (
 )
 _DEBUG: Final = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"
 _SPEED: Final = 2
-_llvm: Final[Any] = binding
+_llvm: Final[Any] = binding  # llvmlite ships no types
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class MachineCode:
     assembly: str = ""
 
 
-def lower_to_llvm(module: Any) -> None:
+def lower_to_llvm(module: ir.Module) -> None:
     """Turn target IR into the LLVM dialect, in place."""
     run_upstream(_LOWERING, module)
 
 
-def add_line_table(module: Any) -> None:
+def add_line_table(module: ir.Module) -> None:
     """Let the locations of target IR reach assembly.  LLVM has room for one place an operation: the first."""
 
-    def visit(op: Any) -> Any:
+    def visit(op: AnyOp) -> ir.WalkResult:
         if isinstance(op.location, ir.FusedLoc) and (places := spans(op.location)):
             op.operation.location = ir.Location.file(places[0].file, places[0].line, places[0].column)
         return ir.WalkResult.ADVANCE
@@ -50,16 +50,16 @@ def add_line_table(module: Any) -> None:
     run_upstream(_DEBUG, module)
 
 
-def generate_code(module: Any, target: Target, *, observe: bool) -> MachineCode:
+def generate_code(module: ir.Module, target: Target, *, observe: bool) -> MachineCode:
     """Compile an LLVM dialect module for `target` (an empty `arch` is the host)."""
     llvm = parse(to_llvm_text(module.operation))
     machine = _machine(target.arch, target.features)
     llvm.triple = machine.triple
     llvm.data_layout = str(machine.target_data)
-    options: Any = binding.create_pipeline_tuning_options(speed_level=_SPEED)
+    options: Any = binding.create_pipeline_tuning_options(speed_level=_SPEED)  # as `_llvm`
     options.loop_vectorization = True
     options.slp_vectorization = True
-    builder: Any = _llvm.create_pass_builder(machine, options)
+    builder: Any = _llvm.create_pass_builder(machine, options)  # as `_llvm`
     builder.getModulePassManager().run(llvm, builder)
     text = str(llvm)
     if (mended := store_lone_lanes(text)) != text:
@@ -78,7 +78,7 @@ def _machine(arch: str, features: str) -> Any:
     _llvm.set_option("tessera", "-x86-disable-avoid-SFB")
     host = host_target()
     try:
-        target: Any = binding.Target.from_default_triple()
+        target: Any = binding.Target.from_default_triple()  # as `_llvm`
         cpu, features = (arch, features) if arch else (host.arch, host.features)
         return target.create_target_machine(cpu=cpu, features=features, opt=_SPEED, reloc="pic", codemodel="small")
     except RuntimeError as error:

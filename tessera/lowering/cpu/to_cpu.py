@@ -6,7 +6,6 @@ cancelled, and returns whether it was.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tessera.core.artifact import LaunchRule, Resources, Slot
 from tessera.core.mlir import ir
@@ -32,7 +31,7 @@ from tessera.lowering.cpu.simt.vectors import Scalar
 class TargetModule:
     """Target IR and what a launch has to know about it (see `core/artifact.py`)."""
 
-    module: Any
+    module: ir.Module
     entry: str
     slots: tuple[Slot, ...]
     launch: LaunchRule
@@ -40,7 +39,7 @@ class TargetModule:
     bounded: bool
 
 
-def to_cpu(module: Any, program: Program, features: str = "") -> TargetModule:
+def to_cpu(module: ir.Module, program: Program, features: str = "") -> TargetModule:
     """Lower the one function of a Tile IR module for a processor with these features (LLVM's string).
 
     The module itself is left as it is.
@@ -78,7 +77,7 @@ def _bind(code: LaneContext, body: IrTree) -> None:
             code.define(buffer, Scalar(code.kernel.scratch(_bytes(code, buffer.type))))
 
 
-def _bytes(code: LaneContext, kind: Any) -> int:
+def _bytes(code: LaneContext, kind: ir.Type) -> int:
     buffer = ir.MemRefType(kind)
     count = max(1, int(code.vectors.text(buffer.element_type).lstrip("bfi")) // 8)
     for extent in buffer.shape:
@@ -87,7 +86,7 @@ def _bytes(code: LaneContext, kind: Any) -> int:
     return count
 
 
-def _groups(code: LaneContext, body: IrTree, rule: LaunchRule, group: Group, target: Any) -> None:
+def _groups(code: LaneContext, body: IrTree, rule: LaunchRule, group: Group, target: ir.Module) -> None:
     """The loop over groups; each starts with its place in the grid.  `target` is the module all this goes into."""
     kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
     lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
@@ -96,7 +95,7 @@ def _groups(code: LaneContext, body: IrTree, rule: LaunchRule, group: Group, tar
     every = wants_profile(kernel.program)
     recorder = ProfileRecorder(kernel, target.body, every) if every else None
 
-    def inside(number: Any, *began: Any) -> list[Any]:
+    def inside(number: ir.Value, *began: ir.Value) -> list[ir.Value]:
         def one() -> None:
             with code.scope():
                 code.position = Position(number, _coordinates(code, body, number, extents), extents, lanes=lanes)
@@ -112,7 +111,9 @@ def _groups(code: LaneContext, body: IrTree, rule: LaunchRule, group: Group, tar
     flow.watched(kernel.first, kernel.past, one, first, inside, innermost=False)
 
 
-def _coordinates(code: LaneContext, body: IrTree, group: Any, extents: tuple[Any, ...]) -> tuple[Any, ...]:
+def _coordinates(
+    code: LaneContext, body: IrTree, group: ir.Value, extents: tuple[ir.Value, ...]
+) -> tuple[ir.Value, ...]:
     """The group's index along each axis of the grid, where the kernel asks for one; the last is the fastest."""
     asked = any(node.name == "tessera.id" and node.number("axis") is not None for node in _walk(body))
     if not asked or not extents:

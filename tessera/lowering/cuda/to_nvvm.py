@@ -322,8 +322,8 @@ def _lanes(function: Any, program: Program, chip: Architecture) -> int:
     if program.domain.kind == "lanes":
         return DEFAULT_LANES
     operations = list(walk(function.regions[0].blocks[0]))
-    shapes = [v.type.shape for op in operations for v in op.results if is_tile(v.type)]
-    shapes += [op.operands[0].type.shape for op in operations if op.name == "tessera.copy"]
+    shapes = [ir.ShapedType(v.type).shape for op in operations for v in op.results if is_tile(v.type)]
+    shapes += [ir.ShapedType(op.operands[0].type).shape for op in operations if op.name == "tessera.copy"]
     sizes = [math.prod(shape) for shape in shapes]
     largest = max(sizes, default=1)
     if largest > LARGE_TILE and all(op.name != "tessera.dot" for op in operations):  # products want the registers

@@ -8,14 +8,16 @@ targets give the same bits.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, TypeAlias, cast
 
 from tessera.core.errors.catalog import NotOnCudaTile
 from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.cuda_tile.builder import BOOL, TileBuilder
-from tessera.lowering.cuda_tile.instructions import Block, TileType, Value
+from tessera.lowering.cuda_tile.instructions import Block, Instruction, TileType, Value
 from tessera.lowering.math.vector_math import NAMES, emit_math
+
+Attributes: TypeAlias = Mapping[str, ir.Attribute | str]
 
 _HALVES: Final = ("f16", "bf16")
 # What needs no wider type: these move bits, or round once by themselves.
@@ -24,7 +26,7 @@ _FUNCTIONS: Final = {"math.powf": "pow"}
 # Of f64 these are CUDA's own, within 2 ulp (CUDA Math API): ours looks numbers up in a table, which no tile has.
 _NATIVE: Final = ("sin", "cos")
 # Where the user allows it, f32 has instructions: function -> instruction and its attributes.
-_APPROXIMATE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_APPROXIMATE: Final[dict[str, tuple[str, Mapping[str, object]]]] = {
     "exp": ("exp", {"rounding_mode": "approx"}),
     "exp2": ("exp2", {"flush_to_zero": True}),
     "log": ("log", {}),
@@ -51,7 +53,7 @@ _FLOAT: Final = {
     "math.sqrt": "sqrt",
 }  # fmt: skip
 _SIGNED, _UNSIGNED = {"signedness": "signed"}, {"signedness": "unsigned"}
-_DIRECT: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_DIRECT: Final[dict[str, tuple[str, Mapping[str, object]]]] = {
     "arith.negf": ("negf", {}),
     "arith.remf": ("remf", {}),
     "math.absf": ("absf", {}),
@@ -82,7 +84,7 @@ _ROUNDING_LIMIT: Final = {"f32": 2.0**23, "f64": 2.0**52}
 
 
 def operation(
-    build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Mapping[str, Any]
+    build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Attributes
 ) -> Value:
     """The value of operation `name` (`arith.addf`).
 
@@ -106,8 +108,10 @@ def operation(
         instruction, fixed = _APPROXIMATE[function]
         return build.value(instruction, operands, result, **fixed)
     if function in NAMES:
+        # It does what an `Emitter` does, and its values are not MLIR's: the functions hand both through.
         emitter = cast("Emitter", OneType(build, operands[0].shape))
-        return emit_math(emitter, function, operands, result.element)
+        values = cast("Sequence[ir.Value]", operands)
+        return cast("Value", emit_math(emitter, function, values, result.element))
     message = f"CUDA Tile IR has no {function} of {result.element}"
     raise NotOnCudaTile(message)
 
@@ -122,22 +126,24 @@ class OneType:
         self._build = build
         self._shape = shape
 
-    def type(self, kind: Any) -> Any:
+    def type(self, kind: TileType | str) -> str:
         """The element type's text."""
         return kind.element if isinstance(kind, TileType) else kind
 
     def value(
-        self, name: str, operands: Sequence[Value], result: Any, attributes: Mapping[str, Any] | None = None
+        self, name: str, operands: Sequence[Value], result: TileType | str, attributes: Attributes | None = None
     ) -> Value:
         """An operation of tiles."""
         kind = TileType(self.type(result), self._shape)
         return operation(self._build, name, operands, kind, attributes or {})
 
-    def constant(self, number: float, kind: Any) -> Value:
+    def constant(self, number: float, kind: TileType | str) -> Value:
         """A tile with `number` everywhere."""
         return self._build.constant(number, self.type(kind), self._shape)
 
-    def create(self, name: str, operands: Sequence[Value], results: Sequence[Any] = (), *, regions: int = 0) -> Any:
+    def create(
+        self, name: str, operands: Sequence[Value], results: Sequence[TileType | str] = (), *, regions: int = 0
+    ) -> "Instruction | _Branch":
         """`scf.if` and `scf.yield`: the first side is taken when the condition holds anywhere in its tile."""
         if name == "scf.yield":
             return self._build.emit("yield", operands)
@@ -180,9 +186,7 @@ def _anywhere(build: TileBuilder, condition: Value) -> Value:
     return build.compare("not_equal", count, build.like(0, count))
 
 
-def _wide(
-    build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Mapping[str, Any]
-) -> Value:
+def _wide(build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Attributes) -> Value:
     """The operation on f32 copies of its 16-bit operands."""
     values = [build.float_to(v, "f32") if v.element in _HALVES else v for v in operands]
     kind = result.of("f32") if result.element in _HALVES else result
@@ -190,13 +194,13 @@ def _wide(
     return build.float_to(value, result.element) if result.element in _HALVES else value
 
 
-def predicate_of(attributes: Mapping[str, Any]) -> int:
+def predicate_of(attributes: Attributes) -> int:
     """The number of a comparison's predicate; the attribute is MLIR's or its text."""
     found = attributes["predicate"]
     return int(found.partition(":")[0]) if isinstance(found, str) else int(ir.IntegerAttr(found).value)
 
 
-def _compare_floats(build: TileBuilder, operands: Sequence[Value], _: TileType, attributes: Mapping[str, Any]) -> Value:
+def _compare_floats(build: TileBuilder, operands: Sequence[Value], _: TileType, attributes: Attributes) -> Value:
     a, b = operands
     predicate = predicate_of(attributes)
     if predicate == _UNORDERED:
@@ -207,18 +211,16 @@ def _compare_floats(build: TileBuilder, operands: Sequence[Value], _: TileType, 
     return build.compare_floats(name, ordering, a, b)
 
 
-def _compare_integers(
-    build: TileBuilder, operands: Sequence[Value], _: TileType, attributes: Mapping[str, Any]
-) -> Value:
+def _compare_integers(build: TileBuilder, operands: Sequence[Value], _: TileType, attributes: Attributes) -> Value:
     name, signed = _INTEGER_PREDICATES[predicate_of(attributes)]
     return build.compare(name, operands[0], operands[1], signed=signed)
 
 
-def _select(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
+def _select(build: TileBuilder, operands: Sequence[Value], *_: object) -> Value:
     return build.select(*operands)
 
 
-def _float_to_float(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+def _float_to_float(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Attributes) -> Value:
     value = operands[0]
     if value.element == "f64" and result.element in _HALVES:
         value = _to_odd(build, value)
@@ -238,18 +240,18 @@ def _to_odd(build: TileBuilder, value: Value) -> Value:
     return build.bits(build.select(inexact, odd, bits), "f32")
 
 
-def _bitcast(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+def _bitcast(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Attributes) -> Value:
     return build.bits(operands[0], result.element)
 
 
 def _resize(*, signed: bool) -> Callable[..., Value]:
-    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Attributes) -> Value:
         return build.resize(operands[0], result.element, signed=signed)
 
     return emit
 
 
-def _truncate(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+def _truncate(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Attributes) -> Value:
     if result.element != BOOL:
         return build.resize(operands[0], result.element)
     low = build.bitwise("andi", operands[0], build.like(1, operands[0]))
@@ -257,7 +259,7 @@ def _truncate(build: TileBuilder, operands: Sequence[Value], result: TileType, _
 
 
 def _to_float(*, signed: bool) -> Callable[..., Value]:
-    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Attributes) -> Value:
         value = operands[0]
         if value.element == BOOL:
             value = build.resize(value, "i32", signed=signed)
@@ -268,7 +270,7 @@ def _to_float(*, signed: bool) -> Callable[..., Value]:
 
 
 def _to_integer(*, signed: bool) -> Callable[..., Value]:
-    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Mapping[str, Any]) -> Value:
+    def emit(build: TileBuilder, operands: Sequence[Value], result: TileType, _: Attributes) -> Value:
         signedness = "signed" if signed else "unsigned"
         return build.value(
             "ftoi", operands, result, signedness=signedness, rounding_mode="nearest_int_to_zero", saturating=False
@@ -277,14 +279,14 @@ def _to_integer(*, signed: bool) -> Callable[..., Value]:
     return emit
 
 
-def _magnitude(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
+def _magnitude(build: TileBuilder, operands: Sequence[Value], *_: object) -> Value:
     """|x|; the least number stays what it is, as in every wrapping arithmetic."""
     value = operands[0]
     zero = build.like(0, value)
     return build.select(build.compare("less_than", value, zero), build.sub(zero, value), value)
 
 
-def _copy_sign(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
+def _copy_sign(build: TileBuilder, operands: Sequence[Value], *_: object) -> Value:
     magnitude, sign = operands
     bits = f"i{magnitude.element[1:]}"
     top = 1 << (int(bits[1:]) - 1)
@@ -294,7 +296,7 @@ def _copy_sign(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
     return build.bits(build.bitwise("ori", kept, taken), magnitude.element)
 
 
-def _round(build: TileBuilder, operands: Sequence[Value], *_: Any) -> Value:
+def _round(build: TileBuilder, operands: Sequence[Value], *_: object) -> Value:
     """The nearest integer, halves to even: adding 2^23 (2^52) leaves no room for a fraction."""
     value = operands[0]
     magnitude = build.value("absf", (value,), value.type)

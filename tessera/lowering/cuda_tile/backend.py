@@ -6,11 +6,11 @@ that anybody could see.
 
 import math
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import Resources
 from tessera.core.errors.catalog import CompilerCrash
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Architecture, Target
 from tessera.core.tile.location import place
@@ -36,7 +36,7 @@ _LANES = 1
 """What a launch gives as the size of a block: the driver knows how many lanes a tile block has."""
 
 
-def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
+def generate(module: ir.Module, program: Program, target: Target, observe: bool) -> TargetCode:
     """Compile a Tile IR module for `target`.
 
     With `observe`, the listing `target` comes along; `sass` is made of the cubin when somebody looks.
@@ -62,7 +62,7 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, listings)
 
 
-def _widen_bytes(function: Any, chip: Architecture) -> None:
+def _widen_bytes(function: AnyOp, chip: Architecture) -> None:
     """Give products of floats of 8 bits factors of 16 where the machine, or an exact product, has none of 8."""
     for op in operations(function, "tessera.dot"):
         exact = bool(ir.BoolAttr(op.attributes["exact"]).value)
@@ -104,7 +104,7 @@ def _sums(block: Block) -> int:
     return sum(math.prod(op.results[0].shape) for op in products if op.operands[2] not in made)
 
 
-def program_of(function: Any, program: Program) -> tuple[Frame, Entry]:
+def program_of(function: AnyOp, program: Program) -> tuple[Frame, Entry]:
     """The CUDA Tile program of a `func.func` of Tile IR, and what its parameters are.
 
     Raises:

@@ -2,9 +2,19 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
-from tessera.lowering.cuda_tile.instructions import NOT_STATIC, TOKEN, Block, Instruction, TileType, Value, ViewType
+from tessera.core.mlir import ir
+from tessera.lowering.cuda_tile.instructions import (
+    NOT_STATIC,
+    TOKEN,
+    Block,
+    Instruction,
+    TileType,
+    Value,
+    ValueType,
+    ViewType,
+)
 
 INDEX: Final = "i64"
 SHORT: Final = "i32"
@@ -19,7 +29,7 @@ class TileBuilder:
     fast: the user allows the machine's own approximations of functions
     """
 
-    def __init__(self, block: Block, location: Any, *, fast: bool = False) -> None:
+    def __init__(self, block: Block, location: ir.Location, *, fast: bool = False) -> None:
         self.fast = fast
         self.block = block
         self.location = location
@@ -30,21 +40,25 @@ class TileBuilder:
     # -- the basics --------------------------------------------------------------------------------------------
 
     def emit(
-        self, name: str, operands: Sequence[Value], results: Sequence[Any] = (), blocks: Sequence[Block] = (),
-        **attributes: Any,
-    ) -> Instruction:  # fmt: skip
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[ValueType] = (),
+        blocks: Sequence[Block] = (),
+        **attributes: object,
+    ) -> Instruction:
         """Append an instruction with results of the given types."""
         made = tuple(Value(kind) for kind in results)
         instruction = Instruction(name, tuple(operands), made, attributes, tuple(blocks), self.location)
         self.block.instructions.append(instruction)
         return instruction
 
-    def value(self, name: str, operands: Sequence[Value], result: Any, **attributes: Any) -> Value:
+    def value(self, name: str, operands: Sequence[Value], result: ValueType, **attributes: object) -> Value:
         """Append an instruction with one result."""
-        return self.emit(name, operands, [result], **attributes).results[0]
+        return self.emit(name, operands, [result], (), **attributes).results[0]
 
     @contextmanager
-    def located(self, location: Any) -> Generator[None]:
+    def located(self, location: ir.Location) -> Generator[None]:
         """Give what is emitted inside the `with` another location."""
         before, self.location = self.location, location
         try:
@@ -224,7 +238,7 @@ class TileBuilder:
         indices = [self.constant(n, SHORT) if isinstance(n, int) else n for n in numbers]
         return self.value("extract", (value, *indices), TileType(value.element, tuple(shape)))
 
-    def reduce(self, value: Value, axis: int, name: str, identity: float, **attributes: Any) -> Value:
+    def reduce(self, value: Value, axis: int, name: str, identity: float, **attributes: object) -> Value:
         """Combine the elements along an axis by operation `name`, in an order that nobody promises."""
         kind = TileType(value.element, value.shape[:axis] + value.shape[axis + 1 :])
         scalar = TileType(value.element)

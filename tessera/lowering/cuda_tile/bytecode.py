@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import PurePath
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from tessera.core.base.source import Source, Span
 from tessera.core.errors.catalog import CompilerCrash, ToolMissing
+from tessera.core.mlir import ir
 from tessera.core.tile.location import spans
 from tessera.lowering.cuda_tile.instructions import (
     NOT_STATIC,
@@ -24,6 +25,7 @@ from tessera.lowering.cuda_tile.instructions import (
     TileType,
     TokenType,
     Value,
+    ValueType,
     ViewType,
 )
 
@@ -65,8 +67,11 @@ _FORMATS: Final = {"f64": "<d", "f32": "<f", "f16": "<e"}
 _BYTES_OF_A_FLOAT: Final = 4
 
 
+Coded: TypeAlias = Any  # what the library makes and takes, which ships no types
+
+
 @cache
-def library() -> Any:
+def library() -> Coded:
     """The bytecode writer.
 
     Raises:
@@ -126,11 +131,11 @@ def encode(entry: Entry, source: Source, span: Span, hints: Hints | None = None)
 class _Types:
     """The numbers of types in the bytecode's table."""
 
-    def __init__(self, bc: Any, table: Any) -> None:
+    def __init__(self, bc: Coded, table: Coded) -> None:
         self._bc = bc
         self.table = table
 
-    def of(self, kind: Any) -> Any:
+    def of(self, kind: ValueType) -> Coded:
         table = self.table
         match kind:
             case TileType(element, shape):
@@ -149,7 +154,7 @@ class _Types:
                 message = f"no CUDA Tile type for {kind}"
                 raise CompilerCrash(message)
 
-    def element(self, name: str) -> Any:
+    def element(self, name: str) -> Coded:
         if name.startswith("ptr<"):
             return self.table.pointer(self.element(name[4:-1]), self._bc.PtrAttr.Missing)
         return self.table.simple(getattr(self._bc.SimpleType, _SIMPLE[name]))
@@ -158,7 +163,7 @@ class _Types:
 class _Places:
     """Debug attributes: the places of the user's text."""
 
-    def __init__(self, table: Any, name: str, source: Source, span: Span) -> None:
+    def __init__(self, table: Coded, name: str, source: Source, span: Span) -> None:
         self._table = table
         path = PurePath(span.file or source.name)
         self._file = str(path)
@@ -167,8 +172,8 @@ class _Places:
         self._scope = table.subprogram(file, max(1, span.line), name, name, unit, max(1, span.line))
         self._missing = table.loc(self._scope, self._file, max(1, span.line), max(1, span.column))
 
-    def of(self, location: Any) -> Any:
-        found = next(iter(spans(location)), None) if location is not None else None
+    def of(self, location: ir.Location) -> Coded:
+        found = next(iter(spans(location)), None)
         if found is None:
             return self._missing
         return self._table.loc(self._scope, found.file, found.line, found.column)
@@ -177,12 +182,12 @@ class _Places:
 class _Encoder:
     """Encodes blocks; `values` says which number each value has."""
 
-    def __init__(self, bc: Any, types: _Types, places: _Places, code: Any) -> None:
+    def __init__(self, bc: Coded, types: _Types, places: _Places, code: Coded) -> None:
         self.bc = bc
         self.types = types
         self.places = places
         self.code = code
-        self.values: dict[Value, Any] = {}
+        self.values: dict[Value, Coded] = {}
 
     def block(self, block: Block) -> None:
         for instruction in block.instructions:
@@ -191,10 +196,10 @@ class _Encoder:
             if len(instruction.results) == 1 and not isinstance(made, tuple):
                 self.values[instruction.results[0]] = made
             else:
-                for result, value in zip(instruction.results, cast("Sequence[Any]", made or ()), strict=True):
+                for result, value in zip(instruction.results, cast("Sequence[Coded]", made or ()), strict=True):
                     self.values[result] = value
 
-    def instruction(self, op: Instruction) -> Any:
+    def instruction(self, op: Instruction) -> Coded:
         special = _SPECIAL.get(op.name)
         if special is not None:
             return special(self, op)
@@ -202,79 +207,79 @@ class _Encoder:
         kinds = [self.types.of(v.type) for v in op.results]
         return encoder(self.code, *kinds, *self.operands(op), **self.attributes(op.attributes))
 
-    def operands(self, op: Instruction) -> list[Any]:
+    def operands(self, op: Instruction) -> list[Coded]:
         return [self.values[v] for v in op.operands]
 
-    def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def attributes(self, attributes: Mapping[str, object]) -> dict[str, Coded]:
+        result: dict[str, Coded] = {}
         for name, value in attributes.items():
             enumeration = _ENUMERATIONS.get(name)
             result[name] = value if enumeration is None else self.member(enumeration, value)
         return result
 
-    def member(self, enumeration: str, name: str) -> Any:
+    def member(self, enumeration: str, name: object) -> Coded:
         """The member of an enumeration of CUDA Tile IR by its name in small letters."""
         return next(m for m in getattr(self.bc, enumeration) if m.name.lower().rstrip("_") == name)
 
     # -- operations of another form ----------------------------------------------------------------------------
 
-    def constant(self, op: Instruction) -> Any:
+    def constant(self, op: Instruction) -> Coded:
         kind = op.results[0].type
         data = _constant_bytes(self.bc, op.attributes["number"], kind.element)
         return self.bc.encode_ConstantOp(self.code, self.types.of(kind), data)
 
-    def assume(self, op: Instruction) -> Any:
+    def assume(self, op: Instruction) -> Coded:
         divisor = op.attributes.get("div_by")
         predicate = self.bc.Bounded(*op.attributes["bounded"]) if divisor is None else self.bc.DivBy(divisor)
         return self.bc.encode_AssumeOp(self.code, self.types.of(op.results[0].type), *self.operands(op), predicate)
 
-    def block_id(self, op: Instruction) -> Any:
+    def block_id(self, op: Instruction) -> Coded:
         return self.bc.encode_GetTileBlockIdOp(self.code, *[self.types.of(v.type) for v in op.results])
 
-    def extract(self, op: Instruction) -> Any:
+    def extract(self, op: Instruction) -> Coded:
         source, *indices = self.operands(op)
         return self.bc.encode_ExtractOp(self.code, self.types.of(op.results[0].type), source, indices)
 
-    def terminator(self, op: Instruction) -> Any:
+    def terminator(self, op: Instruction) -> Coded:
         names = {"yield": "Yield", "continue": "Continue", "break": "Break", "return": "Return"}
         return getattr(self.bc, f"encode_{names[op.name]}Op")(self.code, self.operands(op))
 
-    def join(self, op: Instruction) -> Any:
+    def join(self, op: Instruction) -> Coded:
         return self.bc.encode_JoinTokensOp(self.code, self.types.of(op.results[0].type), self.operands(op))
 
-    def tensor_view(self, op: Instruction) -> Any:
+    def tensor_view(self, op: Instruction) -> Coded:
         base, *numbers = self.operands(op)
         extents = op.attributes["extents"]
         kind = self.types.of(op.results[0].type)
         return self.bc.encode_MakeTensorViewOp(self.code, kind, base, numbers[:extents], numbers[extents:])
 
-    def memory(self, op: Instruction) -> dict[str, Any]:
+    def memory(self, op: Instruction) -> dict[str, Coded]:
         """What all accesses have in common: no promise but that of tokens."""
         del op
         weak = self.bc.MemoryOrderingSemantics.WEAK
         return {"memory_ordering_semantics": weak, "memory_scope": None, "optimization_hints": None}
 
-    def load(self, op: Instruction) -> Any:
+    def load(self, op: Instruction) -> Coded:
         pointers, *rest = self.operands(op)
         token = rest.pop() if op.attributes["ordered"] else None
         mask, padding = rest if op.attributes["masked"] else (None, None)
         kinds = [self.types.of(v.type) for v in op.results]
         return self.bc.encode_LoadPtrTkoOp(self.code, *kinds, pointers, mask, padding, token, **self.memory(op))
 
-    def store(self, op: Instruction) -> Any:
+    def store(self, op: Instruction) -> Coded:
         pointers, value, *rest = self.operands(op)
         token = rest.pop() if op.attributes["ordered"] else None
         mask = rest.pop() if op.attributes["masked"] else None
         kind = self.types.of(op.results[0].type)
         return self.bc.encode_StorePtrTkoOp(self.code, kind, pointers, value, mask, token, **self.memory(op))
 
-    def load_view(self, op: Instruction) -> Any:
+    def load_view(self, op: Instruction) -> Coded:
         view, *numbers = self.operands(op)
         token = numbers.pop() if op.attributes["ordered"] else None
         kinds = [self.types.of(v.type) for v in op.results]
         return self.bc.encode_LoadViewTkoOp(self.code, *kinds, view, numbers, token, inbounds=(), **self.memory(op))
 
-    def store_view(self, op: Instruction) -> Any:
+    def store_view(self, op: Instruction) -> Coded:
         value, view, *numbers = self.operands(op)
         token = numbers.pop() if op.attributes["ordered"] else None
         kind = self.types.of(op.results[0].type)
@@ -282,14 +287,14 @@ class _Encoder:
             self.code, kind, value, view, numbers, token, inbounds=(), **self.memory(op)
         )
 
-    def reduce(self, op: Instruction) -> Any:
+    def reduce(self, op: Instruction) -> Coded:
         kind = op.operands[0].type
         identity = _identity(self.bc, self.types, op.attributes["identity"], kind.element)
         results = [self.types.of(v.type) for v in op.results]
         nested = self.bc.encode_ReduceOp(self.code, results, self.operands(op), op.attributes["dim"], [identity])
         return self.nested(nested, op)
 
-    def loop(self, op: Instruction) -> Any:
+    def loop(self, op: Instruction) -> Coded:
         results = [self.types.of(v.type) for v in op.results]
         operands = self.operands(op)
         if op.name == "for":
@@ -298,11 +303,11 @@ class _Encoder:
             nested = self.bc.encode_LoopOp(self.code, results, operands)
         return self.nested(nested, op)
 
-    def branch(self, op: Instruction) -> Any:
+    def branch(self, op: Instruction) -> Coded:
         results = [self.types.of(v.type) for v in op.results]
         return self.nested(self.bc.encode_IfOp(self.code, results, *self.operands(op)), op)
 
-    def nested(self, nested: Any, op: Instruction) -> Any:
+    def nested(self, nested: Coded, op: Instruction) -> Coded:
         for block in op.blocks:
             with nested.new_block([self.types.of(v.type) for v in block.arguments]) as arguments:
                 self.values.update(zip(block.arguments, arguments, strict=True))
@@ -310,7 +315,7 @@ class _Encoder:
         return nested.done()
 
 
-def _constant_bytes(bc: Any, number: float, element: str) -> bytes:
+def _constant_bytes(bc: Coded, number: float, element: str) -> bytes:
     """One element, as in MLIR's splat: a true boolean is 0xFF."""
     if element == "i1":
         return b"\xff" if number else b"\x00"
@@ -323,13 +328,13 @@ def _constant_bytes(bc: Any, number: float, element: str) -> bytes:
     return bc.float_to_bits(number, simple).to_bytes((bc.float_bit_size(simple) + 7) // 8, "little")
 
 
-def _identity(bc: Any, types: _Types, number: float, element: str) -> Any:
+def _identity(bc: Coded, types: _Types, number: float, element: str) -> Coded:
     if element.startswith("i"):
         return bc.Integer(types.element(element), int(element[1:]), int(number))
     return bc.Float(number, getattr(bc.SimpleType, _SIMPLE[element]), types.table)
 
 
-_SPECIAL: Final[dict[str, Callable[[_Encoder, Instruction], Any]]] = {
+_SPECIAL: Final[dict[str, Callable[[_Encoder, Instruction], Coded]]] = {
     "constant": _Encoder.constant,
     "assume": _Encoder.assume,
     "get_tile_block_id": _Encoder.block_id,

@@ -6,9 +6,9 @@ elements are addressed one by one, under a mask.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.expressions import Expression
 from tessera.lowering.analysis.integers import Knowledge, knowledge
 from tessera.lowering.base.ir_walk import constant, defining, operations
@@ -19,7 +19,7 @@ _ANY: Final = 0
 """0 is a multiple of everything."""
 
 
-def multiple_of(value: Any, depth: int = 0) -> int:
+def multiple_of(value: ir.Value, depth: int = 0) -> int:
     """A number that divides the integer `value`, whatever the launch; 0 for a value that is 0."""
     number = constant(value)
     if number is not None:
@@ -39,9 +39,9 @@ def multiple_of(value: Any, depth: int = 0) -> int:
     return 1
 
 
-def _of_an_index(value: Any, depth: int) -> int:
+def _of_an_index(value: ir.Value, depth: int) -> int:
     """The index of a loop is its lower bound and a number of steps."""
-    loop = value.owner.owner.operation
+    loop = ir.BlockArgument(value).owner.owner.operation
     if loop.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
         return 1
     lower, _, step = list(loop.operands)[:3]
@@ -52,24 +52,24 @@ def _of_an_index(value: Any, depth: int) -> int:
 class Divisibility:
     """Proves where accesses of one function begin; `group` is the kernel's `tile[...]`."""
 
-    function: Any
+    function: AnyOp
     group: tuple[int, ...] | None = None
     _ranges: list[tuple[Expression, int]] = field(init=False)
-    _known: dict[Any, Knowledge] = field(default_factory=dict[Any, Knowledge])
+    _known: dict[ir.Block, Knowledge] = field(default_factory=dict[ir.Block, Knowledge])
 
     def __post_init__(self) -> None:
         self._ranges = list(ranges_of(self.function))
         ids = operations(self.function, "tessera.id")
         self._group = ids[0].results[0] if len(ids) == 1 else None
 
-    def least(self, op: Any, value: Any) -> int | None:
+    def least(self, op: AnyOp, value: ir.Value) -> int | None:
         """The least that `value` can be where `op` runs, or None."""
         bounds = self._knowledge(op).bounds(value)
         if bounds is None and self._range_start(value) is not None:
             return 0
         return None if bounds is None else bounds.low
 
-    def begins_inside(self, op: Any, start: Any, extent: int | str) -> bool:
+    def begins_inside(self, op: AnyOp, start: ir.Value, extent: int | str) -> bool:
         """Whether 0 <= start < extent is certain where `op` runs."""
         found = self._range_start(start)
         if found is not None and found[0] == extent:
@@ -77,10 +77,10 @@ class Divisibility:
         bounds = self._knowledge(op).bounds(start)
         return bounds is not None and bounds.low >= 0 and bounds.below(extent)
 
-    def _knowledge(self, op: Any) -> Knowledge:
-        return self._known.setdefault(op.block, knowledge(op, self.group))
+    def _knowledge(self, op: AnyOp) -> Knowledge:
+        return self._known.setdefault(op.operation.block, knowledge(op, self.group))
 
-    def _range_start(self, start: Any) -> tuple[Expression, int] | None:
+    def _range_start(self, start: ir.Value) -> tuple[Expression, int] | None:
         """The range that `start` is `number * step` of: one of those the groups were made from."""
         op = defining(start)
         factor = constant(op.operands[1]) if op is not None and op.name == "arith.muli" else None
@@ -88,7 +88,7 @@ class Divisibility:
         place = self._range_of(number)
         return self._ranges[place] if place is not None and self._ranges[place][1] == step else None
 
-    def _range_of(self, number: Any) -> int | None:
+    def _range_of(self, number: ir.Value) -> int | None:
         """Which range `number` counts: the last by `group % count`, those before it after a division each."""
         last = len(self._ranges) - 1
         if self._group is None:

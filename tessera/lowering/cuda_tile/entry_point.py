@@ -5,7 +5,7 @@ A group is a tile block of the launch, numbered along x; ids along other axes ar
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import LaunchRule, Slot
 from tessera.core.base.dtypes import DType
@@ -48,8 +48,8 @@ class Frame:
     arguments: list[Value] = field(default_factory=list[Value])
     strides: list[tuple[Value, ...]] = field(default_factory=list[tuple[Value, ...]])
     symbols: dict[str, Value] = field(default_factory=dict[str, Value])
-    group: Any = None
-    depth: Any = None
+    group: Value = field(init=False)
+    depth: Value = field(init=False)
     _grid: tuple[Value, ...] = ()
 
     def begin(self) -> None:
@@ -160,7 +160,7 @@ class Frame:
             along = self._unsigned("divi", along, self._grid[inner], rounding="zero")
         return along if axis == 0 else self._unsigned("remi", along, self._grid[axis])
 
-    def _unsigned(self, name: str, a: Value, b: Value, **attributes: Any) -> Value:
+    def _unsigned(self, name: str, a: Value, b: Value, **attributes: object) -> Value:
         return self.build.value(name, (a, b), a.type, signedness="unsigned", **attributes)
 
 

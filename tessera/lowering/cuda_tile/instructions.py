@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tessera.core.mlir import ir
+
 NOT_STATIC: Final = -1
 """In a `ViewType`: an extent or a stride that is an operand, not a number."""
 
@@ -66,7 +68,7 @@ ValueType = TileType | ViewType | TokenType
 class Value:
     """One SSA value; `name` is what the user calls it, or empty."""
 
-    type: Any
+    type: Any  # a TileType, except of arrays and tokens
     name: str = ""
 
     @property
@@ -95,9 +97,9 @@ class Instruction:
     name: str
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, Any]  # by its name a flag, number, text or tuple of numbers
     blocks: tuple[Block, ...]
-    location: Any
+    location: ir.Location
 
 
 @dataclass(eq=False, slots=True)
@@ -106,7 +108,7 @@ class Entry:
 
     name: str
     body: Block
-    location: Any
+    location: ir.Location
 
 
 def instructions_of(block: Block) -> Iterator[Instruction]:

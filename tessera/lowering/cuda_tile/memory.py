@@ -7,9 +7,9 @@ gives 0 and a store does nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
 from tessera.lowering.cuda_tile.builder import BOOL, INDEX, SHORT, TileBuilder
 from tessera.lowering.cuda_tile.divisibility import Divisibility, multiple_of
@@ -60,7 +60,7 @@ class Access:
 
     # -- tiles -------------------------------------------------------------------------------------------------
 
-    def load(self, op: Any, memory: Memory, starts: Sequence[Value]) -> Value:
+    def load(self, op: AnyOp, memory: Memory, starts: Sequence[Value]) -> Value:
         """`tessera.load`."""
         build, name = self.build, op.operands[0]
         window = self._window(op, memory, starts, first=1)
@@ -73,9 +73,9 @@ class Access:
             pointers, mask = self._pointers(window)
             value, done = build.load(pointers, mask, token)
         self.order.has_read(name, done)
-        return self._from_memory(value, str(op.results[0].type.element_type))
+        return self._from_memory(value, str(ir.ShapedType(op.results[0].type).element_type))
 
-    def store(self, op: Any, memory: Memory, value: Value, starts: Sequence[Value]) -> None:
+    def store(self, op: AnyOp, memory: Memory, value: Value, starts: Sequence[Value]) -> None:
         """`tessera.store`."""
         build, name = self.build, op.operands[0]
         window = self._window(op, memory, starts, first=2)
@@ -90,7 +90,7 @@ class Access:
             done = build.store(pointers, value, mask, token)
         self.order.has_written(name, done)
 
-    def masked_store(self, op: Any, memory: Memory, value: Value, flags: Value, starts: Sequence[Value]) -> None:
+    def masked_store(self, op: AnyOp, memory: Memory, value: Value, flags: Value, starts: Sequence[Value]) -> None:
         """`tessera.masked_store`."""
         name = op.operands[0]
         pointers, mask = self._pointers(self._window(op, memory, starts, first=3))
@@ -98,7 +98,7 @@ class Access:
         done = self.build.store(pointers, self._to_memory(value), both, self.order.before_write(name))
         self.order.has_written(name, done)
 
-    def _window(self, op: Any, memory: Memory, starts: Sequence[Value], first: int) -> Window:
+    def _window(self, op: AnyOp, memory: Memory, starts: Sequence[Value], first: int) -> Window:
         extents = tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
         dropped = dropped_axes(op)
         kept = tuple(axis for axis in range(len(extents)) if axis not in dropped)
@@ -107,7 +107,7 @@ class Access:
 
     # -- windows that are tiles of a partition -------------------------------------------------------------------
 
-    def _tile_numbers(self, op: Any, window: Window, first: int) -> list[Value] | None:
+    def _tile_numbers(self, op: AnyOp, window: Window, first: int) -> list[Value] | None:
         """The window's number along each axis among windows of its size; None where it is none of them for sure."""
         sources = list(op.operands)[first:]
         if not sources:
@@ -208,20 +208,20 @@ class Access:
 
     # -- single elements ---------------------------------------------------------------------------------------
 
-    def read(self, op: Any, memory: Memory, indices: Sequence[Value]) -> Value:
+    def read(self, op: AnyOp, memory: Memory, indices: Sequence[Value]) -> Value:
         """`tessera.read`."""
         pointer, mask = self._element(op, memory, indices, first=1)
         value, done = self.build.load(pointer, mask, self.order.before_read(op.operands[0]))
         self.order.has_read(op.operands[0], done)
         return self._from_memory(value, str(op.results[0].type))
 
-    def write(self, op: Any, memory: Memory, value: Value, indices: Sequence[Value]) -> None:
+    def write(self, op: AnyOp, memory: Memory, value: Value, indices: Sequence[Value]) -> None:
         """`tessera.write`: once a group."""
         pointer, mask = self._element(op, memory, indices, first=2)
         token = self.order.before_write(op.operands[0])
         self.order.has_written(op.operands[0], self.build.store(pointer, self._to_memory(value), mask, token))
 
-    def _element(self, op: Any, memory: Memory, indices: Sequence[Value], first: int) -> tuple[Value, Value | None]:
+    def _element(self, op: AnyOp, memory: Memory, indices: Sequence[Value], first: int) -> tuple[Value, Value | None]:
         build, pointer = self.build, memory.pointer
         masks: list[Value | None] = []
         sources = list(op.operands)[first:]
@@ -240,6 +240,6 @@ class Access:
         return self.build.resize(value, _BYTE, signed=False) if value.element == BOOL else value
 
 
-def inside_flags(op: Any) -> list[bool]:
+def inside_flags(op: AnyOp) -> list[bool]:
     """For each axis of an access, whether it is proven to stay inside the array."""
     return proven_axes(op)

@@ -9,10 +9,10 @@ its own operand would be in each other's way, whatever the order inside one of t
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Program
-from tessera.core.program.types import Array
+from tessera.core.program.types import Array, Type
 from tessera.lowering.base.ir_walk import operations
 from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.instructions import Value
@@ -32,12 +32,12 @@ class MemoryTokens:
     """
 
     build: TileBuilder
-    classes: dict[Any, int] = field(default_factory=dict[Any, int])
+    classes: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
     written: frozenset[int] = frozenset()
     after_write: dict[int, Value] = field(default_factory=dict[int, Value])
     after_all: dict[int, Value] = field(default_factory=dict[int, Value])
 
-    def begin(self, function: Any, program: Program) -> None:
+    def begin(self, function: AnyOp, program: Program) -> None:
         """Sort the parameters into classes, and make a token for each class that is written."""
         arguments = list(function.regions[0].blocks[0].arguments)
         numbers: dict[object, int] = {}
@@ -53,54 +53,54 @@ class MemoryTokens:
         for number in sorted(self.written):
             self.after_write[number] = self.after_all[number] = self.build.token()
 
-    def before_read(self, memory: Any) -> Value | None:
+    def before_read(self, memory: ir.Value) -> Value | None:
         """The token a read of `memory` waits for."""
         return self.after_write.get(self.classes[memory])
 
-    def before_write(self, memory: Any) -> Value:
+    def before_write(self, memory: ir.Value) -> Value:
         """The token a write of `memory` waits for."""
         return self.after_all[self.classes[memory]]
 
-    def has_read(self, memory: Any, token: Value) -> None:
+    def has_read(self, memory: ir.Value, token: Value) -> None:
         """Record a read that made `token`."""
         number = self.classes[memory]
         if number in self.written:
             self.after_all[number] = self.build.join([self.after_all[number], token])
 
-    def has_written(self, memory: Any, token: Value) -> None:
+    def has_written(self, memory: ir.Value, token: Value) -> None:
         """Record a write that made `token`."""
         self.after_write[self.classes[memory]] = self.after_all[self.classes[memory]] = token
 
     # -- control flow: tokens go in and out of regions as values ---------------------------------------------------
 
-    def touched(self, op: Any) -> tuple[list[int], list[int]]:
+    def touched(self, op: AnyOp) -> tuple[list[int], list[int]]:
         """The written classes that code inside `op` accesses, and those it writes."""
         accessed = self._classes(operations(op, *_WRITES, *_READS))
         return accessed, self._classes(operations(op, *_WRITES))
 
-    def _classes(self, found: Iterable[Any]) -> list[int]:
+    def _classes(self, found: Iterable[AnyOp]) -> list[int]:
         numbers = {self.classes[op.operands[0]] for op in found if op.operands[0] in self.classes}
         return sorted(numbers & self.written)
 
-    def carried(self, op: Any) -> list[Value]:
+    def carried(self, op: AnyOp) -> list[Value]:
         """The tokens that `op` changes, as they are now."""
         accessed, written = self.touched(op)
         return [*(self.after_all[n] for n in accessed), *(self.after_write[n] for n in written)]
 
-    def set(self, op: Any, tokens: Sequence[Value]) -> None:
+    def set(self, op: AnyOp, tokens: Sequence[Value]) -> None:
         """Put `tokens`, in the order of `carried`, in their places."""
         accessed, written = self.touched(op)
         self.after_all.update(zip(accessed, tokens[: len(accessed)], strict=True))
         self.after_write.update(zip(written, tokens[len(accessed) :], strict=True))
 
 
-def _is_only_multiplied(memory: Any) -> bool:
+def _is_only_multiplied(memory: ir.Value) -> bool:
     """Whether all that is read of an array are operands of products of matrices."""
     loads = [use.owner.operation for use in memory.uses]
     return bool(loads) and all(op.name == "tessera.load" and _feeds_products(op.results[0]) for op in loads)
 
 
-def _feeds_products(value: Any) -> bool:
+def _feeds_products(value: ir.Value) -> bool:
     users = [(use.owner.operation, use.operand_number) for use in value.uses]
     return bool(users) and all(
         (op.name == "tessera.dot" and place < _ACCUMULATOR)
@@ -109,6 +109,6 @@ def _feeds_products(value: Any) -> bool:
     )
 
 
-def _likeness(kind: Any) -> object:
+def _likeness(kind: Type) -> object:
     """What two parameters have in common when one array can be given for both."""
     return (kind.dtype.name, len(kind.shape)) if isinstance(kind, Array) else None

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tessera.core.listing import Line, Listing
+from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.tile.location import identities, spans
 from tessera.lowering.cuda_tile.instructions import Block, Entry, Instruction, TokenType, Value, instructions_of
 
 _INDENT: Final = "  "
 # What goes without saying: every float operation rounds to nearest even, every access is weak.
-_DEFAULTS: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, object]] = {
     "rounding_mode": "nearest_even", "flush_to_zero": False, "overflow": "none", "saturating": False, "fast_acc": False,
 }  # fmt: skip
 _HIDDEN: Final = frozenset(("masked", "ordered", "extents", "number", "identity", "dim"))
@@ -45,7 +46,7 @@ class _Printer:
     def _remember(self, block: Block) -> None:
         """Note the last instruction that stands for each operation: its result is what the user named."""
         for op in instructions_of(block):
-            found = identities(op.location) if op.location is not None else ()
+            found = identities(op.location)
             named = op.results and op.name != "constant" and not isinstance(op.results[0].type, TokenType)
             if len(found) == 1 and named:
                 self.last[found[0]] = op
@@ -111,7 +112,7 @@ class _Printer:
         marks = self._marks(op.attributes)
         return f"{self._results(op)}{op.name}{marks}{' ' + operands if operands else ''}{' : ' + kind if kind else ''}"
 
-    def _marks(self, attributes: Mapping[str, Any]) -> str:
+    def _marks(self, attributes: Mapping[str, Any]) -> str:  # as in `Instruction`
         words: list[str] = []
         for name, value in attributes.items():
             if name in _HIDDEN or _DEFAULTS.get(name, self) == value:
@@ -128,7 +129,7 @@ class _Printer:
 
     def _results(self, op: Instruction) -> str:
         hint = ""
-        found = identities(op.location) if op.location is not None else ()
+        found = identities(op.location)
         if len(found) == 1 and self.last.get(found[0]) is op:
             hint = self.hints.get(found[0], "")
         names = [self._define(v, hint if number == 0 else "") for number, v in enumerate(op.results)]
@@ -148,13 +149,13 @@ class _Printer:
     def _use(self, value: Value) -> str:
         return self.names[value]
 
-    def _line(self, text: str, depth: int, location: Any) -> None:
+    def _line(self, text: str, depth: int, location: ir.Location | None) -> None:
         linked = location is not None
         places, numbers = (spans(location), identities(location)) if linked else ((), ())
         self.lines.append(Line(_INDENT * depth + text, places, numbers))
 
 
-def _number(number: Any) -> str:
+def _number(number: bool | float) -> str:
     if isinstance(number, bool):
         return "true" if number else "false"
     return repr(number)

@@ -6,11 +6,11 @@ barriers among them, is refused at the user's line.
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.catalog import CompilerCrash, NotOnCudaTile
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.types import Array
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import name_of, spans
@@ -45,13 +45,13 @@ _REFUSED: Final = {
 class Lowering:
     """Lowers one kernel; `env` says what each Tile IR value is: a Value, or the Memory behind an array."""
 
-    def __init__(self, frame: Frame, function: Any) -> None:
+    def __init__(self, frame: Frame, function: AnyOp) -> None:
         self.frame = frame
         self.build: TileBuilder = frame.build
         self.order = MemoryTokens(self.build)
         self.order.begin(function, frame.program)
         self.access = Access(self.build, self.order, Divisibility(function, frame.program.group))
-        self.env: dict[Any, Any] = {}
+        self.env: dict[ir.Value, Memory | Value] = {}
         self.body = function.regions[0].blocks[0]
         for number, (argument, parameter) in enumerate(zip(self.body.arguments, frame.program.parameters, strict=True)):
             kind = parameter.value.type
@@ -114,13 +114,13 @@ class Lowering:
         self.block(self.body)
         self.build.emit("return", ())
 
-    def block(self, block: Any) -> None:
+    def block(self, block: ir.Block) -> None:
         """Emit every operation of `block` but its terminator."""
         for op in operations_of(block):
             with at_operation(self.build, op):
                 self._operation(op)
 
-    def _operation(self, op: Any) -> None:
+    def _operation(self, op: AnyOp) -> None:
         name = str(op.name)
         special = _OPERATIONS.get(name)
         if special is not None:
@@ -132,28 +132,32 @@ class Lowering:
 
     # -- what values are ---------------------------------------------------------------------------------------
 
-    def value(self, value: Any) -> Value:
+    def value(self, value: ir.Value) -> Value:
         """The tile or scalar that a Tile IR value is."""
-        return self.env[value]
+        found = self.env[value]
+        assert isinstance(found, Value), "an array is no tile"
+        return found
 
-    def memory(self, value: Any) -> Memory:
+    def memory(self, value: ir.Value) -> Memory:
         """The array behind a Tile IR memref."""
-        return self.env[value]
+        found = self.env[value]
+        assert isinstance(found, Memory), "a tile is no array"
+        return found
 
-    def type_of(self, value: Any) -> TileType:
+    def type_of(self, value: ir.Value) -> TileType:
         """The type that holds a Tile IR value."""
         kind = value.type
         if isinstance(kind, ir.RankedTensorType):
             return TileType(str(kind.element_type), padded(list(kind.shape)))
         return TileType(str(kind))
 
-    def values(self, values: Any) -> list[Value]:
+    def values(self, values: ir.OpOperandList | list[ir.Value]) -> list[Value]:
         """The tiles and scalars that several Tile IR values are."""
         return [self.value(v) for v in values]
 
     # -- operations --------------------------------------------------------------------------------------------
 
-    def constant(self, op: Any) -> None:
+    def constant(self, op: AnyOp) -> None:
         """`arith.constant`: a number, or a tile of one number."""
         attribute, kind = op.attributes["value"], self.type_of(op.results[0])
         if isinstance(attribute, ir.DenseElementsAttr):
@@ -163,51 +167,51 @@ class Lowering:
             attribute = attribute.get_splat_value()
         self.env[op.results[0]] = self.build.constant(number_of(attribute), kind.element, kind.shape)
 
-    def id(self, op: Any) -> None:
+    def id(self, op: AnyOp) -> None:
         """`tessera.id`."""
         axis = named_axis(op)
         self.env[op.results[0]] = self.frame.identify(str(ir.StringAttr(op.attributes["of"]).value), axis)
 
-    def dim(self, op: Any) -> None:
+    def dim(self, op: AnyOp) -> None:
         """`tessera.dim`: the value of a symbol."""
         self.env[op.results[0]] = self._symbol(str(ir.StringAttr(op.attributes["symbol"]).value))
 
-    def splat(self, op: Any) -> None:
+    def splat(self, op: AnyOp) -> None:
         """`tensor.splat`."""
         self.env[op.results[0]] = self.build.splat(self.value(op.operands[0]), self.type_of(op.results[0]).shape)
 
-    def arange(self, op: Any) -> None:
+    def arange(self, op: AnyOp) -> None:
         """`tessera.arange`: a start, and one more each."""
         shape = self.type_of(op.results[0]).shape
         start = self.build.splat(self.value(op.operands[0]), shape)
         self.env[op.results[0]] = self.build.add(start, self.build.iota(shape[0], INDEX))
 
-    def broadcast(self, op: Any) -> None:
+    def broadcast(self, op: AnyOp) -> None:
         """`tessera.broadcast`."""
         self.env[op.results[0]] = self.build.broadcast(self.value(op.operands[0]), self.type_of(op.results[0]).shape)
 
-    def reshape(self, op: Any) -> None:
+    def reshape(self, op: AnyOp) -> None:
         """`tessera.reshape`: of tiles whose padding stays behind their elements."""
-        before, after = (list(v.type.shape) for v in (op.operands[0], op.results[0]))
+        before, after = (list(ir.ShapedType(v.type).shape) for v in (op.operands[0], op.results[0]))
         if not keeps_places(before, after):
             message = f"a tile of {tuple(before)} as {tuple(after)}: CUDA Tile reshapes powers of two only"
             raise NotOnCudaTile(message, hint="use extents that are powers of two; the edges are masked")
         self.env[op.results[0]] = self.build.reshape(self.value(op.operands[0]), padded(after))
 
-    def transpose(self, op: Any) -> None:
+    def transpose(self, op: AnyOp) -> None:
         """`tessera.transpose`."""
         order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
         self.env[op.results[0]] = self.build.permute(self.value(op.operands[0]), order)
 
-    def reduce(self, op: Any) -> None:
+    def reduce(self, op: AnyOp) -> None:
         """`tessera.reduce`."""
         axis = named_axis(op)
-        kind, shape = str(ir.StringAttr(op.attributes["kind"]).value), list(op.operands[0].type.shape)
+        kind, shape = str(ir.StringAttr(op.attributes["kind"]).value), list(ir.ShapedType(op.operands[0].type).shape)
         unsigned = "tessera.unsigned" in op.attributes
         value = self.value(op.operands[0])
         self.env[op.results[0]] = reductions.reduce_tile(self.build, value, shape, kind, axis, unsigned=unsigned)
 
-    def dot(self, op: Any) -> None:
+    def dot(self, op: AnyOp) -> None:
         """`tessera.dot`."""
         a, b, *accumulators = self.values(op.operands)
         if FACTORS in op.attributes:
@@ -216,35 +220,36 @@ class Lowering:
         how = reductions.EXACT if ir.BoolAttr(op.attributes["exact"]).value else ""
         if COMPUTE in op.attributes:
             how = str(ir.StringAttr(op.attributes[COMPUTE]).value)
+        kind, extent = ir.ShapedType(op.results[0].type), ir.ShapedType(op.operands[0].type).shape[1]
         self.env[op.results[0]] = reductions.dot(
-            self.build, a, b, accumulators[0] if accumulators else None, int(op.operands[0].type.shape[1]),
-            str(op.results[0].type.element_type), how=how, unsigned="tessera.unsigned" in op.attributes,
+            self.build, a, b, accumulators[0] if accumulators else None, extent, str(kind.element_type),
+            how=how, unsigned="tessera.unsigned" in op.attributes,
         )  # fmt: skip
 
-    def barrier(self, op: Any) -> None:
+    def barrier(self, op: AnyOp) -> None:
         """`tessera.barrier`: without lanes and without shared memory there is nothing to wait for."""
 
-    def read(self, op: Any) -> None:
+    def read(self, op: AnyOp) -> None:
         """`tessera.read`."""
         memory, *indices = op.operands
         self.env[op.results[0]] = self.access.read(op, self.memory(memory), self.values(indices))
 
-    def write(self, op: Any) -> None:
+    def write(self, op: AnyOp) -> None:
         """`tessera.write`."""
         memory, value, *indices = op.operands
         self.access.write(op, self.memory(memory), self.value(value), self.values(indices))
 
-    def load(self, op: Any) -> None:
+    def load(self, op: AnyOp) -> None:
         """`tessera.load`."""
         memory, *starts = op.operands
         self.env[op.results[0]] = self.access.load(op, self.memory(memory), self.values(starts))
 
-    def store(self, op: Any) -> None:
+    def store(self, op: AnyOp) -> None:
         """`tessera.store`."""
         memory, value, *starts = op.operands
         self.access.store(op, self.memory(memory), self.value(value), self.values(starts))
 
-    def masked_store(self, op: Any) -> None:
+    def masked_store(self, op: AnyOp) -> None:
         """`tessera.masked_store`."""
         memory, value, mask, *starts = op.operands
         self.access.masked_store(op, self.memory(memory), self.value(value), self.value(mask), self.values(starts))
@@ -252,7 +257,7 @@ class Lowering:
     # -- control flow: tokens of the memory touched inside travel behind the user's own values ----------------------
 
     @contextmanager
-    def _inside(self, target: Block, op: Any, names: Sequence[Any], tokens: int) -> Generator[list[Value]]:
+    def _inside(self, target: Block, op: AnyOp, names: Sequence[ir.Value], tokens: int) -> Generator[list[Value]]:
         """Emit into a region's block; `names` are its Tile IR arguments, in front of the last `tokens` of its own."""
         before = self.order.carried(op)
         arguments = list(target.arguments)
@@ -263,12 +268,12 @@ class Lowering:
             yield arguments
         self.order.set(op, before)
 
-    def _arguments(self, block: Any, tokens: Sequence[Value]) -> Block:
+    def _arguments(self, block: ir.Block, tokens: Sequence[Value]) -> Block:
         """An empty block with the arguments of a Tile IR block, and tokens."""
         own = [Value(self.type_of(v), name_of(v.location) if hasattr(v, "location") else "") for v in block.arguments]
         return Block((*own, *(Value(token.type) for token in tokens)))
 
-    def loop(self, op: Any) -> None:
+    def loop(self, op: AnyOp) -> None:
         """`scf.for`: counts up; the step is positive."""
         block, tokens = op.regions[0].blocks[0], self.order.carried(op)
         bounds, initial = self.values(list(op.operands)[:3]), self.values(list(op.operands)[3:])
@@ -281,7 +286,7 @@ class Lowering:
         made = self.build.emit("for", [*bounds, *initial, *tokens], [v.type for v in (*initial, *tokens)], [target])
         self._bind(op, made.results)
 
-    def _always(self, arguments: Sequence[Value], names: Sequence[Any], passed: Any) -> Value | None:
+    def _always(self, arguments: Sequence[Value], names: Sequence[ir.Value], passed: ir.OpOperandList) -> Value | None:
         """A condition that always holds and that no compiler can know, where a loop hands a tile on as it is.
 
         tileiras 13.5 takes a permuted tile that one carried value hands to another for the first one of the loop.
@@ -300,7 +305,7 @@ class Lowering:
             for value, argument in zip(values, arguments, strict=False)
         ]  # fmt: skip
 
-    def branch(self, op: Any) -> None:
+    def branch(self, op: AnyOp) -> None:
         """`scf.if`."""
         tokens = self.order.carried(op)
         blocks: list[Block] = []
@@ -318,7 +323,7 @@ class Lowering:
         made = self.build.emit("if", [self.value(op.operands[0])], kinds, blocks)
         self._bind(op, made.results)
 
-    def while_loop(self, op: Any) -> None:
+    def while_loop(self, op: AnyOp) -> None:
         """`scf.while`: a loop that is left where the condition fails."""
         before, after = (region.blocks[0] for region in op.regions)
         initial, tokens = self.values(op.operands), self.order.carried(op)
@@ -343,17 +348,17 @@ class Lowering:
         made = self.build.emit("loop", [*initial, *tokens], kinds, [target])
         self._bind(op, made.results)
 
-    def _bind(self, op: Any, results: Sequence[Value]) -> None:
+    def _bind(self, op: AnyOp, results: Sequence[Value]) -> None:
         own = len(op.results)
         self.env.update(zip(op.results, results[:own], strict=True))
         self.order.set(op, results[own:])
 
 
-def _last(block: Any) -> Any:
+def _last(block: ir.Block) -> ir.Operation:
     return list(block.operations)[-1].operation
 
 
-def lower(frame: Frame, function: Any) -> None:
+def lower(frame: Frame, function: AnyOp) -> None:
     """Emit the code of the `func.func` into `frame`.
 
     Raises:
@@ -364,7 +369,7 @@ def lower(frame: Frame, function: Any) -> None:
     Lowering(frame, function).run()
 
 
-def refuse_lanes(function: Any) -> None:
+def refuse_lanes(function: AnyOp) -> None:
     """Raise NotOnCudaTile at the first operation that belongs to lanes, if there is any."""
     for op in operations(function, *_REFUSED, "tessera.id"):
         what = _REFUSED.get(str(op.name))
@@ -374,7 +379,7 @@ def refuse_lanes(function: Any) -> None:
             raise NotOnCudaTile(what, next(iter(spans(op.location)), NOWHERE), hint=LANE_HINT)
 
 
-_OPERATIONS: Final[dict[str, Callable[[Lowering, Any], None]]] = {
+_OPERATIONS: Final[dict[str, Callable[[Lowering, AnyOp], None]]] = {
     "arith.constant": Lowering.constant,
     "tensor.splat": Lowering.splat,
     "tessera.id": Lowering.id,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.math.algebra import Algebra
 
 
@@ -10,30 +11,30 @@ from tessera.lowering.math.algebra import Algebra
 class Pair:
     """high + low, where low is at most half a unit in the last place of high (unless told otherwise)."""
 
-    high: Any
-    low: Any
+    high: ir.Value
+    low: Any  # an `ir.Value`, or None where one f64 is enough for f32: see `trigonometric._reduce`
 
 
-def sum_exactly(k: Algebra, a: Any, b: Any) -> Pair:
+def sum_exactly(k: Algebra, a: ir.Value, b: ir.Value) -> Pair:
     """a + b as a pair, without error (Knuth)."""
     total = k.add(a, b)
     other = k.sub(total, a)
     return Pair(total, k.add(k.sub(a, k.sub(total, other)), k.sub(b, other)))
 
 
-def sum_ordered(k: Algebra, a: Any, b: Any) -> Pair:
+def sum_ordered(k: Algebra, a: ir.Value, b: ir.Value) -> Pair:
     """a + b as a pair, without error where |a| >= |b| or a is 0 (Dekker)."""
     total = k.add(a, b)
     return Pair(total, k.sub(b, k.sub(total, a)))
 
 
-def product_exactly(k: Algebra, a: Any, b: Any) -> Pair:
+def product_exactly(k: Algebra, a: ir.Value, b: ir.Value) -> Pair:
     """a * b as a pair, without error."""
     product = k.mul(a, b)
     return Pair(product, k.fma(a, b, k.neg(product)))
 
 
-def add_to_pair(k: Algebra, a: Pair, b: Any) -> Pair:
+def add_to_pair(k: Algebra, a: Pair, b: ir.Value) -> Pair:
     """a + b."""
     total = sum_exactly(k, a.high, b)
     return sum_ordered(k, total.high, k.add(total.low, a.low))
@@ -53,7 +54,7 @@ def multiply_by(k: Algebra, a: Pair, b: tuple[float, float]) -> Pair:
     return sum_ordered(k, product.high, low)
 
 
-def multiply_pair(k: Algebra, a: Pair, b: Any) -> Pair:
+def multiply_pair(k: Algebra, a: Pair, b: ir.Value) -> Pair:
     """a * b."""
     product = product_exactly(k, a.high, b)
     return sum_ordered(k, product.high, k.fma(a.low, b, product.low))

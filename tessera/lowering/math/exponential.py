@@ -4,8 +4,9 @@ The coefficients are minimax in relative error on the reduced range (Remez excha
 """
 
 import math
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.math.algebra import Algebra
 from tessera.lowering.math.double_double import (
     Pair,
@@ -54,7 +55,7 @@ _LOG2_E: Final = (1.4426950408889634, 2.0355273740931033e-17)
 _LN2: Final = {32: (0.693359375, -2.12194440054690583e-4), 64: (6.93147180369123816490e-01, 1.90821492927058770002e-10)}
 
 
-def exp(k: Algebra, x: Any) -> Any:
+def exp(k: Algebra, x: ir.Value) -> ir.Value:
     """e^x, within 1 ulp; 0 and inf outside the range, denormals exact to half a unit."""
     low, high = (-105.0, 89.0) if k.bits == 32 else (-746.0, 710.0)
     x = _clamp(k, x, low, high)
@@ -66,7 +67,7 @@ def exp(k: Algebra, x: Any) -> Any:
     return _scale(k, p, biased)
 
 
-def exp_not_positive(k: Algebra, x: Any) -> Any:
+def exp_not_positive(k: Algebra, x: ir.Value) -> ir.Value:
     """e^x for x <= 0 or NaN: the bits of `exp` with fewer operations, as one float holds every 2^n that occurs."""
     low, most = (-105.0, 65) if k.bits == 32 else (-746.0, 513)
     bottom = k.constant(low)
@@ -81,7 +82,7 @@ def exp_not_positive(k: Algebra, x: Any) -> Any:
     return k.mul(k.mul(p, scale), k.constant(2.0**-most))
 
 
-def exp2(k: Algebra, x: Any, small: Any = None) -> Any:
+def exp2(k: Algebra, x: ir.Value, small: ir.Value | None = None) -> ir.Value:
     """2^(x + small), within 1 ulp; exact for integers.  `small` (or nothing) is below half a unit in x's last place."""
     low, high = (-151.0, 129.0) if k.bits == 32 else (-1076.0, 1025.0)
     x = _clamp(k, x, low, high)
@@ -92,7 +93,7 @@ def exp2(k: Algebra, x: Any, small: Any = None) -> Any:
     return _scale(k, p, biased)
 
 
-def log(k: Algebra, x: Any) -> Any:
+def log(k: Algebra, x: ir.Value) -> ir.Value:
     """The natural logarithm, within 1 ulp: NaN below zero, -inf at zero."""
     e, f = _split(k, x)
     tail = _log1p_tail(k, f)
@@ -101,7 +102,7 @@ def log(k: Algebra, x: Any) -> Any:
     return _log_edges(k, x, k.fma(e, k.constant(high), k.add(f, tail)))
 
 
-def log2(k: Algebra, x: Any) -> Any:
+def log2(k: Algebra, x: ir.Value) -> ir.Value:
     """The logarithm to base 2, within 1 ulp; exact for powers of two."""
     e, f = _split(k, x)
     tail = _log1p_tail(k, f)
@@ -111,7 +112,7 @@ def log2(k: Algebra, x: Any) -> Any:
     return _log_edges(k, x, k.add(k.add(k.add(r, tail), f), e))
 
 
-def log2_pair(k: Algebra, x: Any) -> Pair:
+def log2_pair(k: Algebra, x: ir.Value) -> Pair:
     """The logarithm to base 2 of positive finite f64 numbers, to about 2^-62 of its size."""
     e, f = _split(k, x)
     # s = f / (2 + f) with its error: the logarithm is 2 * s + s^3 * p(s^2).
@@ -133,14 +134,14 @@ def log2_pair(k: Algebra, x: Any) -> Pair:
     return add_pairs(k, Pair(e, k.constant(0.0)), total)
 
 
-def _clamp(k: Algebra, x: Any, low: float, high: float) -> Any:
+def _clamp(k: Algebra, x: ir.Value, low: float, high: float) -> ir.Value:
     """`x` within [low, high]; NaN stays."""
     bottom, top = k.constant(low), k.constant(high)
     x = k.select(k.compare(4, x, bottom), bottom, x)
     return k.select(k.compare(2, x, top), top, x)
 
 
-def _nearest(k: Algebra, x: Any, factor: float, offset: int | None = None) -> tuple[Any, Any]:
+def _nearest(k: Algebra, x: ir.Value, factor: float, offset: int | None = None) -> tuple[ir.Value, ir.Value]:
     """The integer n nearest to x * factor: (an integer whose low bits are n + bias + offset, n as a float).
 
     Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.  `offset` is `bias` unless it is given;
@@ -152,7 +153,7 @@ def _nearest(k: Algebra, x: Any, factor: float, offset: int | None = None) -> tu
     return k.bits_of(shifted), k.sub(shifted, k.constant(magic))
 
 
-def _scale(k: Algebra, p: Any, biased: Any) -> Any:
+def _scale(k: Algebra, p: ir.Value, biased: ir.Value) -> ir.Value:
     """p * 2^n in two exact steps and one rounding, so that denormals round once and overflow gives inf.
 
     `biased` is n + 2 * bias in its low bits: its halves are the exponent fields of the two factors.
@@ -165,7 +166,7 @@ def _scale(k: Algebra, p: Any, biased: Any) -> Any:
     return k.mul(k.mul(p, first), second)
 
 
-def _split(k: Algebra, x: Any) -> tuple[Any, Any]:
+def _split(k: Algebra, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """x = 2^e * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2): (e as a float, f); x is positive and finite."""
     mantissa, smallest, root = (23, 2.0**-126, 0x3F3504F3) if k.bits == 32 else (52, 2.0**-1022, 0x3FE6A09E667F3BCD)
     tiny = k.less(x, k.constant(smallest))
@@ -178,7 +179,7 @@ def _split(k: Algebra, x: Any) -> tuple[Any, Any]:
     return e, k.sub(m, k.constant(1.0))
 
 
-def _exponent(k: Algebra, offset: Any, mantissa: int) -> Any:
+def _exponent(k: Algebra, offset: ir.Value, mantissa: int) -> ir.Value:
     """The signed bits above the mantissa, as a float."""
     if k.bits == 32:
         return k.from_integer(k.op("arith.shrsi", offset, k.integer(mantissa)))
@@ -190,7 +191,7 @@ def _exponent(k: Algebra, offset: Any, mantissa: int) -> Any:
     return k.sub(k.float_of(wide), k.constant(magic + 1024.0))
 
 
-def _log1p_tail(k: Algebra, f: Any) -> Any:
+def _log1p_tail(k: Algebra, f: ir.Value) -> ir.Value:
     """log(1 + f) - f."""
     square = k.mul(f, f)
     if k.bits == 32:
@@ -204,7 +205,7 @@ def _log1p_tail(k: Algebra, f: Any) -> Any:
     return k.sub(k.mul(s, k.add(half, r)), half)
 
 
-def _log_edges(k: Algebra, x: Any, result: Any) -> Any:
+def _log_edges(k: Algebra, x: ir.Value, result: ir.Value) -> ir.Value:
     """The result where x is finite and positive; log's limits elsewhere."""
     infinity = k.constant(math.inf)
     zero = k.constant(0.0)

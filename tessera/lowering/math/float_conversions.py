@@ -4,14 +4,12 @@ f16 uses the conversion instructions that every processor with vectors of 256 bi
 integer operations: the conversion instruction of some processors flushes denormals, and others have none.
 """
 
-from typing import Any
-
 from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.math.algebra import Algebra, shaped
 
 
-def convert(emitter: Emitter, value: Any, element: str) -> Any:
+def convert(emitter: Emitter, value: ir.Value, element: str) -> ir.Value:
     """A float value as another float type, rounded once."""
     lanes, source = lanes_and_element(value.type)
     if source == element:
@@ -25,7 +23,7 @@ def convert(emitter: Emitter, value: Any, element: str) -> Any:
     return emitter.value("arith.extf" if element == "f64" else "arith.truncf", (value,), shaped(lanes, element))
 
 
-def widen(emitter: Emitter, value: Any) -> Any:
+def widen(emitter: Emitter, value: ir.Value) -> ir.Value:
     """An f16 or bf16 value as f32, exactly; anything else passes through."""
     lanes, element = lanes_and_element(value.type)
     if element == "f16":
@@ -38,7 +36,7 @@ def widen(emitter: Emitter, value: Any) -> Any:
     return emitter.value("arith.bitcast", (high,), shaped(lanes, "f32"))
 
 
-def narrow(emitter: Emitter, value: Any, element: str) -> Any:
+def narrow(emitter: Emitter, value: ir.Value, element: str) -> ir.Value:
     """An f32 value as `element` (f16, bf16), to nearest even; f32 passes through."""
     lanes, _ = lanes_and_element(value.type)
     if element == "f16":
@@ -54,7 +52,7 @@ def narrow(emitter: Emitter, value: Any, element: str) -> Any:
     return emitter.value("arith.bitcast", (short,), shaped(lanes, "bf16"))
 
 
-def fused(emitter: Emitter, a: Any, b: Any, c: Any) -> Any:
+def fused(emitter: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """a * b + c of 16-bit floats, rounded once.
 
     The product is exact in a wider type: f32 for f16, f64 for bf16, whose exponents reach further.  The sum is rounded
@@ -75,14 +73,14 @@ def fused(emitter: Emitter, a: Any, b: Any, c: Any) -> Any:
     return convert(emitter, k.float_of(k.select(inexact, k.add_integers(bits, step), bits)), element)
 
 
-def lanes_and_element(kind: Any) -> tuple[int, str]:
+def lanes_and_element(kind: ir.Type) -> tuple[int, str]:
     """Lanes (0 for a scalar) and the element's name of a scalar or rank-1 vector type."""
     if isinstance(kind, ir.VectorType):
         return int(kind.shape[0]), str(kind.element_type)
     return 0, str(kind)
 
 
-def _to_odd(k: Algebra, value: Any) -> Any:
+def _to_odd(k: Algebra, value: ir.Value) -> ir.Value:
     """An f64 value as f32, inexact ones to the neighbour with an odd last bit: rounding again is then exact."""
     emitter, double = k.emitter, value.type
     near = emitter.value("arith.truncf", (value,), k.float)

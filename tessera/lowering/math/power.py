@@ -3,8 +3,9 @@
 f32 is computed in f64 and rounded once; f64 with a logarithm in twice its precision.
 """
 
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.math.algebra import Algebra
 from tessera.lowering.math.double_double import multiply_pair
 from tessera.lowering.math.exponential import exp2, log2, log2_pair
@@ -13,7 +14,7 @@ _MODERATE: Final = 1100.0
 """Exponents of 2 below it in magnitude may give a finite number above zero."""
 
 
-def power(k: Algebra, x: Any, y: Any) -> Any:
+def power(k: Algebra, x: ir.Value, y: ir.Value) -> ir.Value:
     """x^y, within 1 ulp; a negative x takes integers y only."""
     if k.bits == 64:
         return _power(k, x, y)
@@ -22,7 +23,7 @@ def power(k: Algebra, x: Any, y: Any) -> Any:
     return k.emitter.value("arith.truncf", [_power(wide, *operands, exact=False)], k.float)
 
 
-def _power(k: Algebra, x: Any, y: Any, *, exact: bool = True) -> Any:
+def _power(k: Algebra, x: ir.Value, y: ir.Value, *, exact: bool = True) -> ir.Value:
     magnitude = k.abs(x)
     zero, one = k.constant(0.0), k.constant(1.0)
     result = _magnitude(k, magnitude, y) if exact else exp2(k, k.mul(y, log2(k, magnitude)))
@@ -40,7 +41,7 @@ def _power(k: Algebra, x: Any, y: Any, *, exact: bool = True) -> Any:
     return k.select(k.either(k.equal(y, zero), k.equal(x, one)), one, result)
 
 
-def _magnitude(k: Algebra, x: Any, y: Any) -> Any:
+def _magnitude(k: Algebra, x: ir.Value, y: ir.Value) -> ir.Value:
     """x^y for x >= 0 in f64."""
     logarithm = log2_pair(k, x)
     product = multiply_pair(k, logarithm, y)

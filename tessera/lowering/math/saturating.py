@@ -3,8 +3,9 @@
 Coefficients are minimax (Remez exchange in 50 digits), in relative error near zero, in absolute error far from it.
 """
 
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.math.algebra import Algebra
 from tessera.lowering.math.exponential import exp
 
@@ -53,7 +54,7 @@ _ERF_TAIL: Final = {
 _ERF_LIMIT: Final = {32: 4.0, 64: 6.0}
 
 
-def tanh(k: Algebra, x: Any) -> Any:
+def tanh(k: Algebra, x: ir.Value) -> ir.Value:
     """The hyperbolic tangent, within 2 ulp."""
     square = k.mul(x, x)
     near = k.fma(k.mul(square, x), k.polynomial(square, _TANH[k.bits]), x)
@@ -65,7 +66,7 @@ def tanh(k: Algebra, x: Any) -> Any:
     return k.with_sign(k.select(small, near, far), x)
 
 
-def erf(k: Algebra, x: Any) -> Any:
+def erf(k: Algebra, x: ir.Value) -> ir.Value:
     """The error function, within 2 ulp."""
     magnitude = k.abs(x)
     square = k.mul(x, x)

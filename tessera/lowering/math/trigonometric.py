@@ -5,8 +5,10 @@ multiplying with as many bits of 2 / pi as it takes, which is left out while no 
 and rounded once.  Coefficients are minimax in relative error (Remez exchange in 50 digits).
 """
 
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import branch, for_range
 from tessera.lowering.math.algebra import Algebra
 from tessera.lowering.math.double_double import Pair, add_to_pair, multiply_by
@@ -50,17 +52,17 @@ _COS64: Final = (
 )  # fmt: skip
 
 
-def sin(k: Algebra, x: Any) -> Any:
+def sin(k: Algebra, x: ir.Value) -> ir.Value:
     """The sine, within 1 ulp (f32) or 2 (f64); NaN at infinity."""
     return _circular(k, x, 0)
 
 
-def cos(k: Algebra, x: Any) -> Any:
+def cos(k: Algebra, x: ir.Value) -> ir.Value:
     """The cosine, within 1 ulp (f32) or 2 (f64); NaN at infinity."""
     return _circular(k, x, 1)
 
 
-def _circular(k: Algebra, x: Any, quarter: int) -> Any:
+def _circular(k: Algebra, x: ir.Value, quarter: int) -> ir.Value:
     """sin(x + quarter * pi / 2)."""
     wide = Algebra(k.emitter, k.lanes, 64)
     y = x if k.bits == 64 else k.emitter.value("arith.extf", [x], wide.float)
@@ -78,7 +80,7 @@ def _circular(k: Algebra, x: Any, quarter: int) -> Any:
     return value if k.bits == 64 else k.emitter.value("arith.truncf", [value], k.float)
 
 
-def _sine(k: Algebra, r: Pair, square: Any, coefficients: tuple[float, ...]) -> Any:
+def _sine(k: Algebra, r: Pair, square: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
     """sin of a pair: the low part adds itself times the cosine, which is 1 - square / 2 near enough."""
     cube, p = k.mul(square, r.high), k.polynomial(square, coefficients)
     if r.low is None:
@@ -87,7 +89,7 @@ def _sine(k: Algebra, r: Pair, square: Any, coefficients: tuple[float, ...]) -> 
     return k.add(r.high, k.fma(cube, p, correction))
 
 
-def _cosine(k: Algebra, r: Pair, square: Any, coefficients: tuple[float, ...]) -> Any:
+def _cosine(k: Algebra, r: Pair, square: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
     """cos of a pair: 1 - square / 2 is split so that nothing is lost of it."""
     one = k.constant(1.0)
     half = k.mul(k.constant(0.5), square)
@@ -99,20 +101,20 @@ def _cosine(k: Algebra, r: Pair, square: Any, coefficients: tuple[float, ...]) -
     return k.add(head, k.add(lost, quartic))
 
 
-def _reduce(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
+def _reduce(k: Algebra, x: ir.Value, bits: int) -> tuple[Pair, ir.Value]:
     """x = r + n * pi / 2: (r, an integer whose low two bits are those of n)."""
     magnitude = k.abs(x)
     # NaN counts as large: nothing that way traps.
     large = k.compare(10, magnitude, k.constant(_LIMIT))
     mask = k.emitter.value("vector.reduction", [large], "i1", {"kind": "#vector.kind<or>"}) if k.lanes else large
 
-    def near() -> list[Any]:
+    def near() -> list[ir.Value]:
         inner = Algebra(k.emitter, k.lanes, 64)
         r, n = _reduce_small(inner, x, bits)
         # For f32, one f64 is enough.
         return [inner.add(r.high, r.low), n] if bits == 32 else [r.high, r.low, n]
 
-    def far() -> list[Any]:
+    def far() -> list[ir.Value]:
         inner = Algebra(k.emitter, k.lanes, 64)
         r, n = _reduce_large(inner, x, bits)
         values = [inner.add(r.high, r.low), n] if bits == 32 else [r.high, r.low, n]
@@ -124,7 +126,7 @@ def _reduce(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
     return Pair(high, low[0] if low else None), n
 
 
-def _reduce_small(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
+def _reduce_small(k: Algebra, x: ir.Value, bits: int) -> tuple[Pair, ir.Value]:
     shifted = k.fma(x, k.constant(_TWO_OVER_PI), k.constant(_MAGIC))
     n = k.sub(shifted, k.constant(_MAGIC))
     if bits == 32:
@@ -136,7 +138,7 @@ def _reduce_small(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
     return r, k.bits_of(shifted)
 
 
-def _reduce_large(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
+def _reduce_large(k: Algebra, x: ir.Value, bits: int) -> tuple[Pair, ir.Value]:
     turns = _turns32(k, x) if bits == 32 else _turns64(k, x)
     shifted = k.add(turns.high, k.constant(_MAGIC))
     n = k.sub(shifted, k.constant(_MAGIC))
@@ -144,12 +146,12 @@ def _reduce_large(k: Algebra, x: Any, bits: int) -> tuple[Pair, Any]:
     return multiply_by(k, fraction, _HALF_PI), k.bits_of(shifted)
 
 
-def _below_four(k: Algebra, x: Any) -> Any:
+def _below_four(k: Algebra, x: ir.Value) -> ir.Value:
     """x less a multiple of 4, exactly; at most 2 in magnitude."""
     return k.fma(k.round(k.mul(x, k.constant(0.25))), k.constant(-4.0), x)
 
 
-def _turns32(k: Algebra, x: Any) -> Pair:
+def _turns32(k: Algebra, x: ir.Value) -> Pair:
     """x * 2 / pi less a multiple of 4: x has 24 bits, so every product with 24 bits is exact."""
     total = Pair(k.constant(0.0), k.constant(0.0))
     for place, chunk in enumerate(_BITS32):
@@ -158,7 +160,7 @@ def _turns32(k: Algebra, x: Any) -> Pair:
     return add_to_pair(k, Pair(total.low, k.constant(0.0)), _below_four(k, total.high))
 
 
-def _turns64(k: Algebra, x: Any) -> Pair:
+def _turns64(k: Algebra, x: ir.Value) -> Pair:
     """The same for 53 bits, in two halves; a loop over the bits, for there are many of them.
 
     x is made smaller by 2^200 and the bits larger, since the last of them are below the smallest f64.
@@ -173,10 +175,10 @@ def _turns64(k: Algebra, x: Any) -> Pair:
     kind = f"vector<{len(_BITS64)}xf64>"
     table = emitter.value("arith.constant", (), kind, {"value": f"dense<[{numbers}]> : {kind}"})
 
-    def step(place: Any, carried: list[Any]) -> list[Any]:
+    def step(place: Index, carried: list[ir.Value]) -> list[ir.Value]:
         inner = Algebra(emitter, k.lanes, 64)
         attributes = {"static_position": "array<i64: -9223372036854775808>"}
-        position = emitter.value("arith.index_cast", [place], "index")
+        position = emitter.value("arith.index_cast", [Indices(emitter).value(place)], "index")
         factor = emitter.value("vector.extract", [table, position], "f64", attributes)
         factors = emitter.value("vector.broadcast", [factor], k.float) if k.lanes else factor
         total = Pair(*carried)

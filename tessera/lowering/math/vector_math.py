@@ -14,8 +14,9 @@ place (ulp), measured by `tests/lowering/cpu/test_vector_math.py`:
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.math.algebra import Algebra, shaped
 from tessera.lowering.math.exponential import exp, exp2, exp_not_positive, log, log2
@@ -25,20 +26,20 @@ from tessera.lowering.math.saturating import erf, tanh
 from tessera.lowering.math.trigonometric import cos, sin
 
 
-def _rsqrt(k: Algebra, x: Any) -> Any:
+def _rsqrt(k: Algebra, x: ir.Value) -> ir.Value:
     return k.div(k.constant(1.0), k.op("math.sqrt", x))
 
 
-def _upstream(name: str) -> Callable[..., Any]:
+def _upstream(name: str) -> Callable[..., ir.Value]:
     """An operation that processors have themselves, rounded once."""
 
-    def emit(k: Algebra, *operands: Any) -> Any:
+    def emit(k: Algebra, *operands: ir.Value) -> ir.Value:
         return k.op(name, *operands)
 
     return emit
 
 
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+_FUNCTIONS: Final[dict[str, Callable[..., ir.Value]]] = {
     "exp": exp,
     "exp_not_positive": exp_not_positive,
     "exp2": exp2,
@@ -61,7 +62,7 @@ NAMES: Final = frozenset(_FUNCTIONS)
 """The functions `emit_math` knows."""
 
 
-def emit_math(emitter: Emitter, name: str, operands: Sequence[Any], type_text: Any) -> Any:
+def emit_math(emitter: Emitter, name: str, operands: Sequence[ir.Value], type_text: ir.Type | str) -> ir.Value:
     """Emit function `name` (of `NAMES`) of `operands`, all of the float type `type_text`; return its value.
 
     `type_text` is a scalar or vector type of f64, f32, f16 or bf16, as text or MLIR type.

@@ -11,8 +11,9 @@ block argument and no initial value.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
 
 
@@ -26,10 +27,10 @@ class ArrayRef:
     element: the MLIR type of an element in memory: that of the memref, so a bool is an `i8` of 0 or 1
     """
 
-    pointer: Any
-    extents: tuple[Any, ...]
-    strides: tuple[Any, ...]
-    element: Any
+    pointer: ir.Value
+    extents: tuple[ir.Value, ...]
+    strides: tuple[Index, ...]
+    element: ir.Type
 
 
 class TileContext(Protocol):
@@ -40,18 +41,18 @@ class TileContext(Protocol):
         """Writes target code at the current point."""
         ...
 
-    def scalar(self, value: Any) -> Any:
+    def scalar(self, value: ir.Value) -> ir.Value:
         """The target scalar of a uniform Tile IR scalar."""
         ...
 
-    def array(self, value: Any) -> ArrayRef:
+    def array(self, value: ir.Value) -> ArrayRef:
         """The array or shared buffer behind a Tile IR memref."""
         ...
 
-    def scratch(self, size: int, align: int = 64) -> Any:
+    def scratch(self, size: int, align: int = 64) -> ir.Value:
         """Address of `size` bytes at a fixed place of the thread's scratch arena; contents are undefined."""
         ...
 
-    def set_scalar(self, value: Any, scalar: Any) -> None:
+    def set_scalar(self, value: ir.Value, scalar: ir.Value) -> None:
         """Define a rank-0 result of a tile operation (a full reduction) as the target scalar `scalar`."""
         ...

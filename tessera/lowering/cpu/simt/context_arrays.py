@@ -1,9 +1,10 @@
 """Homes: scratch memory that keeps lane values from one stretch of lane code to the next, a row a warp."""
 
 from dataclasses import dataclass
-from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES, Divergence
+from tessera.lowering.base.emit import required
 from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.memory import in_memory
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Mask, Scalar, Vector
@@ -41,12 +42,12 @@ def make_slot(code: LaneContext, element: str, shape: Divergence, warps: int) ->
     return ContextSlot(code.kernel.reserve(stride * count), element, shape, stored, stride)
 
 
-def _address(code: LaneContext, home: ContextSlot) -> Any:
+def _address(code: LaneContext, home: ContextSlot) -> ir.Value:
     kernel, vectors = code.kernel, code.vectors
     if home.shape.kind == "uniform":
         return kernel.at(home.offset)
     stride = vectors.constant(home.stride, "i64")
-    return kernel.element(kernel.at(home.offset), vectors.integer("muli", code.position.warp, stride), "i8")
+    return kernel.element(kernel.at(home.offset), vectors.integer("muli", required(code.position.warp), stride), "i8")
 
 
 def _size(home: ContextSlot) -> int:
@@ -88,11 +89,11 @@ def store(code: LaneContext, home: ContextSlot, lane: Lane, mask: Mask) -> None:
         code.emit.create("llvm.intr.masked.store", [value, address, vectors.bits(mask)], (), attributes)
 
 
-def load_mask(code: LaneContext, home: ContextSlot) -> Any:
+def load_mask(code: LaneContext, home: ContextSlot) -> ir.Value:
     """The current warp's word of a mask."""
     return code.kernel.load(_address(code, home), "i32", 4)
 
 
-def store_mask(code: LaneContext, home: ContextSlot, word: Any) -> None:
+def store_mask(code: LaneContext, home: ContextSlot, word: ir.Value) -> None:
     """Set the current warp's word of a mask."""
     code.kernel.store(word, _address(code, home), 4)

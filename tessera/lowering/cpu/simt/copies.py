@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
@@ -30,19 +29,19 @@ def copy(code: LaneContext, node: Node) -> None:
 
     last = code.vectors.constant(extents[inner], "i64")
 
-    def row(remaining: Sequence[int], moved: list[Index], offset: Any) -> None:
+    def row(remaining: Sequence[int], moved: list[Index], offset: ir.Value) -> None:
         """Copy the rows along the axes in `remaining`; `offset` counts rows of the destination."""
         if remaining:
             axis, *rest = remaining
 
-            def inside(k: Any) -> None:
+            def inside(k: ir.Value) -> None:
                 row(rest, _moved(code, moved, axis, k), _step(code, offset, extents[axis], k))
 
             _count(code, extents[axis], 1, inside)
             return
         start = code.vectors.integer("muli", offset, last)
 
-        def chunk(k: Any) -> None:
+        def chunk(k: ir.Value) -> None:
             whole = extents[inner] % LANES == 0
             mask = ALL if whole else code.vectors.narrow(ALL, below(code, k, last, safe=True))
             value = load_lanes(code, locate(code, array, _moved(code, moved, inner, k, stride=1), mask), element)
@@ -54,13 +53,13 @@ def copy(code: LaneContext, node: Node) -> None:
     row(rows, indices, code.vectors.constant(0, "i64"))
 
 
-def _count(code: LaneContext, extent: int, step: int, body: Callable[[Any], None]) -> None:
+def _count(code: LaneContext, extent: int, step: int, body: Callable[[ir.Value], None]) -> None:
     """Run `body(k)` for k = 0, step, ... below `extent`."""
     if extent <= step:
         body(code.vectors.constant(0, "i64"))
         return
 
-    def inside(k: Any) -> Sequence[Any]:
+    def inside(k: ir.Value) -> Sequence[ir.Value]:
         with code.scope():
             body(k)
         return []
@@ -69,12 +68,12 @@ def _count(code: LaneContext, extent: int, step: int, body: Callable[[Any], None
     code.kernel.flow.count(first, last, stride, [], inside)
 
 
-def _step(code: LaneContext, offset: Any, extent: int, k: Any) -> Any:
+def _step(code: LaneContext, offset: ir.Value, extent: int, k: ir.Value) -> ir.Value:
     scaled = code.vectors.integer("muli", offset, code.vectors.constant(extent, "i64"))
     return code.vectors.integer("addi", scaled, k)
 
 
-def _moved(code: LaneContext, indices: list[Index], axis: int, k: Any, stride: int = 0) -> list[Index]:
+def _moved(code: LaneContext, indices: list[Index], axis: int, k: ir.Value, stride: int = 0) -> list[Index]:
     """The indices with `k` (+ lane * stride) added along `axis`."""
     base = code.vectors.integer("addi", code.base(indices[axis].lane), k)
     lane = Linear(base, stride) if stride else Scalar(base)

@@ -6,8 +6,8 @@ runs for them alone.  So a barrier is passed by the group as a whole, whatever t
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 from tessera.lowering.cpu.simt.context_arrays import store
 from tessera.lowering.cpu.simt.parallel_regions import ParallelRegion
@@ -30,7 +30,7 @@ class DivergentControl(UniformControl):
             yield
         self.stretches.region = outer
 
-    def _kept(self, values: Sequence[Any]) -> list[int]:
+    def _kept(self, values: Sequence[ir.Value]) -> list[int]:
         """The numbers of the results that are kept lane by lane: all but tiles."""
         return [n for n, v in enumerate(values) if not is_tile(v)]
 
@@ -53,8 +53,8 @@ class DivergentControl(UniformControl):
         for number in self.tiles_of(node.results):
             self.tiles.leave_loop(node.results[number], node.results[number])
 
-    def _side(self, node: Node, block: IrTree, region: ParallelRegion) -> Callable[[], list[Any]]:
-        def emit() -> list[Any]:
+    def _side(self, node: Node, block: IrTree, region: ParallelRegion) -> Callable[[], list[ir.Value]]:
+        def emit() -> list[ir.Value]:
             with self._within(region):
                 self.block(block)
                 self.finish(block, node.results, block.end.operands)
@@ -80,7 +80,7 @@ class DivergentControl(UniformControl):
         numbers = [0, *(1 + n for n in scalars)] if not moving else [1 + n for n in scalars]
         region = stretches.new_region()
 
-        def condition(*carried: Any) -> tuple[Any, list[Any]]:
+        def condition(*carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
             def choose(mask: Mask) -> None:
                 running = self.control.less(code.lane(index), code.shape(index), upper)
                 stretches.fill(region, code.vectors.narrow(mask, running))
@@ -90,7 +90,7 @@ class DivergentControl(UniformControl):
                 stretches.flush(choose, [index, upper], regions=[region])
                 return code.kernel.flow.both(stretches.occupied(region), code.kernel.flow.going()), list(carried)
 
-        def inside(*carried: Any) -> list[Any]:
+        def inside(*carried: ir.Value) -> list[ir.Value]:
             with self._within(region):
                 self.define(body.arguments, numbers, carried)
                 self.block(body)
@@ -100,7 +100,7 @@ class DivergentControl(UniformControl):
         for number in self.tiles_of(arguments):
             self.tiles.leave_loop(arguments[number], node.results[number])
 
-    def _next(self, node: Node, body: IrTree, *, moving: bool) -> list[Any]:
+    def _next(self, node: Node, body: IrTree, *, moving: bool) -> list[ir.Value]:
         """End an iteration: results are kept for the lanes that ran it, the index moves on."""
         code, stretches = self.code, self.stretches
         index, *arguments = body.arguments
@@ -122,7 +122,7 @@ class DivergentControl(UniformControl):
             return scalars
         return [code.vectors.integer("addi", code.scalar(index), code.scalar(step)), *scalars]
 
-    def _advanced(self, index: Any, step: Any) -> Lane:
+    def _advanced(self, index: ir.Value, step: ir.Value) -> Lane:
         code = self.code
         shape = code.shape(index)
         now = code.shaped(code.lane(index), shape)
@@ -143,14 +143,14 @@ class DivergentControl(UniformControl):
         stretches.flush(lambda mask: stretches.fill(region, mask), regions=[region])
         carried_numbers, passed_numbers = self.scalars(before.arguments), self.scalars(after.arguments)
 
-        def condition(*carried: Any) -> tuple[Any, list[Any]]:
+        def condition(*carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
             with self._within(region):
                 self.define(before.arguments, carried_numbers, carried)
                 self.block(before)
                 scalars = self._pass(node, before, after, region)
                 return code.kernel.flow.both(stretches.occupied(region), code.kernel.flow.going()), scalars
 
-        def inside(*passed: Any) -> list[Any]:
+        def inside(*passed: ir.Value) -> list[ir.Value]:
             with self._within(region):
                 self.define(after.arguments, passed_numbers, passed)
                 self.block(after)
@@ -160,7 +160,7 @@ class DivergentControl(UniformControl):
         for number in self.tiles_of(after.arguments):
             self.tiles.leave_loop(after.arguments[number], node.results[number])
 
-    def _pass(self, node: Node, before: IrTree, after: IrTree, region: ParallelRegion) -> list[Any]:
+    def _pass(self, node: Node, before: IrTree, after: IrTree, region: ParallelRegion) -> list[ir.Value]:
         """End the condition: what is passed becomes the result of every lane that asked; some lanes leave."""
         code, stretches = self.code, self.stretches
         test, *passed = before.end.operands

@@ -4,10 +4,10 @@ The entry point's signature is in `core/artifact.py`: slots, first group, past t
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import Slot
-from tessera.core.mlir import ir
+from tessera.core.mlir import Index, ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.tile.types import packed
@@ -29,7 +29,7 @@ class EntryPoint:
     `slots` lists what the entry point expects; `scratch_bytes` grows as scratch memory is asked for.
     """
 
-    def __init__(self, program: Program, module: Any, location: Any, processor: CpuFeatures) -> None:
+    def __init__(self, program: Program, module: ir.Module, location: ir.Location, processor: CpuFeatures) -> None:
         self.program = program
         self.processor = processor
         self.emit = Emitter(module.body, location)
@@ -42,14 +42,14 @@ class EntryPoint:
         self._slots = slots
         self.vectors = Vectors(self.emit, block)
         self.flow = StructuredControl(self.emit, cancel)
-        self._symbols: dict[str, Any] = {}
-        self.arguments: list[Any] = []
+        self._symbols: dict[str, ir.Value] = {}
+        self.arguments: list[ArrayRef | ir.Value] = []
         self._load_symbols()
         self._load_parameters()
 
     # -- the entry point ---------------------------------------------------------------------------------------
 
-    def _open(self) -> Any:
+    def _open(self) -> ir.Block:
         attributes = {
             "sym_name": ir.StringAttr.get(self.entry),
             "function_type": f"{_SIGNATURE}",
@@ -73,7 +73,7 @@ class EntryPoint:
 
     # -- arguments ---------------------------------------------------------------------------------------------
 
-    def slot(self, slot: Slot, kind: str = "i64") -> Any:
+    def slot(self, slot: Slot, kind: str = "i64") -> ir.Value:
         """Add `slot` to the calling convention and load it as `kind`."""
         self.slots.append(slot)
         address = self.offset(self._slots, (len(self.slots) - 1) * _WORD)
@@ -105,10 +105,10 @@ class EntryPoint:
             strides = tuple(self.slot(Slot("stride", parameter=number, axis=a)) for a in range(len(kind.shape)))
         return ArrayRef(pointer, extents, strides, self.emit.type(packed(kind.dtype)))
 
-    def _contiguous(self, shape: tuple[int | str, ...], extents: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _contiguous(self, shape: tuple[int | str, ...], extents: tuple[ir.Value, ...]) -> tuple[Index, ...]:
         """Row-major strides: numbers as long as the extents further in are numbers."""
-        strides: list[Any] = []
-        stride: Any = 1
+        strides: list[Index] = []
+        stride: Index = 1
         for extent, value in zip(reversed(shape), reversed(extents), strict=True):
             strides.append(stride)
             if isinstance(stride, int) and isinstance(extent, int):
@@ -120,13 +120,13 @@ class EntryPoint:
                 stride = self.vectors.integer("muli", factor, value)
         return tuple(reversed(strides))
 
-    def symbol(self, name: str) -> Any:
+    def symbol(self, name: str) -> ir.Value:
         """The value of a shape symbol (i64)."""
         return self._symbols[name]
 
     # -- memory ------------------------------------------------------------------------------------------------
 
-    def scratch(self, size: int, align: int = 64) -> Any:
+    def scratch(self, size: int, align: int = 64) -> ir.Value:
         """Address of `size` bytes at a fixed place of the thread's scratch memory."""
         return self.at(self.reserve(size, align))
 
@@ -136,11 +136,11 @@ class EntryPoint:
         self.scratch_bytes = offset + size
         return offset
 
-    def at(self, offset: int) -> Any:
+    def at(self, offset: int) -> ir.Value:
         """The address of a reserved place."""
         return self.offset(self._scratch, offset)
 
-    def offset(self, pointer: Any, offset: int) -> Any:
+    def offset(self, pointer: ir.Value, offset: int) -> ir.Value:
         """`pointer` plus a constant number of bytes."""
         if offset == 0:
             return pointer
@@ -151,7 +151,7 @@ class EntryPoint:
             {"elem_type": "i8", "rawConstantIndices": f"array<i32: {offset}>", "noWrapFlags": "3 : i32"},
         )
 
-    def element(self, pointer: Any, index: Any, kind: str) -> Any:
+    def element(self, pointer: ir.Value, index: ir.Value, kind: str) -> ir.Value:
         """The address of element `index` (an i64 value or vector) of type `kind`."""
         vector = isinstance(index.type, ir.VectorType)
         return self.emit.value(
@@ -161,23 +161,23 @@ class EntryPoint:
             {"elem_type": kind, "rawConstantIndices": "array<i32: -2147483648>", "noWrapFlags": "0 : i32"},
         )
 
-    def load(self, address: Any, kind: str, align: int) -> Any:
+    def load(self, address: ir.Value, kind: str, align: int) -> ir.Value:
         """Load a value of type `kind`."""
         return self.emit.value("llvm.load", [address], kind, {"alignment": f"{align} : i64", "ordering": "0 : i64"})
 
-    def store(self, value: Any, address: Any, align: int) -> None:
+    def store(self, value: ir.Value, address: ir.Value, align: int) -> None:
         """Store a value."""
         attributes = {"alignment": f"{align} : i64", "ordering": "0 : i64"}
         self.emit.create("llvm.store", [value, address], (), attributes)
 
-    def to_bool(self, byte: Any) -> Any:
+    def to_bool(self, byte: ir.Value) -> ir.Value:
         """A bool's byte (or vector of bytes) as i1."""
         wide = isinstance(byte.type, ir.VectorType)
         kind = self.vectors.wide("i1") if wide else "i1"
         zero = self.vectors.constant(0, self.vectors.text(byte.type))
         return self.vectors.compare("ne", byte, zero, kind)
 
-    def to_byte(self, value: Any) -> Any:
+    def to_byte(self, value: ir.Value) -> ir.Value:
         """An i1 (or vector of them) as bytes 0 and 1."""
         kind = self.vectors.wide("i8") if isinstance(value.type, ir.VectorType) else "i8"
         return self.emit.value("arith.extui", [value], kind)

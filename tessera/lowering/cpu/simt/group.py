@@ -5,11 +5,11 @@ that is pending is emitted.  Control flow around a barrier is the group's own: i
 """
 
 from collections.abc import Callable
-from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import elementwise
 from tessera.lowering.analysis.ir_tree import IrTree, Node
-from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.emit import Emitter, required
 from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.base.emit_context import ArrayRef
 from tessera.lowering.cpu.simt.divergent_control import DivergentControl
@@ -33,19 +33,19 @@ class GroupTiles:
         """The emitter."""
         return self._code.emit
 
-    def scalar(self, value: Any) -> Any:
+    def scalar(self, value: ir.Value) -> ir.Value:
         """The target scalar of a uniform Tile IR scalar."""
         return self._code.from_bits(self._code.scalar(value), value.type)
 
-    def array(self, value: Any) -> ArrayRef:
+    def array(self, value: ir.Value) -> ArrayRef:
         """The array or shared buffer behind a Tile IR memref."""
         return self._code.array(value)
 
-    def scratch(self, size: int, align: int = 64) -> Any:
+    def scratch(self, size: int, align: int = 64) -> ir.Value:
         """Address of `size` bytes at a fixed place of the thread's scratch memory."""
         return self._code.kernel.scratch(size, align)
 
-    def set_scalar(self, value: Any, scalar: Any) -> None:
+    def set_scalar(self, value: ir.Value, scalar: ir.Value) -> None:
         """Define a rank-0 result of a tile operation."""
         self._code.define(value, Scalar(self._code.to_bits(scalar)))
 
@@ -118,12 +118,12 @@ class Group:
             emit()
             return
 
-        def inside() -> list[Any]:
+        def inside() -> list[ir.Value]:
             with code.scope():
                 emit()
             return []
 
-        first = code.vectors.compare("eq", code.position.group, code.vectors.constant(0, "i64"))
+        first = code.vectors.compare("eq", required(code.position.group), code.vectors.constant(0, "i64"))
         code.kernel.flow.branch(first, inside)
 
     def _region(self, node: Node) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.catalog import CompilerCrash
@@ -29,12 +29,12 @@ class Position:
     lanes: lanes of the launch (no `tile[...]`)
     """
 
-    group: Any = None
-    coordinates: tuple[Any, ...] = ()
-    extents: tuple[Any, ...] = ()
-    base: Any = None
-    warp: Any = None
-    lanes: Any = None
+    group: ir.Value | None = None
+    coordinates: tuple[ir.Value, ...] = ()
+    extents: tuple[ir.Value, ...] = ()
+    base: ir.Value | None = None
+    warp: ir.Value | None = None
+    lanes: ir.Value | None = None
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class LaneContext:
     shapes: DivergenceAnalysis
     group: tuple[int, ...] | None
     position: Position = field(default_factory=Position)
-    arrays: dict[Any, ArrayRef] = field(default_factory=dict[Any, ArrayRef])
+    arrays: dict[ir.Value, ArrayRef] = field(default_factory=dict[ir.Value, ArrayRef])
 
     @property
     def emit(self) -> Emitter:
@@ -67,28 +67,28 @@ class LaneContext:
         finally:
             self.vectors.scope = outer
 
-    def define(self, value: Any, lane: Lane) -> None:
+    def define(self, value: ir.Value, lane: Lane) -> None:
         """Give a Tile IR value its lane value."""
         self.vectors.scope.values[value] = lane
 
-    def lane(self, value: Any) -> Lane:
+    def lane(self, value: ir.Value) -> Lane:
         """The lane value of a Tile IR value."""
         found = self.vectors.scope.find(value)
         if found is None:
-            places = spans(value.owner.location) if hasattr(value.owner, "location") else ()
+            places = () if isinstance(value.owner, ir.Block) else spans(value.owner.location)
             msg = f"a value is used before it is defined: {value}"
             raise CompilerCrash(msg, places[0] if places else NOWHERE)
         return found
 
-    def shape(self, value: Any) -> Divergence:
+    def shape(self, value: ir.Value) -> Divergence:
         """How a Tile IR value varies."""
         return self.shapes.of(value)
 
-    def scalar(self, value: Any) -> Any:
+    def scalar(self, value: ir.Value) -> ir.Value:
         """The target scalar of a value that is the same in all lanes of the warp (for a linear one, its base)."""
         return self.base(self.lane(value))
 
-    def base(self, lane: Lane) -> Any:
+    def base(self, lane: Lane) -> ir.Value:
         """A scalar, or the base of a linear value."""
         match lane:
             case Scalar(value):
@@ -99,11 +99,11 @@ class LaneContext:
                 msg = "a value that varies is used where one scalar is needed"
                 raise CompilerCrash(msg)
 
-    def vector(self, value: Any) -> Any:
+    def vector(self, value: ir.Value) -> ir.Value:
         """The target vector of a Tile IR value."""
         return self.vectors.vector(self.lane(value))
 
-    def element(self, value: Any) -> str:
+    def element(self, value: ir.Value) -> str:
         """The type, as text, of the target values of a Tile IR scalar: memories are pointers, 16-bit floats bits."""
         kind = value.type
         if isinstance(kind, ir.MemRefType):
@@ -111,33 +111,33 @@ class LaneContext:
         text = self.vectors.text(kind)
         return "i16" if text in HALVES else text
 
-    def to_bits(self, value: Any) -> Any:
+    def to_bits(self, value: ir.Value) -> ir.Value:
         """A target value, 16-bit floats (scalar or vector) as their bits."""
         return self._recast(value, HALVES, "i16")
 
-    def from_bits(self, value: Any, kind: Any) -> Any:
+    def from_bits(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         """The bits of a float of the Tile IR type `kind` as that float; any other target value as it is."""
         text = self.vectors.text(kind)
         return self._recast(value, ("i16",), text) if text in HALVES else value
 
-    def _recast(self, value: Any, sources: tuple[str, ...], element: str) -> Any:
+    def _recast(self, value: ir.Value, sources: tuple[str, ...], element: str) -> ir.Value:
         kind = value.type
         wide = isinstance(kind, ir.VectorType)
         if self.vectors.text(ir.VectorType(kind).element_type if wide else kind) not in sources:
             return value
         return self.emit.value("arith.bitcast", [value], self.vectors.wide(element) if wide else element)
 
-    def shaped(self, lane: Lane, shape: Divergence) -> Any:
+    def shaped(self, lane: Lane, shape: Divergence) -> ir.Value:
         """The one target value that carries `lane` through control flow, for a value of shape `shape`."""
         return self.vectors.vector(lane) if shape.kind == "varying" else self.base(lane)
 
-    def lane_of(self, value: Any, shape: Divergence) -> Lane:
+    def lane_of(self, value: ir.Value, shape: Divergence) -> Lane:
         """The lane value carried by a target value: the reverse of `shaped`."""
         if shape.kind == "varying":
             return Vector(value)
         return Linear(value, shape.stride) if shape.stride else Scalar(value)
 
-    def array(self, value: Any) -> ArrayRef:
+    def array(self, value: ir.Value) -> ArrayRef:
         """The array or shared buffer behind a Tile IR memref; its pointer is a vector when lanes differ in it."""
         found = self.arrays.get(value)
         if found is not None:

@@ -7,11 +7,12 @@ Numbers of lanes below a bound are scalars, so asking whether a warp is full cos
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
+from tessera.lowering.base.emit import required
 from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.masked_control import MaskedControl
 from tessera.lowering.cpu.simt.vector_lanes import below
@@ -22,7 +23,7 @@ _MOST: Final = 4
 
 _COMPARISONS: Final = ("arith.cmpi", "arith.andi", "arith.xori")
 
-Facts = dict[frozenset[tuple[Any, Any]], Any]
+Facts = dict[frozenset[tuple[ir.Value, ir.Value]], ir.Value]
 
 
 def in_versions(
@@ -32,8 +33,8 @@ def in_versions(
     rest = _head(code, control, nodes, mask)
     counts = dict(list(_counts(code, rest, mask).items())[:_MOST]) if mask.vector is None else {}
 
-    def version(now: Mask) -> Callable[[], list[Any]]:
-        def emit() -> list[Any]:
+    def version(now: Mask) -> Callable[[], list[ir.Value]]:
+        def emit() -> list[ir.Value]:
             with code.scope():
                 control.nodes(rest, now)
                 after(now)
@@ -44,12 +45,12 @@ def in_versions(
     if not counts:
         version(mask)()
         return
-    full: Any = None
+    full: ir.Value | None = None
     for count in counts.values():
         this = code.vectors.compare("eq", count, code.vectors.constant(LANES, "i64"))
         full = this if full is None else code.kernel.flow.both(full, this)
     known = mask.facts.union(*counts)
-    code.kernel.flow.branch(full, version(Mask(facts=known)), version(mask))
+    code.kernel.flow.branch(required(full), version(Mask(facts=known)), version(mask))
 
 
 def _head(code: LaneContext, control: MaskedControl, nodes: Sequence[Node], mask: Mask) -> list[Node]:
@@ -102,5 +103,5 @@ def _prefixes(code: LaneContext, node: Node) -> Iterator[Prefix]:
                 yield below(code, lane.base, extent, safe=True)
 
 
-def _is_here(code: LaneContext, memory: Any) -> bool:
+def _is_here(code: LaneContext, memory: ir.Value) -> bool:
     return memory in code.arrays or code.vectors.scope.find(memory) is not None

@@ -5,8 +5,8 @@ Without AVX-512 there is no scatter, and no masked access to 8 and 16 bits: LLVM
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.cpu.base.features import CpuFeatures
 from tessera.lowering.cpu.simt.lane_context import LaneContext
@@ -27,7 +27,7 @@ class Access:
         """The type of 32 elements."""
         return self.code.vectors.wide(self.stored)
 
-    def load(self, address: Any, mask: Mask) -> Any:
+    def load(self, address: ir.Value, mask: Mask) -> ir.Value:
         """Consecutive elements from `address` on; 0 in inactive lanes."""
         if mask.all:
             return self.code.kernel.load(address, self.kind, self.size)
@@ -38,14 +38,14 @@ class Access:
         place = self._room(self.size)
         self.code.kernel.store(zero, place, self.size)
 
-        def one(lane: Any) -> None:
+        def one(lane: ir.Value) -> None:
             value = self._get(address, lane)
             self._put(value, place, lane)
 
         self._each(mask, one)
         return self.code.kernel.load(place, self.kind, self.size)
 
-    def store(self, value: Any, address: Any, mask: Mask) -> None:
+    def store(self, value: ir.Value, address: ir.Value, mask: Mask) -> None:
         """Store consecutive elements from `address` on, those of active lanes."""
         code = self.code
         if mask.all:
@@ -58,7 +58,7 @@ class Access:
             code.kernel.store(value, place, self.size)
             self._each(mask, lambda lane: self._put(self._get(place, lane), address, lane))
 
-    def gather(self, addresses: Any, mask: Mask) -> Any:
+    def gather(self, addresses: ir.Value, mask: Mask) -> ir.Value:
         """The elements at `addresses`, one a lane; 0 in inactive lanes."""
         vectors = self.code.vectors
         bits, zero = vectors.bits(mask), vectors.constant(0, self.kind)
@@ -68,7 +68,7 @@ class Access:
             bits = vectors.constant(1, vectors.wide("i1"))
         return vectors.op("llvm.intr.masked.gather", [addresses, bits, zero], self.kind, self._aligned)
 
-    def scatter(self, value: Any, addresses: Any, mask: Mask) -> None:
+    def scatter(self, value: ir.Value, addresses: ir.Value, mask: Mask) -> None:
         """Store each active lane's element at its own address; the last lane wins."""
         code = self.code
         if self.processor.scatters(self.size):
@@ -79,7 +79,7 @@ class Access:
         code.kernel.store(value, values, self.size)
         code.kernel.store(addresses, places, 8)
 
-        def one(lane: Any) -> None:
+        def one(lane: ir.Value) -> None:
             address = code.kernel.load(code.kernel.element(places, lane, "!llvm.ptr"), "!llvm.ptr", 8)
             code.kernel.store(self._get(values, lane), address, self.size)
 
@@ -88,32 +88,32 @@ class Access:
     # -- small parts -------------------------------------------------------------------------------------------
 
     @property
-    def _aligned(self) -> dict[str, Any]:
+    def _aligned(self) -> dict[str, str]:
         return {"alignment": f"{self.size} : i32"}
 
-    def _room(self, size: int) -> Any:
+    def _room(self, size: int) -> ir.Value:
         return self.code.kernel.scratch(LANES * size)
 
-    def _zero(self) -> Any:
+    def _zero(self) -> ir.Value:
         """Address of a zero."""
         address = self.code.kernel.scratch(8, 8)
         self.code.kernel.store(self.code.vectors.constant(0, "i64"), address, 8)
         return address
 
-    def _get(self, address: Any, lane: Any) -> Any:
+    def _get(self, address: ir.Value, lane: ir.Value) -> ir.Value:
         return self.code.kernel.load(self.code.kernel.element(address, lane, self.stored), self.stored, self.size)
 
-    def _put(self, value: Any, address: Any, lane: Any) -> None:
+    def _put(self, value: ir.Value, address: ir.Value, lane: ir.Value) -> None:
         self.code.kernel.store(value, self.code.kernel.element(address, lane, self.stored), self.size)
 
-    def _each(self, mask: Mask, body: Callable[[Any], None]) -> None:
+    def _each(self, mask: Mask, body: Callable[[ir.Value], None]) -> None:
         """Run `body(lane)` for each active lane, from the first to the last."""
         code, vectors = self.code, self.code.vectors
 
-        def more(word: Any) -> tuple[Any, Sequence[Any]]:
+        def more(word: ir.Value) -> tuple[ir.Value, Sequence[ir.Value]]:
             return vectors.compare("ne", word, vectors.constant(0, "i32")), [word]
 
-        def one(word: Any) -> Sequence[Any]:
+        def one(word: ir.Value) -> Sequence[ir.Value]:
             lane = vectors.op("llvm.intr.cttz", [word], "i32", {"is_zero_poison": "true"})
             with code.scope():
                 body(vectors.op("arith.extui", [lane], "i64"))

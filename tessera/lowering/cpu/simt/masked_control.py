@@ -5,16 +5,18 @@ others behind a branch on "is any lane active"; loops go on while any lane is ac
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.catalog import CompilerCrash
+from tessera.core.mlir import ir
 from tessera.core.tile.location import spans
 from tessera.lowering.analysis.divergence import LANES, Divergence, elementwise
 from tessera.lowering.analysis.ir_tree import IrTree, Node
 from tessera.lowering.cpu.simt.copies import copy
 from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.memory import read, write
+from tessera.lowering.cpu.simt.structured_control import Body
 from tessera.lowering.cpu.simt.trip_counts import is_short
 from tessera.lowering.cpu.simt.vector_lanes import arithmetic, below, saturating
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Mask, Prefix, Scalar, Vector
@@ -73,7 +75,7 @@ class MaskedControl:
         else:
             self._masked_if(node, mask)
 
-    def _settled(self, condition: Any, mask: Mask) -> bool | None:
+    def _settled(self, condition: ir.Value, mask: Mask) -> bool | None:
         """What a condition is in every active lane, when what is known of those lanes tells."""
         lane = self._code.lane(condition)
         if isinstance(lane, Prefix) and lane.exact and lane.facts <= mask.facts:
@@ -95,10 +97,10 @@ class MaskedControl:
         made = code.kernel.flow.branch(code.scalar(node.operands[0]), then, rest[0] if rest else None, types)
         self._define(node.results, made, shapes)
 
-    def _side(self, block: IrTree, mask: Mask, shapes: list[Divergence]) -> Callable[[], list[Any]]:
+    def _side(self, block: IrTree, mask: Mask, shapes: list[Divergence]) -> Callable[[], list[ir.Value]]:
         """Emits a block in a scope of its own and gives what it yields, as values of these shapes."""
 
-        def emit() -> list[Any]:
+        def emit() -> list[ir.Value]:
             with self._code.scope():
                 self.nodes(block.nodes, mask)
                 return self._ends(block, shapes)
@@ -109,7 +111,7 @@ class MaskedControl:
         code = self._code
         condition = code.lane(node.operands[0])
         shapes = [code.shape(v) for v in node.results]
-        sides: list[list[Any]] = []
+        sides: list[list[ir.Value]] = []
         for number, block in enumerate(node.blocks):
             inner = code.vectors.narrow(mask, condition, negated=number == 1)
             if sum(self.cost(inside) for inside in block.nodes) <= _CHEAP:
@@ -122,7 +124,9 @@ class MaskedControl:
             merged = [code.vectors.select(bits, yes, no) for yes, no in zip(*sides, strict=True)]
             self._define(node.results, merged, shapes)
 
-    def _guarded(self, block: IrTree, mask: Mask, results: Sequence[Any], shapes: list[Divergence]) -> list[Any]:
+    def _guarded(
+        self, block: IrTree, mask: Mask, results: Sequence[ir.Value], shapes: list[Divergence]
+    ) -> list[ir.Value]:
         """A block behind a branch on whether any lane is active; zeros where none is."""
         code = self._code
         active = Mask(mask.count, mask.vector, mask.facts, some=True)
@@ -157,7 +161,7 @@ class MaskedControl:
         shapes = [code.shape(v) for v in body.arguments]
         initial = self._carried(node.operands[3:], shapes[1:])
 
-        def inside(index: Any, *carried: Any) -> list[Any]:
+        def inside(index: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             with code.scope():
                 self._define(body.arguments, [index, *carried], shapes)
                 self.nodes(body.nodes, mask)
@@ -166,7 +170,9 @@ class MaskedControl:
         lower, upper, step = (code.scalar(v) for v in node.operands[:3])
         self._define(node.results, self.count(node, lower, upper, step, initial, inside), shapes[1:])
 
-    def count(self, node: Node, lower: Any, upper: Any, step: Any, initial: list[Any], body: Any) -> Sequence[Any]:
+    def count(
+        self, node: Node, lower: ir.Value, upper: ir.Value, step: ir.Value, initial: list[ir.Value], body: Body
+    ) -> Sequence[ir.Value]:
         """A counted loop that looks at the cancel flag as often as its length asks for."""
         flow = self._code.kernel.flow
         if is_short(node, self._code.shapes):
@@ -188,16 +194,16 @@ class MaskedControl:
         count = len(node.results)
         shared = [n for n in range(count) if shapes[1 + n].kind != "varying"]
 
-        def active(index: Any) -> Mask:
+        def active(index: ir.Value) -> Mask:
             inside = self.less(code.lane_of(index, shapes[0]), shapes[0], node.operands[1])
             return vectors.narrow(mask, inside)
 
-        def condition(index: Any, *carried: Any) -> tuple[Any, list[Any]]:
+        def condition(index: ir.Value, *carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
             with code.scope():
                 go_on = code.kernel.flow.both(vectors.some(active(index)), code.kernel.flow.going())
             return go_on, [index, *carried]
 
-        def advance(index: Any, *carried: Any) -> list[Any]:
+        def advance(index: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             own, held = carried[:count], carried[count:]
             with code.scope():
                 now = active(index)
@@ -232,7 +238,7 @@ class MaskedControl:
         inner = [node for node in node.walk() if node.name in ("scf.for", "scf.while")]
         return len(inner) == 1 and sum(self.cost(n) for n in node.blocks[0].nodes) <= _SMALL_BODY
 
-    def _full_iterations(self, node: Node, start: Any, initial: list[Any], mask: Mask) -> Sequence[Any]:
+    def _full_iterations(self, node: Node, start: ir.Value, initial: list[ir.Value], mask: Mask) -> Sequence[ir.Value]:
         """Iterate while lane 31 is below the upper bound; gives the next index and the carried values."""
         code, vectors = self._code, self._code.vectors
         (body,) = node.blocks
@@ -240,7 +246,7 @@ class MaskedControl:
         upper, step = (code.scalar(v) for v in node.operands[1:3])
         limit = saturating(code, "ssub", upper, vectors.constant(LANES - 1, "i64"))
 
-        def inside(index: Any, _: Any, *own: Any) -> list[Any]:
+        def inside(index: ir.Value, _: ir.Value, *own: ir.Value) -> list[ir.Value]:
             with code.scope():
                 self._define(body.arguments, [index, *own], shapes)
                 self.nodes(body.nodes, Mask(facts=mask.facts | {(index, upper)}))
@@ -248,13 +254,13 @@ class MaskedControl:
 
         return code.kernel.flow.watched(start, limit, step, [start, *initial], inside, innermost=True)
 
-    def next_index(self, index: Any, shape: Divergence, step: Any) -> Any:
+    def next_index(self, index: ir.Value, shape: Divergence, step: ir.Value) -> ir.Value:
         """The index of the next iteration."""
         code = self._code
         amount = code.shaped(code.lane(step), shape if shape.kind == "varying" else code.shape(step))
         return code.emit.value("arith.addi", [index, amount], index.type)
 
-    def less(self, index: Lane, shape: Divergence, bound: Any) -> Lane:
+    def less(self, index: Lane, shape: Divergence, bound: ir.Value) -> Lane:
         """index < bound, lane by lane."""
         code, vectors = self._code, self._code.vectors
         limit = code.lane(bound)
@@ -281,7 +287,7 @@ class MaskedControl:
         first = [code.shape(v) for v in before.arguments]
         second = [code.shape(v) for v in node.results]
 
-        def condition(*carried: Any) -> tuple[Any, list[Any]]:
+        def condition(*carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
             with code.scope():
                 self._define(before.arguments, carried, first)
                 self.nodes(before.nodes, mask)
@@ -289,7 +295,7 @@ class MaskedControl:
                 go_on = code.kernel.flow.both(code.scalar(test), code.kernel.flow.going())
                 return go_on, self._carried(passed, second)
 
-        def advance(*passed: Any) -> list[Any]:
+        def advance(*passed: ir.Value) -> list[ir.Value]:
             with code.scope():
                 self._define(after.arguments, passed, second)
                 self.nodes(after.nodes, mask)
@@ -312,7 +318,7 @@ class MaskedControl:
         held_types = [vectors.wide(code.element(v)) for v in node.results]
         shared = [n for n, shape in enumerate(inside) if shape.kind != "varying"]
 
-        def condition(active: Any, *carried: Any) -> tuple[Any, list[Any]]:
+        def condition(active: ir.Value, *carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
             own, held = carried[: len(first)], carried[len(first) :]
             with code.scope():
                 self._define(before.arguments, own, first)
@@ -325,7 +331,7 @@ class MaskedControl:
                 go_on = code.kernel.flow.both(vectors.some(staying), code.kernel.flow.going())
                 return go_on, [vectors.bits(staying), *kept, *(code.base(lanes[n]) for n in shared)]
 
-        def advance(active: Any, *passed: Any) -> list[Any]:
+        def advance(active: ir.Value, *passed: ir.Value) -> list[ir.Value]:
             held, bases = passed[: len(inside)], passed[len(inside) :]
             with code.scope():
                 for argument, value in zip(after.arguments, held, strict=True):
@@ -342,23 +348,23 @@ class MaskedControl:
 
     # -- small parts -------------------------------------------------------------------------------------------
 
-    def _carried(self, values: Sequence[Any], shapes: Sequence[Divergence]) -> list[Any]:
+    def _carried(self, values: Sequence[ir.Value], shapes: Sequence[Divergence]) -> list[ir.Value]:
         code = self._code
         return [code.shaped(code.lane(v), s) for v, s in zip(values, shapes, strict=True)]
 
-    def _ends(self, block: IrTree, shapes: Sequence[Divergence]) -> list[Any]:
+    def _ends(self, block: IrTree, shapes: Sequence[Divergence]) -> list[ir.Value]:
         return self._carried(block.end.operands, shapes)
 
-    def _define(self, values: Sequence[Any], made: Sequence[Any], shapes: Sequence[Divergence]) -> None:
+    def _define(self, values: Sequence[ir.Value], made: Sequence[ir.Value], shapes: Sequence[Divergence]) -> None:
         for value, target, shape in zip(values, made, shapes, strict=True):
             self._code.define(value, self._code.lane_of(target, shape))
 
-    def _type(self, value: Any, shape: Divergence) -> str:
+    def _type(self, value: ir.Value, shape: Divergence) -> str:
         """The type of the target value that carries a Tile IR value of this shape."""
         element = self._code.element(value)
         return self._code.vectors.wide(element) if shape.kind == "varying" else element
 
-    def zero(self, kind: str) -> Any:
+    def zero(self, kind: str) -> ir.Value:
         """Zeros of a vector type (text)."""
         if "!llvm.ptr" in kind:
             return self._code.emit.value("llvm.mlir.zero", (), kind)

@@ -7,11 +7,12 @@ anything else is a gather or a scatter.  Outside an array reads give 0 and write
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
+from tessera.lowering.base.ir_walk import constant
 from tessera.lowering.cpu.base.emit_context import ArrayRef
 from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.masked_access import Access
@@ -39,14 +40,14 @@ class Place:
     `full` (i1 or None) tells that every lane of the warp accesses.
     """
 
-    pointer: Any
-    base: Any
+    pointer: ir.Value
+    base: ir.Value
     stride: int
-    offsets: Any
+    offsets: ir.Value | None
     mask: Mask
-    valid: Any
+    valid: ir.Value | None
     narrow: bool
-    full: Any = None
+    full: ir.Value | None = None
 
     @property
     def shared(self) -> bool:
@@ -82,7 +83,7 @@ def write(code: LaneContext, node: Node, mask: Mask) -> None:
         store_lanes(code, place, code.vectors.vector(lane), element)
 
 
-def indices_of(code: LaneContext, node: Node, values: Sequence[Any], mask: Mask) -> list[Index]:
+def indices_of(code: LaneContext, node: Node, values: Sequence[ir.Value], mask: Mask) -> list[Index]:
     """What is known of each index.  Where no lane may be active, what was proven for active lanes does not count."""
     flags = list(ir.DenseBoolArrayAttr(node.op.attributes["in_bounds"]))
     found = [Index(code.lane(v), code.shape(v).natural, flag) for v, flag in zip(values, flags, strict=True)]
@@ -98,8 +99,8 @@ def locate(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: M
     """The place that `indices` name in `array`, for the lanes of `mask`."""
     vectors = code.vectors
     bounds = _bounds(code, array, indices, mask)
-    base: Any = None
-    offsets: Any = None
+    base: ir.Value | None = None
+    offsets: ir.Value | None = None
     stride = 0
     for index, step in zip(indices, array.strides, strict=True):
         lane = index.lane
@@ -131,14 +132,14 @@ class _Bounds:
     """
 
     mask: Mask
-    valid: Any
-    full: Any
+    valid: ir.Value | None
+    full: ir.Value | None
 
 
 def _bounds(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> _Bounds:
     vectors, both = code.vectors, code.kernel.flow.both
     inside, valid = mask, None
-    fulls: list[Any] = []
+    fulls: list[ir.Value] = []
     countable = mask.all
     for index, extent in zip(indices, array.extents, strict=True):
         if index.inside or _known_inside(index, extent, mask):
@@ -166,7 +167,7 @@ def _bounds(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: 
     return _Bounds(inside, valid, full)
 
 
-def _known_inside(index: Index, extent: Any, mask: Mask) -> bool:
+def _known_inside(index: Index, extent: ir.Value, mask: Mask) -> bool:
     """Whether the lanes of `mask` are known to be inside along one axis."""
     lane = index.lane
     return isinstance(lane, Linear) and lane.stride == 1 and index.natural and (lane.base, extent) in mask.facts
@@ -176,19 +177,17 @@ def _is_small(array: ArrayRef) -> bool:
     """Whether offsets fit 32 bits: outermost extent times stride, both known."""
     if not array.strides:
         return True
-    extent = array.extents[0].owner
-    if not isinstance(array.strides[0], int) or extent.name != "arith.constant":
-        return False
-    return int(extent.attributes["value"].value) * array.strides[0] < _NARROW_INDEX
+    extent, stride = constant(array.extents[0]), array.strides[0]
+    return extent is not None and isinstance(stride, int) and extent * stride < _NARROW_INDEX
 
 
-def _sum(code: LaneContext, a: Any, b: Any) -> Any:
+def _sum(code: LaneContext, a: ir.Value | None, b: ir.Value) -> ir.Value:
     if a is None:
         return b
     return code.emit.value("arith.addi", [a, b], a.type)
 
 
-def _scaled(code: LaneContext, value: Any, step: Any) -> Any:
+def _scaled(code: LaneContext, value: ir.Value, step: int | ir.Value) -> ir.Value:
     """`value` (a scalar or a vector) times a stride."""
     if isinstance(step, int):
         if step == 1:
@@ -209,23 +208,24 @@ def in_memory(element: str) -> tuple[str, int]:
     return element, int(element.lstrip("fi")) // 8
 
 
-def _load_scalar(code: LaneContext, place: Place, element: str) -> Any:
+def _load_scalar(code: LaneContext, place: Place, element: str) -> ir.Value:
     """The one element all lanes read, 0 where it lies outside."""
     kernel = code.kernel
     stored, size = in_memory(element)
 
-    def load() -> Any:
+    def load() -> ir.Value:
         address = kernel.element(place.pointer, place.base, stored)
         return kernel.load(address, stored, size)
 
-    value = load() if place.valid is None else None
-    if value is None:
+    if place.valid is None:
+        value = load()
+    else:
         zero = code.vectors.constant(0, stored)
         (value,) = kernel.flow.branch(place.valid, lambda: [load()], lambda: [zero], [stored])
     return kernel.to_bool(value) if element == "i1" else value
 
 
-def load_lanes(code: LaneContext, place: Place, element: str) -> Any:
+def load_lanes(code: LaneContext, place: Place, element: str) -> ir.Value:
     """What every lane reads, as a vector; 0 in lanes that read nothing."""
     kernel = code.kernel
     stored, size = in_memory(element)
@@ -235,8 +235,8 @@ def load_lanes(code: LaneContext, place: Place, element: str) -> Any:
     else:
         address = kernel.element(place.pointer, place.base, stored)
 
-        def under(mask: Mask) -> Callable[[], Sequence[Any]]:
-            def emit() -> Sequence[Any]:
+        def under(mask: Mask) -> Callable[[], Sequence[ir.Value]]:
+            def emit() -> Sequence[ir.Value]:
                 with code.scope():
                     return [access.load(address, mask)]
 
@@ -249,7 +249,7 @@ def load_lanes(code: LaneContext, place: Place, element: str) -> Any:
     return kernel.to_bool(value) if element == "i1" else value
 
 
-def store_lanes(code: LaneContext, place: Place, value: Any, element: str) -> None:
+def store_lanes(code: LaneContext, place: Place, value: ir.Value, element: str) -> None:
     """Write a vector, every active lane to its own place."""
     kernel = code.kernel
     stored, size = in_memory(element)
@@ -260,8 +260,8 @@ def store_lanes(code: LaneContext, place: Place, value: Any, element: str) -> No
         return
     address = kernel.element(place.pointer, place.base, stored)
 
-    def under(mask: Mask) -> Callable[[], Sequence[Any]]:
-        def emit() -> Sequence[Any]:
+    def under(mask: Mask) -> Callable[[], Sequence[ir.Value]]:
+        def emit() -> Sequence[ir.Value]:
             with code.scope():
                 access.store(value, address, mask)
             return []
@@ -283,7 +283,7 @@ def _store_shared(code: LaneContext, place: Place, lane: Lane, element: str, mas
         active = vectors.some(mask)
         valid = active if valid is None else kernel.flow.both(valid, active)
 
-    def store() -> Sequence[Any]:
+    def store() -> Sequence[ir.Value]:
         value = lane.value if isinstance(lane, Scalar) else _last(code, vectors.vector(lane), mask)
         value = kernel.to_byte(value) if element == "i1" else value
         kernel.store(value, kernel.element(place.pointer, place.base, stored), size)
@@ -296,7 +296,7 @@ def _store_shared(code: LaneContext, place: Place, lane: Lane, element: str, mas
             kernel.flow.branch(valid, store)
 
 
-def _last(code: LaneContext, vector: Any, mask: Mask) -> Any:
+def _last(code: LaneContext, vector: ir.Value, mask: Mask) -> ir.Value:
     """The element of the last active lane."""
     vectors = code.vectors
     if mask.all:
@@ -307,7 +307,7 @@ def _last(code: LaneContext, vector: Any, mask: Mask) -> Any:
     return vectors.op("llvm.extractelement", [vector, last], vectors.text(ir.VectorType(vector.type).element_type))
 
 
-def _addresses(code: LaneContext, place: Place, stored: str) -> Any:
+def _addresses(code: LaneContext, place: Place, stored: str) -> ir.Value:
     """The address of every lane's element."""
     vectors = code.vectors
     offsets = vectors.splat(place.base)

@@ -1,8 +1,9 @@
 """What has to be known of a kernel's operations before code is emitted for them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES, DivergenceAnalysis
 from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 
@@ -20,9 +21,9 @@ class OperandFacts:
         self._shapes = shapes
         self._lanes: dict[Node, bool] = {}
         self._group: dict[Node, bool] = {}
-        self._users: dict[Any, list[Node]] = {}
+        self._users: dict[ir.Value, list[Node]] = {}
         self._parents: dict[Node, Node | None] = {}
-        self.definitions: dict[Any, Node] = {}
+        self.definitions: dict[ir.Value, Node] = {}
         self._index(body, None)
 
     def _index(self, block: IrTree, parent: Node | None) -> None:
@@ -35,7 +36,7 @@ class OperandFacts:
             for inner in node.blocks:
                 self._index(inner, node)
 
-    def used_outside(self, value: Any, nodes: set[Node], known: Node | None = None) -> bool:
+    def used_outside(self, value: ir.Value, nodes: set[Node], known: Node | None = None) -> bool:
         """Whether anything but `nodes` (with what is inside them) and `known` uses `value`."""
         return any(user is not known and not self._inside(user, nodes) for user in self._users.get(value, ()))
 
@@ -94,14 +95,14 @@ def _leaves(node: Node) -> Iterator[Node]:
             yield block.end
 
 
-def touched(nodes: Sequence[Node]) -> Iterator[Any]:
+def touched(nodes: Sequence[Node]) -> Iterator[ir.Value]:
     """Every value that `nodes`, or what is inside them, use."""
     for node in nodes:
         for inner in _leaves(node):
             yield from inner.operands
 
 
-def defined(nodes: Sequence[Node]) -> Iterator[Any]:
+def defined(nodes: Sequence[Node]) -> Iterator[ir.Value]:
     """Every value that `nodes`, or what is inside them, make."""
     for node in nodes:
         for inner in node.walk():

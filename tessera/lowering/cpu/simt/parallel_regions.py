@@ -8,10 +8,12 @@ A value that is still needed later is kept in a home, or computed again where th
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES, Divergence
 from tessera.lowering.analysis.ir_tree import Node, is_tile
+from tessera.lowering.base.emit import required
 from tessera.lowering.cpu.simt.context_arrays import ContextSlot, load, load_mask, make_slot, store, store_mask
 from tessera.lowering.cpu.simt.lane_context import LaneContext, Position
 from tessera.lowering.cpu.simt.loop_versioning import in_versions
@@ -33,7 +35,7 @@ class ParallelRegion:
     """The lanes that a part of the kernel runs for: `home` holds a word a warp, `any` (i32) is 0 when it is empty."""
 
     home: ContextSlot
-    any: Any = None
+    any: ir.Value | None = None
 
 
 class ParallelRegions:
@@ -43,7 +45,7 @@ class ParallelRegions:
         self._code = code
         self._control = control
         self._facts = facts
-        self._homes: dict[Any, ContextSlot] = {}
+        self._homes: dict[ir.Value, ContextSlot] = {}
         self.pending: list[Node] = []
         self.region: ParallelRegion | None = None
         lanes = LANES_PER_GROUP if code.group is None else math.prod(code.group)
@@ -52,7 +54,7 @@ class ParallelRegions:
 
     # -- homes -------------------------------------------------------------------------------------------------
 
-    def home(self, value: Any, shape: Divergence | None = None) -> ContextSlot:
+    def home(self, value: ir.Value, shape: Divergence | None = None) -> ContextSlot:
         """The home of a Tile IR value, made when it has none."""
         found = self._homes.get(value)
         if found is None:
@@ -60,7 +62,7 @@ class ParallelRegions:
             found = self._homes[value] = make_slot(self._code, self._code.element(value), kind, self._warps)
         return found
 
-    def adopt(self, value: Any, home: ContextSlot) -> None:
+    def adopt(self, value: ir.Value, home: ContextSlot) -> None:
         """Let a value live in the home of another one."""
         self._homes[value] = home
 
@@ -73,7 +75,7 @@ class ParallelRegions:
     def flush(
         self,
         tail: Tail | None = None,
-        needs: Iterable[Any] = (),
+        needs: Iterable[ir.Value] = (),
         end: Node | None = None,
         regions: Sequence[ParallelRegion] = (),
     ) -> None:
@@ -89,7 +91,7 @@ class ParallelRegions:
         spilled = [v for node in nodes for v in node.results if not is_tile(v) and self._must_keep(v, inside, end)]
         wanted = [*touched(nodes), *needs]
         for region in regions:
-            self._code.kernel.store(self._code.vectors.constant(0, "i32"), region.any, 4)
+            self._code.kernel.store(self._code.vectors.constant(0, "i32"), required(region.any), 4)
 
         def warp() -> None:
             for region in regions:
@@ -102,11 +104,13 @@ class ParallelRegions:
             if self._code.shape(value).kind == "uniform":  # every warp left the same
                 self._code.define(value, load(self._code, self.home(value)))
 
-    def _must_keep(self, value: Any, inside: set[Node], end: Node | None) -> bool:
+    def _must_keep(self, value: ir.Value, inside: set[Node], end: Node | None) -> bool:
         uniform = self._code.shape(value).kind == "uniform"
         return (uniform or not self._again(value)) and self._facts.used_outside(value, inside, None if uniform else end)
 
-    def _emit(self, nodes: list[Node], wanted: list[Any], spilled: list[Any], tail: Tail | None, mask: Mask) -> None:
+    def _emit(
+        self, nodes: list[Node], wanted: list[ir.Value], spilled: list[ir.Value], tail: Tail | None, mask: Mask
+    ) -> None:
         made = set(defined(nodes))
         for value in wanted:
             if value not in made:
@@ -120,7 +124,7 @@ class ParallelRegions:
 
         in_versions(self._code, self._control, nodes, mask, after)
 
-    def _bring(self, value: Any) -> None:
+    def _bring(self, value: ir.Value) -> None:
         """Define a value that an earlier stretch computed: from its home, or by computing it again."""
         code = self._code
         if is_tile(value) or value in code.arrays or code.vectors.scope.find(value) is not None:
@@ -134,7 +138,7 @@ class ParallelRegions:
                 self._bring(operand)
             self._control.node(node, ALL)
 
-    def _again(self, value: Any) -> bool:
+    def _again(self, value: ir.Value) -> bool:
         """Whether a value is computed again rather than kept: ids and the scalar arithmetic on them."""
         if self._code.shape(value).kind == "uniform":
             return True
@@ -155,7 +159,7 @@ class ParallelRegions:
                 self._at(constant(0, "i64"), body)
             return
 
-        def inside(number: Any) -> list[Any]:
+        def inside(number: ir.Value) -> list[ir.Value]:
             with code.scope():
                 self._at(number, body)
             return []
@@ -163,20 +167,20 @@ class ParallelRegions:
         count = constant(self._warps, "i64") if code.group is not None else self._warps_of_piece()
         flow.count(constant(0, "i64"), count, constant(1, "i64"), [], inside, unroll=False)
 
-    def _warps_of_piece(self) -> Any:
+    def _warps_of_piece(self) -> ir.Value:
         """Warps that have lanes, of the piece of the launch that is being run."""
         vectors, position = self._code.vectors, self._code.position
-        left = vectors.integer("subi", position.lanes, self._first_of_piece())
+        left = vectors.integer("subi", required(position.lanes), self._first_of_piece())
         left = vectors.integer("minsi", left, vectors.constant(LANES_PER_GROUP, "i64"))
         left = vectors.integer("maxsi", left, vectors.constant(0, "i64"))
         rounded = vectors.integer("addi", left, vectors.constant(LANES - 1, "i64"))
         return vectors.integer("divui", rounded, vectors.constant(LANES, "i64"))
 
-    def _first_of_piece(self) -> Any:
+    def _first_of_piece(self) -> ir.Value:
         vectors = self._code.vectors
-        return vectors.integer("muli", self._code.position.group, vectors.constant(LANES_PER_GROUP, "i64"))
+        return vectors.integer("muli", required(self._code.position.group), vectors.constant(LANES_PER_GROUP, "i64"))
 
-    def _at(self, number: Any, body: Callable[[], None]) -> None:
+    def _at(self, number: ir.Value, body: Callable[[], None]) -> None:
         code = self._code
         before = code.position
         base = code.vectors.integer("muli", number, code.vectors.constant(LANES, "i64"))
@@ -195,7 +199,7 @@ class ParallelRegions:
         word = load_mask(code, self.region.home)
         bits = vectors.op("llvm.bitcast", [word], vectors.wide("i1"))
 
-        def inside() -> list[Any]:
+        def inside() -> list[ir.Value]:
             with code.scope():
                 body(Mask(vector=bits))
             return []
@@ -207,8 +211,8 @@ class ParallelRegions:
         code = self._code
         if code.group is not None and self._last == 0:
             return ALL
-        lanes = position.lanes if code.group is None else code.vectors.constant(math.prod(code.group), "i64")
-        prefix = below(code, position.base, lanes, safe=True)
+        lanes = required(position.lanes) if code.group is None else code.vectors.constant(math.prod(code.group), "i64")
+        prefix = below(code, required(position.base), lanes, safe=True)
         return Mask(prefix.count, None, prefix.facts)
 
     # -- regions -----------------------------------------------------------------------------------------------
@@ -218,11 +222,11 @@ class ParallelRegions:
         code = self._code
         word = code.vectors.word(mask)
         store_mask(code, region.home, word)
-        seen = code.kernel.load(region.any, "i32", 4)
-        code.kernel.store(code.emit.value("arith.ori", [seen, word], "i32"), region.any, 4)
+        seen = code.kernel.load(required(region.any), "i32", 4)
+        code.kernel.store(code.emit.value("arith.ori", [seen, word], "i32"), required(region.any), 4)
 
-    def occupied(self, region: ParallelRegion) -> Any:
+    def occupied(self, region: ParallelRegion) -> ir.Value:
         """At group level: whether any lane is in `region` (i1)."""
         code = self._code
-        seen = code.kernel.load(region.any, "i32", 4)
+        seen = code.kernel.load(required(region.any), "i32", 4)
         return code.vectors.compare("ne", seen, code.vectors.constant(0, "i32"))

@@ -5,7 +5,7 @@ One look at the clock a group: the end of one group is the beginning of the next
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import Slot
 from tessera.core.mlir import ir
@@ -29,7 +29,7 @@ class ProfileRecorder:
     `carried` is what the loop over groups hands from one group to the next: when the one before ended.
     """
 
-    def __init__(self, kernel: EntryPoint, module_block: Any, every: int) -> None:
+    def __init__(self, kernel: EntryPoint, module_block: ir.Block, every: int) -> None:
         self._kernel = kernel
         self._every = every
         self._module_block = module_block
@@ -38,9 +38,9 @@ class ProfileRecorder:
         self._thread = self._call(_THREAD, [], "i64")
         self._place = self._where()
         self._declare(_CLOCK)
-        self.carried: list[Any] = [self._now()] if every == 1 else []
+        self.carried: list[ir.Value] = [self._now()] if every == 1 else []
 
-    def group(self, number: Any, began: Sequence[Any], body: Callable[[], None]) -> list[Any]:
+    def group(self, number: ir.Value, began: Sequence[ir.Value], body: Callable[[], None]) -> list[ir.Value]:
         """Emit `body`, the code of group `number`, and its record; `began` and the result are what is carried."""
         if self._every == 1:
             body()
@@ -52,14 +52,14 @@ class ProfileRecorder:
         (start,) = flow.branch(chosen, lambda: [self._now()], lambda: [zero], ["i64"])
         body()
 
-        def record() -> list[Any]:
+        def record() -> list[ir.Value]:
             self._write(number, start)
             return []
 
         flow.branch(chosen, record)
         return []
 
-    def _write(self, group: Any, began: Any) -> Any:
+    def _write(self, group: ir.Value, began: ir.Value) -> ir.Value:
         """The record of `group`, which began at `began`; gives the time at which it ended."""
         kernel, vectors = self._kernel, self._kernel.vectors
         size = vectors.constant(RECORD_BYTES, "i64")
@@ -69,7 +69,7 @@ class ProfileRecorder:
             kernel.store(value, kernel.offset(record, word * WORD), WORD)
         return ended
 
-    def _where(self) -> Any:
+    def _where(self) -> ir.Value:
         """The record's PLACE: asked for once a chunk of groups."""
         kernel, vectors = self._kernel, self._kernel.vectors
         ran = vectors.constant(RAN, "i64")
@@ -78,7 +78,7 @@ class ProfileRecorder:
         core = kernel.emit.value("arith.extui", [self._call(_CORE, [], "i32")], "i64")
         return vectors.integer("ori", core, ran)
 
-    def _now(self) -> Any:
+    def _now(self) -> ir.Value:
         """The clock, in ns."""
         kernel, vectors = self._kernel, self._kernel.vectors
         self._call(_CLOCK, [vectors.constant(_MONOTONIC, "i32"), self._timespec], "i32", declare=False)
@@ -86,10 +86,12 @@ class ProfileRecorder:
         fraction = kernel.load(kernel.offset(self._timespec, WORD), "i64", WORD)
         return vectors.integer("addi", vectors.integer("muli", seconds, vectors.constant(_SECOND, "i64")), fraction)
 
-    def _call(self, function: tuple[str, str], operands: Sequence[Any], result: str, *, declare: bool = True) -> Any:
+    def _call(
+        self, function: tuple[str, str], operands: Sequence[ir.Value], result: str, *, declare: bool = True
+    ) -> ir.Value:
         if declare:
             self._declare(function)
-        attributes: dict[str, Any] = {
+        attributes: dict[str, ir.Attribute | str] = {
             "callee": ir.FlatSymbolRefAttr.get(function[0]),
             "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
             "op_bundle_sizes": "array<i32>",

@@ -6,11 +6,12 @@ every loop after it, so that the entry point soon reaches its end.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 
-Body = Callable[..., Sequence[Any]]
+Body = Callable[..., Sequence[ir.Value]]
 
 _CHUNK: Final = 1024
 """Iterations of an innermost loop between two looks at `*cancel`: far below a millisecond, far above its cost."""
@@ -27,17 +28,17 @@ class StructuredControl:
     """Emits branches and loops through `emit`; `cancel` is the address of the flag."""
 
     emit: Emitter
-    cancel: Any
+    cancel: ir.Value
 
-    def constant(self, value: int, kind: str = "i64") -> Any:
+    def constant(self, value: int, kind: str = "i64") -> ir.Value:
         """An integer constant at the current point."""
         return self.emit.constant(value, kind)
 
-    def compare(self, predicate: int, left: Any, right: Any) -> Any:
+    def compare(self, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
         """`arith.cmpi` of two scalars (predicates: 0 eq, 1 ne, 2 slt, 5 sge, 6 ult)."""
         return self.emit.value("arith.cmpi", [left, right], "i1", {"predicate": f"{predicate} : i64"})
 
-    def going(self) -> Any:
+    def going(self) -> ir.Value:
         """Whether the launch was not cancelled (i1)."""
         flag = self.emit.value(
             "llvm.load", [self.cancel], "i32", {"volatile_": "unit", "alignment": "4 : i64", "ordering": "0 : i64"}
@@ -45,8 +46,8 @@ class StructuredControl:
         return self.compare(0, flag, self.constant(0, "i32"))
 
     def branch(
-        self, condition: Any, then: Body, otherwise: Body | None = None, types: Sequence[Any] = ()
-    ) -> Sequence[Any]:
+        self, condition: ir.Value, then: Body, otherwise: Body | None = None, types: Sequence[str] = ()
+    ) -> Sequence[ir.Value]:
         """`scf.if`: run `then()` or `otherwise()`; they return the values of `types`."""
         made = self.emit.create("scf.if", [condition], types, regions=2)
         with self.emit.at(made.regions[0].blocks.append()):
@@ -57,8 +58,15 @@ class StructuredControl:
         return list(made.results)
 
     def count(
-        self, lower: Any, upper: Any, step: Any, initial: Sequence[Any], body: Body, *, unroll: bool = True
-    ) -> Sequence[Any]:
+        self,
+        lower: ir.Value,
+        upper: ir.Value,
+        step: ir.Value,
+        initial: Sequence[ir.Value],
+        body: Body,
+        *,
+        unroll: bool = True,
+    ) -> Sequence[ir.Value]:
         """`scf.for` without a look at the flag: `body(index, *carried)` returns the next carried values.
 
         Where a body is long, or full of independent work, `unroll=False` spares LLVM to repeat it.
@@ -71,8 +79,15 @@ class StructuredControl:
         return list(made.results)
 
     def watched(
-        self, lower: Any, upper: Any, step: Any, initial: Sequence[Any], body: Body, *, innermost: bool
-    ) -> Sequence[Any]:
+        self,
+        lower: ir.Value,
+        upper: ir.Value,
+        step: ir.Value,
+        initial: Sequence[ir.Value],
+        body: Body,
+        *,
+        innermost: bool,
+    ) -> Sequence[ir.Value]:
         """A counted loop that looks at the flag: every `_CHUNK` iterations when innermost, else at each."""
         emit = self.emit
         stride = step
@@ -81,10 +96,10 @@ class StructuredControl:
             chunk = emit.value("arith.muli", [step, self.constant(_CHUNK)], "i64")
             stride = emit.value("arith.select", [small, chunk, step], "i64")
 
-        def condition(index: Any, *carried: Any) -> tuple[Any, Sequence[Any]]:
+        def condition(index: ir.Value, *carried: ir.Value) -> tuple[ir.Value, Sequence[ir.Value]]:
             return self.both(self.compare(2, index, upper), self.going()), [index, *carried]
 
-        def advance(index: Any, *carried: Any) -> Sequence[Any]:
+        def advance(index: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
             following = emit.value("arith.addi", [index, stride], "i64")
             if not innermost:
                 return [following, *body(index, *carried)]
@@ -95,11 +110,11 @@ class StructuredControl:
 
     def repeat(
         self,
-        initial: Sequence[Any],
-        condition: Callable[..., tuple[Any, Sequence[Any]]],
+        initial: Sequence[ir.Value],
+        condition: Callable[..., tuple[ir.Value, Sequence[ir.Value]]],
         body: Body,
-        types: Sequence[Any] | None = None,
-    ) -> Sequence[Any]:
+        types: Sequence[str] | None = None,
+    ) -> Sequence[ir.Value]:
         """`scf.while`: `condition(*carried)` returns whether to go on and what to pass to `body(*passed)`.
 
         `body` returns the next carried values; the result is what was passed when the loop ended.  `types` are those
@@ -117,9 +132,9 @@ class StructuredControl:
             self.emit.create("scf.yield", body(*second.arguments))
         return list(made.results)
 
-    def both(self, a: Any, b: Any) -> Any:
+    def both(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """`a and b` of two i1 scalars."""
         return self.emit.value("arith.andi", [a, b], "i1")
 
-    def _block(self, region: Any, types: Sequence[Any]) -> Any:
+    def _block(self, region: ir.Region, types: Sequence[ir.Type]) -> ir.Block:
         return region.blocks.append(*types, arg_locs=[self.emit.location] * len(types))

@@ -6,8 +6,8 @@ handed to tile lowering.
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 from tessera.lowering.cpu.simt.context_arrays import ContextSlot, store
 from tessera.lowering.cpu.simt.lane_context import LaneContext
@@ -40,15 +40,15 @@ class UniformControl:
 
     # -- what is carried ---------------------------------------------------------------------------------------
 
-    def scalars(self, values: Sequence[Any]) -> list[int]:
+    def scalars(self, values: Sequence[ir.Value]) -> list[int]:
         """The numbers of the values that are scalars of the group."""
         return [n for n, v in enumerate(values) if not is_tile(v) and self.code.shape(v).kind == "uniform"]
 
-    def lanes(self, values: Sequence[Any]) -> list[int]:
+    def lanes(self, values: Sequence[ir.Value]) -> list[int]:
         """The numbers of the values that differ between lanes."""
         return [n for n, v in enumerate(values) if not is_tile(v) and self.code.shape(v).kind != "uniform"]
 
-    def tiles_of(self, values: Sequence[Any]) -> list[int]:
+    def tiles_of(self, values: Sequence[ir.Value]) -> list[int]:
         """The numbers of the values that are tiles."""
         return [n for n, v in enumerate(values) if is_tile(v)]
 
@@ -60,7 +60,7 @@ class UniformControl:
             yield
         self.stretches.pending = outer
 
-    def keeping(self, values: Sequence[Any], homes: Sequence[ContextSlot]) -> Tail:
+    def keeping(self, values: Sequence[ir.Value], homes: Sequence[ContextSlot]) -> Tail:
         """A tail that puts `values` into `homes`, in the active lanes."""
 
         def tail(mask: Mask) -> None:
@@ -70,14 +70,14 @@ class UniformControl:
 
         return tail
 
-    def keep(self, values: Sequence[Any], homes: Sequence[ContextSlot], end: Node | None = None) -> None:
+    def keep(self, values: Sequence[ir.Value], homes: Sequence[ContextSlot], end: Node | None = None) -> None:
         """Emit pending lane code, and put `values` into `homes` at its end."""
         if homes:
             self.stretches.flush(self.keeping(values, homes), values, end)
         else:
             self.stretches.flush(end=end)
 
-    def finish(self, block: IrTree, targets: Sequence[Any], ends: Sequence[Any]) -> list[Any]:
+    def finish(self, block: IrTree, targets: Sequence[ir.Value], ends: Sequence[ir.Value]) -> list[ir.Value]:
         """End a block that hands `ends` to `targets`: the scalars among them are returned."""
         lanes = self.lanes(targets)
         self.keep([ends[n] for n in lanes], [self.stretches.home(targets[n]) for n in lanes], block.end)
@@ -85,17 +85,17 @@ class UniformControl:
             self.tiles.yield_to(targets[number], ends[number])
         return [self.code.scalar(ends[n]) for n in self.scalars(targets)]
 
-    def define(self, values: Sequence[Any], numbers: Sequence[int], made: Sequence[Any]) -> None:
+    def define(self, values: Sequence[ir.Value], numbers: Sequence[int], made: Sequence[ir.Value]) -> None:
         """Give the values with these numbers their target scalars."""
         for number, scalar in zip(numbers, made, strict=True):
             self.code.define(values[number], Scalar(scalar))
 
-    def share_homes(self, values: Sequence[Any], others: Sequence[Any]) -> None:
+    def share_homes(self, values: Sequence[ir.Value], others: Sequence[ir.Value]) -> None:
         """Let each value that differs between lanes live in the home of its counterpart."""
         for number in self.lanes(values):
             self.stretches.adopt(others[number], self.stretches.home(values[number]))
 
-    def types(self, values: Sequence[Any], numbers: Sequence[int]) -> list[str]:
+    def types(self, values: Sequence[ir.Value], numbers: Sequence[int]) -> list[str]:
         """The target types of scalars."""
         return [self.code.element(values[n]) for n in numbers]
 
@@ -107,8 +107,8 @@ class UniformControl:
         for number in self.tiles_of(results):
             self.tiles.enter_loop(None, results[number])
 
-        def side(block: IrTree) -> Callable[[], list[Any]]:
-            def emit() -> list[Any]:
+        def side(block: IrTree) -> Callable[[], list[ir.Value]]:
+            def emit() -> list[ir.Value]:
                 with self.inside():
                     self.block(block)
                     return self.finish(block, results, block.end.operands)
@@ -131,7 +131,7 @@ class UniformControl:
         start = self.enter(arguments, initial)
         scalars = self.scalars(arguments)
 
-        def inside(index: Any, *carried: Any) -> list[Any]:
+        def inside(index: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             with self.inside():
                 self.code.define(body.arguments[0], Scalar(index))
                 self.define(arguments, scalars, carried)
@@ -144,7 +144,7 @@ class UniformControl:
         for number in self.tiles_of(arguments):
             self.tiles.leave_loop(arguments[number], node.results[number])
 
-    def enter(self, arguments: Sequence[Any], initial: Sequence[Any]) -> list[Any]:
+    def enter(self, arguments: Sequence[ir.Value], initial: Sequence[ir.Value]) -> list[ir.Value]:
         """Hand a loop's initial values to its block arguments; the scalars among them are returned."""
         lanes = self.lanes(arguments)
         self.keep([initial[n] for n in lanes], [self.stretches.home(arguments[n]) for n in lanes])
@@ -159,7 +159,7 @@ class UniformControl:
             self.tiles.enter_loop(None, after.arguments[number])
         carried_numbers, passed_numbers = self.scalars(before.arguments), self.scalars(after.arguments)
 
-        def condition(*carried: Any) -> tuple[Any, list[Any]]:
+        def condition(*carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
             with self.inside():
                 self.define(before.arguments, carried_numbers, carried)
                 self.block(before)
@@ -167,7 +167,7 @@ class UniformControl:
                 scalars = self.finish(before, after.arguments, passed)
                 return self.code.kernel.flow.both(self.code.scalar(test), self.code.kernel.flow.going()), scalars
 
-        def inside(*passed: Any) -> list[Any]:
+        def inside(*passed: ir.Value) -> list[ir.Value]:
             with self.inside():
                 self.define(after.arguments, passed_numbers, passed)
                 self.block(after)

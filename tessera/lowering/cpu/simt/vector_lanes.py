@@ -1,10 +1,12 @@
 """Arithmetic of lane code: each operation once as a scalar where all lanes of a warp agree, else on vectors of 32."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
+from tessera.lowering.base.emit import required
 from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Prefix, Scalar, Vector
 from tessera.lowering.cpu.tile.elementwise import emit_elementwise
@@ -28,7 +30,7 @@ def _general(code: LaneContext, node: Node) -> Lane:
     return code.lane_of(code.to_bits(emit_elementwise(code.emit, node.op, operands, lanes)), shape)
 
 
-def below(code: LaneContext, base: Any, bound: Any, *, safe: bool, negated: bool = False) -> Prefix:
+def below(code: LaneContext, base: ir.Value, bound: ir.Value, *, safe: bool, negated: bool = False) -> Prefix:
     """The lanes l with base + l < bound (the others, when `negated`); `safe` tells that bound - base is in range."""
     vectors = code.vectors
     key = ("count", base, bound)
@@ -39,7 +41,7 @@ def below(code: LaneContext, base: Any, bound: Any, *, safe: bool, negated: bool
     return Prefix(count, negated, frozenset({(base, bound)}))
 
 
-def saturating(code: LaneContext, name: str, a: Any, b: Any) -> Any:
+def saturating(code: LaneContext, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
     """`a + b` ("sadd") or `a - b` ("ssub") of i64 scalars, kept in range."""
     attributes = {
         "intrin": f'"llvm.{name}.sat.i64"',
@@ -53,7 +55,7 @@ def _constant(code: LaneContext, node: Node) -> Lane:
     attribute, kind = node.op.attributes["value"], node.results[0].type
     key = (str(attribute), code.vectors.text(kind))
 
-    def make() -> Any:
+    def make() -> ir.Value:
         return code.to_bits(code.emit.value("arith.constant", (), kind, {"value": attribute}))
 
     return Scalar(code.vectors.at_top(key, make))
@@ -130,14 +132,14 @@ def _divide(code: LaneContext, node: Node) -> Lane | None:
         return None
     if not isinstance(a, Linear) or a.stride != 1 or not isinstance(b, Scalar):
         return None
-    scope, key = code.vectors.scope, ("divided", a.base, b.value)
-    found = scope.reuse(key)
-    if found is None:
-        found = scope.made[key] = _divided(code, a.base, b.value)
-    return Vector(found[node.name == "arith.remui"])
+    scope = code.vectors.scope
+    keys = [("divided", part, a.base, b.value) for part in ("quotient", "remainder")]
+    if scope.reuse(keys[0]) is None:
+        scope.made.update(zip(keys, _divided(code, a.base, b.value), strict=True))
+    return Vector(required(scope.reuse(keys[node.name == "arith.remui"])))
 
 
-def _divided(code: LaneContext, base: Any, divisor: Any) -> tuple[Any, Any]:
+def _divided(code: LaneContext, base: ir.Value, divisor: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Quotient and remainder of base + lane, which is below 2**63, by a number from 1 on."""
     vectors = code.vectors
     ints, floats, longs = vectors.wide("i32"), vectors.wide("f32"), vectors.wide("i64")

@@ -6,25 +6,25 @@ operation needs one.  Constants are created once, at the top of the entry point.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
-from tessera.lowering.base.emit import Emitter
+from tessera.lowering.base.emit import Emitter, required
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
     """All lanes of the warp hold `value`, a target scalar (or the pointer of a memory)."""
 
-    value: Any
+    value: ir.Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
     """Lane l holds base + l * stride; `base` is a target integer."""
 
-    base: Any
+    base: ir.Value
     stride: int
 
 
@@ -32,7 +32,7 @@ class Linear:
 class Vector:
     """Lane l holds element l of `value`."""
 
-    value: Any
+    value: ir.Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,9 +43,9 @@ class Prefix:
     `exact`, those are the lanes in which they all hold.
     """
 
-    count: Any
+    count: ir.Value
     negated: bool = False
-    facts: frozenset[tuple[Any, Any]] = frozenset()
+    facts: frozenset[tuple[ir.Value, ir.Value]] = frozenset()
     exact: bool = True
 
 
@@ -60,9 +60,9 @@ class Mask:
     active wherever this mask is in force.
     """
 
-    count: Any = None
-    vector: Any = None
-    facts: frozenset[tuple[Any, Any]] = frozenset()
+    count: ir.Value | None = None
+    vector: ir.Value | None = None
+    facts: frozenset[tuple[ir.Value, ir.Value]] = frozenset()
     some: bool = True
 
     @property
@@ -79,10 +79,10 @@ class Scope:
     """The lane values that are defined where code is being emitted; an inner scope sees the outer ones."""
 
     outer: "Scope | None" = None
-    values: dict[Any, Lane] = field(default_factory=dict[Any, Lane])
-    made: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    values: dict[ir.Value, Lane] = field(default_factory=dict[ir.Value, Lane])
+    made: dict[Hashable, ir.Value] = field(default_factory=dict[Hashable, ir.Value])
 
-    def find(self, value: Any) -> Lane | None:
+    def find(self, value: ir.Value) -> Lane | None:
         """The lane value of a Tile IR value, if it is defined here."""
         scope: Scope | None = self
         while scope is not None:
@@ -92,7 +92,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def reuse(self, key: Hashable) -> Any:
+    def reuse(self, key: Hashable) -> ir.Value | None:
         """Something made before and still in force, or None."""
         scope: Scope | None = self
         while scope is not None:
@@ -106,16 +106,16 @@ class Scope:
 class Vectors:
     """Emits the small operations that lane code is made of, through `emit`; `scope` is where code is emitted now."""
 
-    def __init__(self, emit: Emitter, entry: Any) -> None:
+    def __init__(self, emit: Emitter, entry: ir.Block) -> None:
         self.emit = emit
         self.scope = Scope()
         self._entry = entry
-        self._constants: dict[tuple[Any, str], Any] = {}
-        self._texts: dict[Any, str] = {}
+        self._constants: dict[tuple[float | str, str], ir.Value] = {}
+        self._texts: dict[ir.Type, str] = {}
 
     # -- types and constants -----------------------------------------------------------------------------------
 
-    def text(self, kind: Any) -> str:
+    def text(self, kind: ir.Type) -> str:
         """The text of an MLIR type, kept."""
         found = self._texts.get(kind)
         if found is None:
@@ -126,18 +126,18 @@ class Vectors:
         """The text of the vector type of an element type's text."""
         return f"vector<{LANES}x{element}>" if element != "!llvm.ptr" else f"vector<{LANES}x!llvm.ptr>"
 
-    def constant(self, value: float, kind: str) -> Any:
+    def constant(self, value: float, kind: str) -> ir.Value:
         """A constant (a splat for a vector type), made once at the top of the entry point."""
         return self.at_top((value, kind), lambda: self.emit.constant(value, kind))
 
-    def pattern(self, values: Sequence[int], element: str) -> Any:
+    def pattern(self, values: Sequence[int], element: str) -> ir.Value:
         """A constant vector of these numbers."""
         numbers = ", ".join(map(str, values))
         kind = f"vector<{len(values)}x{element}>"
         attributes = {"value": f"dense<[{numbers}]> : {kind}"}
         return self.at_top((numbers, kind), lambda: self.emit.value("arith.constant", (), kind, attributes))
 
-    def at_top(self, key: tuple[Any, str], make: Callable[[], Any]) -> Any:
+    def at_top(self, key: tuple[float | str, str], make: Callable[[], ir.Value]) -> ir.Value:
         """Something that needs no operands, made once (for each `key`) at the top of the entry point."""
         found = self._constants.get(key)
         if found is None:
@@ -148,23 +148,25 @@ class Vectors:
 
     # -- operations --------------------------------------------------------------------------------------------
 
-    def op(self, name: str, operands: Sequence[Any], kind: str, attributes: dict[str, Any] | None = None) -> Any:
+    def op(
+        self, name: str, operands: Sequence[ir.Value], kind: str, attributes: dict[str, str] | None = None
+    ) -> ir.Value:
         """An operation with one result."""
         return self.emit.value(name, operands, kind, attributes)
 
-    def integer(self, name: str, a: Any, b: Any) -> Any:
+    def integer(self, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
         """`arith.<name>` of two i64 scalars."""
         return self.emit.value(f"arith.{name}", [a, b], "i64")
 
-    def compare(self, predicate: str, a: Any, b: Any, kind: str = "i1") -> Any:
+    def compare(self, predicate: str, a: ir.Value, b: ir.Value, kind: str = "i1") -> ir.Value:
         """`arith.cmpi`; `kind` is the type of the result."""
         return self.emit.value("arith.cmpi", [a, b], kind, {"predicate": f"{PREDICATES[predicate]} : i64"})
 
-    def select(self, condition: Any, yes: Any, no: Any) -> Any:
+    def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
         """`arith.select`."""
         return self.emit.value("arith.select", [condition, yes, no], yes.type)
 
-    def splat(self, scalar: Any) -> Any:
+    def splat(self, scalar: ir.Value) -> ir.Value:
         """A scalar in every lane."""
         key = ("splat", scalar)
         found = self.scope.reuse(key)
@@ -173,11 +175,11 @@ class Vectors:
             found = self.scope.made[key] = self.emit.value("vector.broadcast", [scalar], kind)
         return found
 
-    def iota(self, element: str, stride: int = 1) -> Any:
+    def iota(self, element: str, stride: int = 1) -> ir.Value:
         """The constant vector 0, stride, 2 * stride, ..."""
         return self.pattern([wrap(lane * stride, element) for lane in range(LANES)], element)
 
-    def vector(self, lane: Lane) -> Any:
+    def vector(self, lane: Lane) -> ir.Value:
         """The vector of a lane value."""
         match lane:
             case Vector(value):
@@ -191,7 +193,7 @@ class Vectors:
             case Prefix(count, negated, _):
                 return self._below(count, negated=negated)
 
-    def _below(self, count: Any, *, negated: bool = False) -> Any:
+    def _below(self, count: ir.Value, *, negated: bool = False) -> ir.Value:
         key = ("below", count, negated)
         found = self.scope.reuse(key)
         if found is None:
@@ -204,16 +206,16 @@ class Vectors:
 
     # -- masks -------------------------------------------------------------------------------------------------
 
-    def bits(self, mask: Mask) -> Any:
+    def bits(self, mask: Mask) -> ir.Value:
         """The mask as a vector of i1."""
         if mask.all:
             return self.constant(1, self.wide("i1"))
         if mask.count is None:
-            return mask.vector
+            return required(mask.vector)
         below = self._below(mask.count)
         return below if mask.vector is None else self.op("arith.andi", [below, mask.vector], self.wide("i1"))
 
-    def clamp(self, count: Any) -> Any:
+    def clamp(self, count: ir.Value) -> ir.Value:
         """`count` brought into 0..32."""
         positive = self.integer("maxsi", count, self.constant(0, "i64"))
         return self.integer("minsi", positive, self.constant(LANES, "i64"))
@@ -243,19 +245,19 @@ class Vectors:
             vector = self.op("arith.andi", [mask.vector, vector], self.wide("i1"))
         return Mask(mask.count, vector, mask.facts, some=False)
 
-    def word(self, mask: Mask) -> Any:
+    def word(self, mask: Mask) -> ir.Value:
         """The mask as an i32, lane l in bit l."""
         return self.op("llvm.bitcast", [self.bits(mask)], "i32")
 
-    def some(self, mask: Mask) -> Any:
+    def some(self, mask: Mask) -> ir.Value:
         """Whether any lane is active (i1)."""
         if mask.all:
             return self.constant(1, "i1")
         if mask.vector is None:
-            return self.compare("sgt", mask.count, self.constant(0, "i64"))
+            return self.compare("sgt", required(mask.count), self.constant(0, "i64"))
         return self.compare("ne", self.word(mask), self.constant(0, "i32"))
 
-    def keep(self, mask: Mask, new: Any, old: Any) -> Any:
+    def keep(self, mask: Mask, new: ir.Value, old: ir.Value) -> ir.Value:
         """`new` in active lanes, `old` in the others (vectors)."""
         return new if mask.all else self.select(self.bits(mask), new, old)
 

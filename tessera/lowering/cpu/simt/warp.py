@@ -1,10 +1,12 @@
 """Where a lane stands (`id`) and what lanes of a warp tell each other (`shuffle`)."""
 
 import math
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
+from tessera.lowering.base.emit import required
 from tessera.lowering.cpu.simt.lane_context import LaneContext
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Mask, Scalar, Vector
 
@@ -18,7 +20,7 @@ def identify(code: LaneContext, node: Node) -> None:
         lane: Lane = Linear(code.vectors.constant(0, "i64"), 1)
     elif of == "warp":
         shift = code.vectors.constant(_WARP_SHIFT, "i64")
-        lane = Scalar(code.vectors.integer("shrui", code.position.base, shift))
+        lane = Scalar(code.vectors.integer("shrui", required(code.position.base), shift))
     elif code.position.lanes is not None:
         lane = _in_domain(code, of, axis)
     elif of in ("lane", "thread"):
@@ -32,18 +34,18 @@ def _in_domain(code: LaneContext, of: str, axis: int | None) -> Lane:
     """Without `tile[...]` the launch is one group of one axis."""
     first, position = axis in (None, 0), code.position
     if of in ("lane", "thread") and first:
-        return Linear(position.base, 1)
+        return Linear(required(position.base), 1)
     if of == "group_lanes" and first:
-        return Scalar(position.lanes)
+        return Scalar(required(position.lanes))
     return Scalar(code.vectors.constant(0 if of in ("lane", "thread", "group") else 1, "i64"))
 
 
-def _of_group(code: LaneContext, of: str, axis: int | None, group: tuple[int, ...]) -> Any:
+def _of_group(code: LaneContext, of: str, axis: int | None, group: tuple[int, ...]) -> ir.Value:
     position, vectors = code.position, code.vectors
     if of == "group_lanes":
         return vectors.constant(math.prod(group) if axis is None else (*group, 1, 1)[axis], "i64")
     if of == "group":
-        return position.group if axis is None else position.coordinates[axis]
+        return required(position.group) if axis is None else position.coordinates[axis]
     if axis is not None:
         return position.extents[axis]
     first, second, third = position.extents
@@ -55,13 +57,13 @@ def _lane(code: LaneContext, axis: int | None, group: tuple[int, ...], of: str) 
     position, vectors = code.position, code.vectors
     extents = (*group, 1, 1)[:3]
     if axis is None:
-        lane, extent, number = Linear(position.base, 1), math.prod(extents), position.group
+        lane, extent, number = Linear(required(position.base), 1), math.prod(extents), required(position.group)
     else:
         lane, extent = _along(code, axis, extents), extents[axis]
         number = position.coordinates[axis] if of == "thread" else None
     if of == "lane":
         return lane
-    start = vectors.integer("muli", number, vectors.constant(extent, "i64"))
+    start = vectors.integer("muli", required(number), vectors.constant(extent, "i64"))
     match lane:
         case Linear(base, stride):
             return Linear(vectors.integer("addi", start, base), stride)
@@ -79,13 +81,13 @@ def _along(code: LaneContext, axis: int, extents: tuple[int, ...]) -> Lane:
     if extent == 1:
         return Scalar(vectors.constant(0, "i64"))
     if below == 1 and math.prod(extents) == extent:
-        return Linear(position.base, 1)
+        return Linear(required(position.base), 1)
     if below % LANES == 0 or (below == 1 and extent % LANES == 0):
-        value = vectors.integer("divui", position.base, vectors.constant(below, "i64"))
+        value = vectors.integer("divui", required(position.base), vectors.constant(below, "i64"))
         value = vectors.integer("remui", value, vectors.constant(extent, "i64"))
         return Linear(value, 1) if below == 1 else Scalar(value)
     kind = vectors.wide("i32")
-    first = vectors.op("arith.trunci", [position.base], "i32")
+    first = vectors.op("arith.trunci", [required(position.base)], "i32")
     index = vectors.op("arith.addi", [vectors.splat(first), vectors.iota("i32")], kind)
     index = vectors.op("arith.divui", [index, vectors.constant(below, kind)], kind)
     index = vectors.op("arith.remui", [index, vectors.constant(extent, kind)], kind)
@@ -117,7 +119,7 @@ def _source(lane: int, amount: int, mode: str, width: int) -> int:
     return lane - place + wanted if 0 <= wanted < width else lane
 
 
-def _by_pattern(code: LaneContext, value: Any, sources: list[int], mask: Mask) -> Any:
+def _by_pattern(code: LaneContext, value: ir.Value, sources: list[int], mask: Mask) -> ir.Value:
     vectors = code.vectors
     pattern = {"mask": f"array<i64: {', '.join(map(str, sources))}>"}
     moved = vectors.op("vector.shuffle", [value, value], vectors.text(value.type), pattern)
@@ -128,12 +130,12 @@ def _by_pattern(code: LaneContext, value: Any, sources: list[int], mask: Mask) -
     return vectors.select(active, moved, value)
 
 
-def _sources(code: LaneContext, lane: Any, mode: str, width: int) -> Any:
+def _sources(code: LaneContext, lane: ir.Value, mode: str, width: int) -> ir.Value:
     """The lane every lane reads from, as a vector of i32, for an amount that is not a constant."""
     vectors = code.vectors
     kind = vectors.wide("i32")
 
-    def op(name: str, a: Any, b: Any) -> Any:
+    def op(name: str, a: ir.Value, b: ir.Value) -> ir.Value:
         return vectors.op(f"arith.{name}", [a, b], kind)
 
     wide = vectors.wide("i64")
@@ -152,7 +154,7 @@ def _sources(code: LaneContext, lane: Any, mode: str, width: int) -> Any:
     return vectors.select(inside, op("addi", section, wanted), own)
 
 
-def _by_index(code: LaneContext, value: Any, sources: Any, mask: Mask) -> Any:
+def _by_index(code: LaneContext, value: ir.Value, sources: ir.Value, mask: Mask) -> ir.Value:
     """Permute by way of memory."""
     kernel, vectors = code.kernel, code.vectors
     original, text = value, vectors.text(value.type)

@@ -5,11 +5,11 @@ The running columns of a block are rows of a small table, whose halves are then 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tessera.core.base.reductions import COLUMNS
-from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.core.mlir import Index, ir
+from tessera.lowering.base.emit import Emitter, required
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import for_range
 from tessera.lowering.cpu.tile.combine import Combine
 from tessera.lowering.cpu.tile.memory import Memory
@@ -25,12 +25,12 @@ class ColumnSums:
     emitter: Emitter
     combine: Combine
     element: str
-    at: Callable[[Index], list[Any]]
+    at: Callable[[Index], list[ir.Value]]
     count: int
     lanes: int
-    table: Any
+    table: ir.Value | None
 
-    def block(self, base: Index, count: int) -> list[Any]:
+    def block(self, base: Index, count: int) -> list[ir.Value]:
         """The sums of a block of `count` elements from `base` on."""
         emitter, indices = self.emitter, Indices(self.emitter)
         columns = min(count, COLUMNS)
@@ -39,12 +39,12 @@ class ColumnSums:
         half = 1 << (columns - 1).bit_length() - 1
         pairs = columns - half
 
-        def paired(column: Index, _: list[Any]) -> tuple[()]:
+        def paired(column: Index, _: list[ir.Value]) -> tuple[()]:
             left, right = self._chain(base, column, count), self._chain(base, indices.add(column, half), count)
             self._write(column, self._add(left, right))
             return ()
 
-        def lone(column: Index, _: list[Any]) -> tuple[()]:
+        def lone(column: Index, _: list[ir.Value]) -> tuple[()]:
             self._write(column, self._chain(base, column, count))
             return ()
 
@@ -54,7 +54,7 @@ class ColumnSums:
         self._halve(half)
         return self._read(0)
 
-    def _chain(self, base: Index, column: Index, count: int) -> list[Any]:
+    def _chain(self, base: Index, column: Index, count: int) -> list[ir.Value]:
         """The running sum of one column over the steps of a block."""
         emitter, indices = self.emitter, Indices(self.emitter)
         steps, rest = divmod(count, COLUMNS)
@@ -62,7 +62,7 @@ class ColumnSums:
         if not steps:
             return self.at(start)
 
-        def one(step: Index, carried: list[Any]) -> Sequence[Any]:
+        def one(step: Index, carried: list[ir.Value]) -> Sequence[ir.Value]:
             return self._add(carried, self.at(indices.add(start, indices.mul(step, COLUMNS))))
 
         if not rest:
@@ -75,34 +75,34 @@ class ColumnSums:
         """table[c] += table[c + w] for w = width / 2, ..., 1."""
         emitter, indices = self.emitter, Indices(self.emitter)
 
-        def level(_: Index, carried: list[Any]) -> Sequence[Any]:
+        def level(_: Index, carried: list[ir.Value]) -> Sequence[ir.Value]:
             half = indices.divide(carried[0], 2)
 
-            def one(column: Index, _: list[Any]) -> tuple[()]:
+            def one(column: Index, _: list[ir.Value]) -> tuple[()]:
                 self._write(column, self._add(self._read(column), self._read(indices.add(column, half))))
                 return ()
 
             for_range(emitter, 0, half, 1, one)
-            return [half]
+            return [indices.value(half)]
 
         if width > 1:
             for_range(emitter, 0, width.bit_length() - 1, 1, level, [indices.value(width)])
 
-    def _add(self, a: list[Any], b: list[Any]) -> list[Any]:
+    def _add(self, a: list[ir.Value], b: list[ir.Value]) -> list[ir.Value]:
         return [self.combine(x, y) for x, y in zip(a, b, strict=True)]
 
-    def _place(self, column: Index) -> Any:
+    def _place(self, column: Index) -> ir.Value:
         indices, memory = Indices(self.emitter), Memory(self.emitter)
         offset = indices.mul(column, self.count * self.lanes)
-        return memory.address(self.table, offset, self.element)
+        return memory.address(required(self.table), offset, self.element)
 
-    def _read(self, column: Index) -> list[Any]:
+    def _read(self, column: Index) -> list[ir.Value]:
         memory, element, start = Memory(self.emitter), self.element, self._place(column)
         return [
             memory.load(memory.address(start, v * self.lanes, element), self.lanes, element) for v in range(self.count)
         ]
 
-    def _write(self, column: Index, values: list[Any]) -> None:
+    def _write(self, column: Index, values: list[ir.Value]) -> None:
         memory, element, start = Memory(self.emitter), self.element, self._place(column)
         for v, value in enumerate(values):
             memory.store(value, memory.address(start, v * self.lanes, element), self.lanes, element)

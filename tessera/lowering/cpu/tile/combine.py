@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tessera.core.base.reductions import identity
+from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.math.algebra import shaped
 from tessera.lowering.math.float_conversions import lanes_and_element
@@ -38,7 +38,7 @@ class Combine:
         """Values that watch what a comparison of floats does not see, the number of results of `watch`."""
         return 2 if self.is_float and self.kind != "sum" else 0
 
-    def identity(self, lanes: int) -> Any:
+    def identity(self, lanes: int) -> ir.Value:
         """The value that changes nothing, in every lane."""
         if self.element == "i1":
             return self.emitter.constant(int(self.kind == "min"), shaped(lanes, "i1"))
@@ -49,7 +49,7 @@ class Combine:
             value -= 1 << int(self.element[1:])
         return self.emitter.constant(value, shaped(lanes, self.element))
 
-    def __call__(self, a: Any, b: Any) -> Any:
+    def __call__(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """One step; of a NaN and a number, max and min give either, and of two zeros either (see `watch`)."""
         if self.element == "i1":
             return self.emitter.value("arith.andi" if self.kind == "min" else "arith.ori", [a, b], a.type)
@@ -60,19 +60,19 @@ class Combine:
         sign = "u" if self.unsigned else "s"
         return self.emitter.value(f"arith.{self.kind}{sign}i", [a, b], a.type)
 
-    def _choose(self, a: Any, b: Any) -> Any:
+    def _choose(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """One instruction on x86: b where it is beyond a, else a."""
         lanes, _ = lanes_and_element(a.type)
         predicate = _GREATER if self.kind == "max" else _LESS
         beyond = self.emitter.value("arith.cmpf", [b, a], shaped(lanes, "i1"), {"predicate": f"{predicate} : i64"})
         return self.emitter.value("arith.select", [beyond, b, a], a.type)
 
-    def unwatched(self, lanes: int) -> list[Any]:
+    def unwatched(self, lanes: int) -> list[ir.Value]:
         """The start of a watch."""
         kind = shaped(lanes, f"i{self.element[1:]}")
         return [self.emitter.constant(start, kind) for start in (0, -(self.kind == "max"))][: self.watches]
 
-    def watch(self, seen: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    def watch(self, seen: Sequence[ir.Value], values: Sequence[ir.Value]) -> list[ir.Value]:
         """What was seen so far and one or two `values` more: whether a NaN came by, and the signs.
 
         A largest value of zero is +0 unless every sign was set (numbers above zero there were none), a smallest one -0
@@ -94,7 +94,7 @@ class Combine:
     def _signs(self) -> str:
         return "and" if self.kind == "max" else "or"
 
-    def across(self, seen: Sequence[Any]) -> list[Any]:
+    def across(self, seen: Sequence[ir.Value]) -> list[ir.Value]:
         """What all lanes of a vector have seen together, as scalars."""
         kinds = zip(seen, ("or", self._signs), strict=False)
         return [
@@ -102,7 +102,7 @@ class Combine:
             for v, kind in kinds
         ]
 
-    def settle(self, value: Any, seen: Sequence[Any]) -> Any:
+    def settle(self, value: ir.Value, seen: Sequence[ir.Value]) -> ir.Value:
         """The result: `value`, a zero of the right sign, or NaN; as it is where nothing was watched."""
         if not seen:
             return value
@@ -122,7 +122,7 @@ class Combine:
             "arith.select", [found, self.emitter.constant(math.nan, value.type), value], value.type
         )
 
-    def halve(self, vector: Any) -> Any:
+    def halve(self, vector: ir.Value) -> ir.Value:
         """All lanes of a vector put together by halving: lane i with lane i + n/2, and so on."""
         lanes, element = lanes_and_element(vector.type)
         while lanes > 1:
@@ -130,6 +130,6 @@ class Combine:
             vector = self(*(self._part(vector, start, lanes, element) for start in (0, lanes)))
         return self.emitter.value("vector.extract", [vector], element, {"static_position": "array<i64: 0>"})
 
-    def _part(self, vector: Any, start: int, lanes: int, element: str) -> Any:
+    def _part(self, vector: ir.Value, start: int, lanes: int, element: str) -> ir.Value:
         mask = f"array<i64: {', '.join(str(start + lane) for lane in range(lanes))}>"
         return self.emitter.value("vector.shuffle", [vector, vector], shaped(lanes, element), {"mask": mask})

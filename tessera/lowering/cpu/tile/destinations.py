@@ -4,11 +4,10 @@ Both are sources of vectors (see `tile/operands.py`), and both can be written.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import branch
 from tessera.lowering.cpu.base.emit_context import ArrayRef
 from tessera.lowering.cpu.tile.memory import Memory
@@ -23,7 +22,7 @@ class Scratch(Source):
     """
 
     def __init__(
-        self, shape: Sequence[int], element: str, pointer: Any, strides: Sequence[int], *, dense: bool = False
+        self, shape: Sequence[int], element: str, pointer: ir.Value, strides: Sequence[int], *, dense: bool = False
     ) -> None:
         super().__init__(shape, element)
         self.pointer = pointer
@@ -32,7 +31,7 @@ class Scratch(Source):
         unit = (a for a in reversed(range(len(self.shape))) if self.strides[a] == 1 and self.shape[a] > 1)
         self.axis = next(unit, None)
 
-    def start(self, frame: Frame) -> Any:
+    def start(self, frame: Frame) -> ir.Value:
         """The address of the row's first element."""
         point = [0 if a == frame.axis else i for a, i in enumerate(frame.point)]
         return frame.memory.address(self.pointer, frame.indices.dot(point, self.strides), self.element)
@@ -43,7 +42,7 @@ class Scratch(Source):
         if self.shape[frame.axis] == 1:
             return frame.uniform(memory.load(start, 0, self.element))
 
-        def at(index: Index, lanes: int, valid: int | None) -> Any:
+        def at(index: Index, lanes: int, valid: int | None) -> ir.Value:
             address = memory.address(start, frame.indices.mul(index, stride), self.element)
             if not lanes or stride == 1:
                 return memory.load(address, lanes, self.element)
@@ -56,7 +55,7 @@ class Scratch(Source):
         """Stores of a row; see `Writer`."""
         start, stride, memory = self.start(frame), self.strides[frame.axis], frame.memory
 
-        def write(value: Any, index: Index, lanes: int, valid: int | None) -> None:
+        def write(value: ir.Value, index: Index, lanes: int, valid: int | None) -> None:
             address = memory.address(start, frame.indices.mul(index, stride), self.element)
             mask = None if valid is None else memory.first_lanes(valid, lanes)
             if lanes and stride != 1:
@@ -72,11 +71,11 @@ class Scratch(Source):
 class Span:
     """Which indices of a block's axis lie inside the array: `low <= index < high` (both `i64`)."""
 
-    def __init__(self, indices: Indices, start: Any, block: int, extent: Any) -> None:
+    def __init__(self, indices: Indices, start: Index, block: int, extent: Index) -> None:
         self.low = indices.min(indices.max(indices.sub(0, start), 0), block)
         self.high = indices.min(indices.max(indices.sub(extent, start), 0), block)
         at_start = indices.at_most(0, start)
-        self.inside = indices.all([at_start, indices.at_most(indices.value(block), self.high)])
+        self.inside = indices.both(at_start, indices.at_most(indices.value(block), self.high))
 
 
 class Block(Source):
@@ -93,7 +92,7 @@ class Block(Source):
         shape: Sequence[int],
         element: str,
         array: ArrayRef,
-        starts: Sequence[Any],
+        starts: Sequence[ir.Value],
         axes: Sequence[int],
         in_bounds: Sequence[bool],
         only: Source | None = None,
@@ -121,7 +120,7 @@ class Block(Source):
         stride = self.strides[axis]
         return isinstance(stride, int) and stride == 1
 
-    def start(self, frame: Frame) -> Any:
+    def start(self, frame: Frame) -> ir.Value:
         """The address of the row's first element."""
         point = [0 if a == frame.axis else i for a, i in enumerate(frame.point)]
         return frame.memory.address(self.origin, frame.indices.dot(point, self.strides), self.element)
@@ -164,7 +163,7 @@ class Access:
         self.only = None if block.only is None else frame.row(block.only)
         self.ahead = frame.ahead if frame.inside and self._consecutive else None
 
-    def _outer(self, frame: Frame) -> Any:
+    def _outer(self, frame: Frame) -> ir.Value | None:
         """Whether the fixed indices are inside; None when they are known to be."""
         conditions = list(self.block.dropped)
         for axis, span in enumerate(self.block.spans):
@@ -173,7 +172,7 @@ class Access:
                 conditions += [self.indices.at_most(span.low, index), self.indices.less(index, span.high)]
         return self.indices.all(conditions)
 
-    def mask(self, index: Index, lanes: int, valid: int | None) -> Any:
+    def mask(self, index: Index, lanes: int, valid: int | None) -> ir.Value | None:
         """The lanes to touch: an `i1` for a scalar, None for all."""
         if not lanes:
             spans = [self.span] if self.span is not None else []
@@ -194,21 +193,23 @@ class Access:
             result = self.memory.emitter.value("arith.andi", [result, mask], mask.type)
         return result
 
-    def _compare(self, predicate: int, bound: Any, index: Index, lanes: int) -> Any:
+    def _compare(self, predicate: int, bound: Index, index: Index, lanes: int) -> ir.Value:
         """The lanes whose index compares so with `bound`, both within the block, so 32 bits are enough."""
         emitter = self.memory.emitter
-        distance = emitter.value("arith.trunci", [self.indices.sub(self.indices.value(bound), index)], "i32")
+        distance = emitter.value(
+            "arith.trunci", [self.indices.value(self.indices.sub(self.indices.value(bound), index))], "i32"
+        )
         operands = [self.memory.iota(lanes, "i32"), self.memory.splat(distance, lanes)]
         return emitter.value("arith.cmpi", operands, f"vector<{lanes}xi1>", {"predicate": f"{predicate} : i64"})
 
-    def _address(self, index: Index) -> Any:
+    def _address(self, index: Index) -> ir.Value:
         return self.memory.address(self.start, self.indices.mul(index, self.stride), self.block.element)
 
     @property
     def _consecutive(self) -> bool:
         return isinstance(self.stride, int) and self.stride == 1
 
-    def load(self, index: Index, lanes: int, valid: int | None) -> Any:
+    def load(self, index: Index, lanes: int, valid: int | None) -> ir.Value:
         """The vector (or scalar, for 0 lanes) at `index`."""
         element, mask, address = self.block.element, self.mask(index, lanes, valid), self._address(index)
         if not lanes:
@@ -222,7 +223,7 @@ class Access:
             return self.memory.load(address, lanes, element)
         return self.memory.load_masked(address, mask, lanes, element)
 
-    def _load_scalar(self, address: Any, mask: Any) -> Any:
+    def _load_scalar(self, address: ir.Value, mask: ir.Value | None) -> ir.Value:
         element = self.block.element
         if mask is None:
             return self.memory.load(address, 0, element)
@@ -235,7 +236,7 @@ class Access:
             [element],
         )[0]
 
-    def store(self, value: Any, index: Index, lanes: int, valid: int | None) -> None:
+    def store(self, value: ir.Value, index: Index, lanes: int, valid: int | None) -> None:
         """Write the vector (or scalar) at `index`, the parts inside the array only."""
         element, mask, address = self.block.element, self.mask(index, lanes, valid), self._address(index)
         if not lanes and mask is not None:

@@ -10,10 +10,11 @@ Each element's chain is the same whatever the blocks are, so the bits are the sa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import for_range, run_either
 from tessera.lowering.cpu.tile.blocking import Blocking
 from tessera.lowering.cpu.tile.destinations import Scratch
@@ -51,7 +52,7 @@ class Dot:
     start: Source | None
     result: Scratch
     blocking: Blocking
-    scratch: Callable[[int], Any]
+    scratch: Callable[[int], ir.Value]
 
     @property
     def element(self) -> str:
@@ -68,7 +69,7 @@ class Dot:
         def one_block(first: Index, depth: int) -> None:
             self._block(first, depth, start, buffers)
 
-        def full(first: Index, _: list[Any]) -> tuple[()]:
+        def full(first: Index, _: list[ir.Value]) -> tuple[()]:
             one_block(first, blocking.depth_block)
             return ()
 
@@ -87,7 +88,7 @@ class Dot:
             copy(self.emitter, start, self.result, 1 << 30)
         return self.result
 
-    def _buffers(self) -> tuple[Any, Any]:
+    def _buffers(self) -> tuple[ir.Value | None, ir.Value | None]:
         """Room for packed rows and columns; None where they are not packed."""
         blocking, size = self.blocking, bytes_of(self.element)
         rows = columns = None
@@ -110,7 +111,9 @@ class Dot:
 
     # -- one block of K ----------------------------------------------------------------------------------------
 
-    def _block(self, first: Index, depth: int, start: Source | None, buffers: tuple[Any, Any]) -> None:
+    def _block(
+        self, first: Index, depth: int, start: Source | None, buffers: tuple[ir.Value | None, ir.Value | None]
+    ) -> None:
         rows, columns = buffers
         panels = MicroKernel(self.emitter, start, self.result, self.blocking, depth)
         if columns is not None:
@@ -126,7 +129,7 @@ class Dot:
         b = Strided(Memory(self.emitter).address(in_place.pointer, offset, self.element), in_place.strides)
         panels.run(0, self.blocking.panels, self._reader(b, self.blocking.width), lambda _lower, _upper: (a, ()))
 
-    def _all_rows(self, buffer: Any, first: Index, depth: int) -> Strided:
+    def _all_rows(self, buffer: ir.Value | None, first: Index, depth: int) -> Strided:
         """All rows, from step `first` of K on: packed, or without a buffer where they are."""
         if buffer is not None:
             packer = RowPacker(self.emitter, self.a, buffer, first, depth)
@@ -137,7 +140,7 @@ class Dot:
         offset = Indices(self.emitter).mul(first, found.strides[1])
         return Strided(Memory(self.emitter).address(found.pointer, offset, self.element), found.strides)
 
-    def _packed(self, panels: MicroKernel, buffer_a: Any, buffer_b: Any, first: Index) -> None:
+    def _packed(self, panels: MicroKernel, buffer_a: ir.Value | None, buffer_b: ir.Value, first: Index) -> None:
         """Blocks of panels: pack, then run all rows over them; a band of rows is packed when it is used first."""
         blocking, indices, depth = self.blocking, Indices(self.emitter), panels.depth
         ahead = Prefetcher(self.emitter, self.a, self.b, blocking, first, depth)
@@ -146,7 +149,7 @@ class Dot:
         whole = self._all_rows(buffer_a, first, depth) if buffer_a is None or by_depth(self.a) else None
         reader = self._reader(Strided(buffer_b, (blocking.width, 1)), depth * blocking.width)
 
-        def one_block(first_panel: Index, _: list[Any]) -> tuple[()]:
+        def one_block(first_panel: Index, _: list[ir.Value]) -> tuple[()]:
             columns.pack(first_panel)
             count = indices.min(blocking.panels_packed, indices.sub(blocking.panels, first_panel))
             asks = [ahead.columns(first_panel)] if ahead.asks_columns else []
@@ -175,7 +178,7 @@ class Dot:
             def reader(panel: Index) -> VectorReader:
                 column = indices.mul(indices.add(lower, panel), blocking.width)
 
-                def read(k: Index, step: int, vector: int) -> Any:
+                def read(k: Index, step: int, vector: int) -> ir.Value:
                     valid = None if partial is None else partial - vector * blocking.lanes
                     if valid is not None and valid <= 0:
                         return emitter.constant(0, shaped(blocking.lanes, self.element))
@@ -200,9 +203,9 @@ class Dot:
 
         def reader(panel: Index) -> VectorReader:
             start = memory.address(b.pointer, indices.mul(panel, panel_stride), self.element)
-            last: list[tuple[Index, Any]] = []
+            last: list[tuple[Index, ir.Value]] = []
 
-            def read(k: Index, step: int, vector: int) -> Any:
+            def read(k: Index, step: int, vector: int) -> ir.Value:
                 if not last or last[0][0] is not k:
                     last[:] = [(k, memory.address(start, indices.mul(k, depth_stride), self.element))]
                 address = memory.address(last[0][1], step * depth_stride + vector * lanes, self.element)
@@ -235,7 +238,7 @@ def as_element(source: Source, element: str, *, unsigned: bool = False) -> Sourc
     if source.element == element:
         return source
 
-    def emit(emitter: Emitter, operands: Sequence[Any], lanes: int) -> Any:
+    def emit(emitter: Emitter, operands: Sequence[ir.Value], lanes: int) -> ir.Value:
         if element.startswith(("f", "b")):
             return convert(emitter, operands[0], element)
         wider = bytes_of(element) > bytes_of(source.element)

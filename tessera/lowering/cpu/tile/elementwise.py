@@ -5,9 +5,9 @@ our own (`vector_math`).
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.math.algebra import Algebra, shaped
 from tessera.lowering.math.float_conversions import convert, fused, narrow, widen
@@ -23,7 +23,7 @@ _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 _EXTREMES: Final = {"arith.maximumf": (2, "arith.andi"), "arith.minimumf": (4, "arith.ori")}
 
 
-def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int) -> Any:
+def emit_elementwise(emitter: Emitter, op: AnyOp, operands: Sequence[ir.Value], lanes: int) -> ir.Value:
     """Emit the element-wise Tile IR operation `op` on `operands`: its value on `lanes` lanes (0: a scalar).
 
     `operands` are target values, scalars of the operation's element types or vectors of them.
@@ -49,7 +49,7 @@ def emit_elementwise(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: 
     return narrow(emitter, emitter.value(name, wide, shaped(lanes, "f32"), attributes), element)
 
 
-def without_traps(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int) -> Sequence[Any]:
+def without_traps(emitter: Emitter, op: AnyOp, operands: Sequence[ir.Value], lanes: int) -> Sequence[ir.Value]:
     """The operands of `op` on vectors of a tile; for an integer division a divisor of 1 where there is no quotient.
 
     Tile IR guards its divisions, but lanes past the end of a row hold anything, a guard that does not belong to its
@@ -64,7 +64,7 @@ def without_traps(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int
     zero, one = emitter.constant(0, kind), emitter.constant(1, kind)
     condition = shaped(lanes, "i1")
 
-    def equal(x: Any, y: Any) -> Any:
+    def equal(x: ir.Value, y: ir.Value) -> ir.Value:
         return emitter.value("arith.cmpi", [x, y], condition, {"predicate": "0 : i64"})
 
     none = equal(b, zero)
@@ -75,7 +75,7 @@ def without_traps(emitter: Emitter, op: Any, operands: Sequence[Any], lanes: int
     return a, emitter.value("arith.select", [none, one, b], kind)
 
 
-def _extreme(emitter: Emitter, name: str, a: Any, b: Any) -> Any:
+def _extreme(emitter: Emitter, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
     """The larger or smaller of two scalars; NaN wins, and -0 is less than +0.
 
     LLVM's own code for AVX-512 (`vfpclass`) takes a signalling NaN for a number where it knows the other operand for
@@ -89,7 +89,7 @@ def _extreme(emitter: Emitter, name: str, a: Any, b: Any) -> Any:
     return k.select(k.compare(_UNORDERED, a, b), k.add(a, b), number)
 
 
-def _select(emitter: Emitter, operands: Sequence[Any], lanes: int, element: str) -> Any:
+def _select(emitter: Emitter, operands: Sequence[ir.Value], lanes: int, element: str) -> ir.Value:
     """Choose between two values; 16-bit floats as integers, for which every processor has vectors."""
     condition, yes, no = operands
     if element not in _HALF:
@@ -100,6 +100,6 @@ def _select(emitter: Emitter, operands: Sequence[Any], lanes: int, element: str)
     return emitter.value("arith.bitcast", [chosen], shaped(lanes, element))
 
 
-def element_type(kind: Any) -> Any:
+def element_type(kind: ir.Type) -> ir.Type:
     """The element type of a tile's type; a scalar's own type."""
     return ir.ShapedType(kind).element_type if isinstance(kind, ir.ShapedType) else kind

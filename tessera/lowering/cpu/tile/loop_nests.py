@@ -1,10 +1,11 @@
 """Loop nests that read one tile value and write it somewhere: the shape of every tile operation without a name."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import for_points, for_range, for_vectors, lanes_for, run_either
 from tessera.lowering.cpu.tile.destinations import Block, Scratch
 from tessera.lowering.cpu.tile.memory import Memory, stored
@@ -19,11 +20,11 @@ Target = Scratch | Block
 """Where a tile can be written."""
 
 
-def versions(emitter: Emitter, sources: Sequence[Any], emit: Callable[[bool], None]) -> None:
+def versions(emitter: Emitter, sources: Sequence[Source], emit: Callable[[bool], None]) -> None:
     """Emit `emit(True)` for the case that every guard of the sources holds and, if there is one, `emit(False)`."""
     guards = all_guards(sources)
     if guards:
-        run_either(emitter, Indices(emitter).all(guards), lambda: emit(True), lambda: emit(False))
+        run_either(emitter, Indices(emitter).both(*guards), lambda: emit(True), lambda: emit(False))
     else:
         emit(True)
 
@@ -78,7 +79,7 @@ def _copy_turned(
 
     def one_block(point: tuple[Index, ...], first: Index, second: Index) -> None:
         reads, writes = list(point), list(point)
-        vectors: list[Any] = []
+        vectors: list[ir.Value] = []
         for lane in range(side):
             reads[along] = indices.add(second, lane)
             vector = Frame(emitter, reads, across, inside=inside).row(source).at(first, side)
@@ -107,7 +108,7 @@ def for_blocks(emitter: Emitter, extent: int, side: int, body: Callable[[Index],
     indices = Indices(emitter)
     last = extent - side
 
-    def one(block: Index, _: list[Any]) -> Sequence[Any]:
+    def one(block: Index, _: list[ir.Value]) -> Sequence[ir.Value]:
         start = indices.mul(block, side)
         body(indices.min(start, last) if extent % side else start)
         return ()

@@ -8,11 +8,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index
 from tessera.lowering.base.structured_control import LANES, padded
 from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.base.emit_context import TileContext
@@ -53,10 +52,10 @@ class TileLowering:
 
     context: TileContext
     machine: CacheModel = field(default_factory=CacheModel)
-    values: dict[Any, Source] = field(default_factory=dict[Any, Source])
-    _saved: dict[Any, Source] = field(default_factory=dict[Any, Source])
-    _carried: list[Any] = field(default_factory=list[Any])
-    _handlers: dict[str, Callable[[Any], Source | None]] = field(init=False)
+    values: dict[ir.Value, Source] = field(default_factory=dict[ir.Value, Source])
+    _saved: dict[ir.Value, Source] = field(default_factory=dict[ir.Value, Source])
+    _carried: list[ir.Value] = field(default_factory=list[ir.Value])
+    _handlers: dict[str, Callable[[AnyOp], Source | None]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._handlers = {
@@ -78,7 +77,7 @@ class TileLowering:
         """Where code is emitted."""
         return self.context.emitter
 
-    def lower(self, op: Any) -> None:
+    def lower(self, op: AnyOp) -> None:
         """Emit one operation that has a tile among its operands or results, and is not control flow."""
         result = self._handlers.get(op.name, self._elementwise)(op)
         if result is None:
@@ -91,7 +90,7 @@ class TileLowering:
 
     # -- carried tiles -----------------------------------------------------------------------------------------
 
-    def enter_loop(self, initial: Any, carried: Any) -> None:
+    def enter_loop(self, initial: ir.Value | None, carried: ir.Value) -> None:
         """Give `carried` (a block argument, or a result of `scf.if`) a place, filled from the tile `initial`."""
         place = self.allocate(*shape_and_element(carried.type))
         if initial is not None:
@@ -99,30 +98,30 @@ class TileLowering:
         self.values[carried] = place
         self._carried.append(place.pointer)
 
-    def yield_to(self, carried: Any, value: Any) -> None:
+    def yield_to(self, carried: ir.Value, value: ir.Value) -> None:
         """Make `value` the next one of `carried`."""
         place, source = self.values[carried], self._saved.pop(value, None) or self.source(value)
         if isinstance(place, Scratch) and not same_place(place, source):
             self._save(carried, place)
             copy(self.emitter, source, place, self.side(place.element))
 
-    def _save(self, carried: Any, place: Scratch) -> None:
+    def _save(self, carried: ir.Value, place: Scratch) -> None:
         """Keep what `place` holds, if something handed on later in the same loop is it (`a, b = b, a`)."""
         block = carried.owner
         if not isinstance(block, ir.Block) or block.owner.name != "scf.for":
             return
         later = list(block.operations)[-1].operation.operands
-        for value in list(later)[carried.arg_number :]:
+        for value in list(later)[ir.BlockArgument(carried).arg_number :]:
             if value in self.values and same_place(place, self.values[value]):
                 self._saved[value] = self.materialize(place)
 
-    def leave_loop(self, carried: Any, result: Any) -> None:
+    def leave_loop(self, carried: ir.Value, result: ir.Value) -> None:
         """Name what `carried` last held as `result`."""
         self.values[result] = self.values[carried]
 
     # -- places ------------------------------------------------------------------------------------------------
 
-    def source(self, value: Any) -> Source:
+    def source(self, value: ir.Value) -> Source:
         """The source of a tile; a scalar becomes a splat without a shape of its own."""
         return self.values[value]
 
@@ -151,10 +150,10 @@ class TileLowering:
 
     # -- operations --------------------------------------------------------------------------------------------
 
-    def _elementwise(self, op: Any) -> Source:
+    def _elementwise(self, op: AnyOp) -> Source:
         shape, element = shape_and_element(op.results[0].type)
 
-        def operand(value: Any) -> Source:
+        def operand(value: ir.Value) -> Source:
             if isinstance(value.type, ir.RankedTensorType):
                 return self.source(value)
             scalar = self.context.scalar(value)
@@ -163,21 +162,23 @@ class TileLowering:
         emit = partial(_emit_function, op)
         return Computed(shape, Function(element, emit), [operand(v) for v in op.operands])
 
-    def _constant(self, op: Any) -> Source:
+    def _constant(self, op: AnyOp) -> Source:
         shape, element = shape_and_element(op.results[0].type)
         value = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
         return Splat(shape, element, lambda emitter: emitter.value("arith.constant", (), element, {"value": value}))
 
-    def _splat(self, op: Any) -> Source:
+    def _splat(self, op: AnyOp) -> Source:
         shape, element = shape_and_element(op.results[0].type)
         scalar = self.context.scalar(op.operands[0])
         return Splat(shape, element, lambda _: scalar)
 
-    def _arange(self, op: Any) -> Source:
+    def _arange(self, op: AnyOp) -> Source:
         shape, _ = shape_and_element(op.results[0].type)
         return Arange(shape[0], self.context.scalar(op.operands[0]))
 
-    def _block(self, op: Any, memory: Any, tile: Any, starts: Sequence[Any], only: Source | None = None) -> Block:
+    def _block(
+        self, op: AnyOp, memory: ir.Value, tile: ir.Value, starts: Sequence[ir.Value], only: Source | None = None
+    ) -> Block:
         extents, dropped = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("extents", "dropped"))
         axes = [axis for axis in range(len(extents)) if axis not in dropped]
         in_bounds = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
@@ -185,22 +186,22 @@ class TileLowering:
         shape, element = shape_and_element(tile.type)
         return Block(self.emitter, shape, element, self.context.array(memory), places, axes, in_bounds, only)
 
-    def _load(self, op: Any) -> Source:
+    def _load(self, op: AnyOp) -> Source:
         memory, *starts = op.operands
         return self._block(op, memory, op.results[0], starts)
 
-    def _store(self, op: Any) -> None:
+    def _store(self, op: AnyOp) -> None:
         memory, value, *starts = op.operands
         source = self.source(value)
         copy(self.emitter, source, self._block(op, memory, value, starts), self.side(source.element))
 
-    def _masked_store(self, op: Any) -> None:
+    def _masked_store(self, op: AnyOp) -> None:
         memory, value, mask, *starts = op.operands
         source = self.source(value)
         target = self._block(op, memory, value, starts, self.source(mask))
         copy(self.emitter, source, target, self.side(source.element))
 
-    def _broadcast(self, op: Any) -> Source:
+    def _broadcast(self, op: AnyOp) -> Source:
         source = self.source(op.operands[0])
         shape, _ = shape_and_element(op.results[0].type)
         axes = [
@@ -208,13 +209,13 @@ class TileLowering:
         ]
         return Moved(shape, source, axes)
 
-    def _transpose(self, op: Any) -> Source:
+    def _transpose(self, op: AnyOp) -> Source:
         source = self.source(op.operands[0])
         shape, _ = shape_and_element(op.results[0].type)
         order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
         return Moved(shape, source, [order.index(axis) for axis in range(len(order))])
 
-    def _reshape(self, op: Any) -> Source:
+    def _reshape(self, op: AnyOp) -> Source:
         source = self.source(op.operands[0])
         shape, element = shape_and_element(op.results[0].type)
         if [e for e in source.shape if e > 1] == [e for e in shape if e > 1]:
@@ -232,12 +233,14 @@ class TileLowering:
         copy(self.emitter, source, place, self.side(source.element))
         return place
 
-    def _reduce(self, op: Any) -> Source | None:
+    def _reduce(self, op: AnyOp) -> Source | None:
         source, result = self.source(op.operands[0]), op.results[0]
         element = source.element
         wide = as_element(source, "f32") if element in ("f16", "bf16") else source
-        combine = Combine(self.emitter, str(op.attributes["kind"].value), wide.element, UNSIGNED in op.attributes)
-        axis = int(op.attributes["axis"].value) if "axis" in op.attributes else None
+        combine = Combine(
+            self.emitter, str(ir.StringAttr(op.attributes["kind"]).value), wide.element, UNSIGNED in op.attributes
+        )
+        axis = int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
         if axis is None:
             wide, axis = self._flat(wide), 0
         scalar = not isinstance(result.type, ir.RankedTensorType)
@@ -260,7 +263,7 @@ class TileLowering:
         place = self._dense(source)
         return Scratch((math.prod(source.shape),), source.element, place.pointer, (1,), dense=True)
 
-    def _dot(self, op: Any) -> Source:
+    def _dot(self, op: AnyOp) -> Source:
         shape, element = shape_and_element(op.results[0].type)
         factors = [self.source(v) for v in op.operands[:2]]
         sums = sum_element(factors[0].element, element)
@@ -280,11 +283,11 @@ class TileLowering:
         blocking = choose(a.shape[0], b.shape[1], a.shape[1], size, self.machine)
         Dot(self.emitter, a, b, start, result, blocking, lambda count: self.context.scratch(count, 64)).emit()
 
-    def _home(self, op: Any) -> Scratch:
+    def _home(self, op: AnyOp) -> Scratch:
         """Where the result of `op` is kept: the carried tile it replaces, if the pass allows it, or a new place."""
         attributes = op.attributes
         if "tessera.replaces" in attributes:
-            carried = op.block.arguments[1 + int(attributes["tessera.replaces"].value)]
+            carried = op.operation.block.arguments[1 + int(ir.IntegerAttr(attributes["tessera.replaces"]).value)]
             place = self.values[carried]
             assert isinstance(place, Scratch), "carried tiles are in scratch"
             return place
@@ -307,12 +310,12 @@ def same_place(a: Scratch, b: Source) -> bool:
     return isinstance(b, Scratch) and a.pointer is b.pointer
 
 
-def shape_and_element(kind: Any) -> tuple[list[int], str]:
+def shape_and_element(kind: ir.Type) -> tuple[list[int], str]:
     """Shape and element name of a tile's type."""
-    return list(kind.shape), str(element_type(kind))
+    return list(ir.ShapedType(kind).shape), str(element_type(kind))
 
 
-def _emit_function(op: Any, emitter: Emitter, operands: Sequence[Any], lanes: int) -> Any:
+def _emit_function(op: AnyOp, emitter: Emitter, operands: Sequence[ir.Value], lanes: int) -> ir.Value:
     return emit_elementwise(emitter, op, without_traps(emitter, op, operands, lanes), lanes)
 
 
@@ -326,7 +329,7 @@ class _Reduced:
     scalar: bool
 
     def __call__(
-        self, point: Sequence[Index], axis: int, value: Any, index: Index, lanes: int, valid: int | None
+        self, point: Sequence[Index], axis: int, value: ir.Value, index: Index, lanes: int, valid: int | None
     ) -> None:
         kept = [0] if self.scalar else [i for a, i in enumerate(point) if a != self.reduced]
         if lanes:
@@ -337,10 +340,10 @@ class _Reduced:
             Memory(self.emitter).store(value, address, 0, self.result.element)
 
 
-def _place(op: Any) -> str:
+def _place(op: AnyOp) -> str:
     attributes = op.attributes
     if "tessera.place" in attributes:
-        return str(attributes["tessera.place"].value)
+        return str(ir.StringAttr(attributes["tessera.place"]).value)
     return "virtual" if op.name in _NEVER_STORED else "scratch"
 
 

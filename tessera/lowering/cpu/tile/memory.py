@@ -5,10 +5,10 @@ Lanes of 0 mean one element, a scalar.  Masks are vectors of `i1`; masked-off la
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index
 from tessera.lowering.math.algebra import shaped
 
 _DYNAMIC: Final = -(1 << 31)
@@ -34,7 +34,7 @@ class Memory:
 
     emitter: Emitter
 
-    def address(self, pointer: Any, offset: Index, element: str) -> Any:
+    def address(self, pointer: ir.Value, offset: Index, element: str) -> ir.Value:
         """The address `offset` elements past `pointer`."""
         if isinstance(offset, int) and -_DYNAMIC > offset > _DYNAMIC:
             if offset == 0:
@@ -46,33 +46,33 @@ class Memory:
         attributes = {"rawConstantIndices": f"array<i32: {constant}>", "elem_type": stored(element)}
         return self.emitter.value("llvm.getelementptr", operands, POINTER, attributes)
 
-    def load(self, pointer: Any, lanes: int, element: str) -> Any:
+    def load(self, pointer: ir.Value, lanes: int, element: str) -> ir.Value:
         """`lanes` consecutive elements from `pointer`, aligned to an element."""
         value = self.emitter.value("llvm.load", [pointer], shaped(lanes, stored(element)), _aligned(element))
         return self.from_stored(value, lanes, element)
 
-    def store(self, value: Any, pointer: Any, lanes: int, element: str) -> None:
+    def store(self, value: ir.Value, pointer: ir.Value, lanes: int, element: str) -> None:
         """Write `lanes` consecutive elements to `pointer`, aligned to an element."""
         self.emitter.create("llvm.store", [self.to_stored(value, lanes, element), pointer], (), _aligned(element))
 
-    def prefetch(self, pointer: Any, *, near: bool = True) -> None:
+    def prefetch(self, pointer: ir.Value, *, near: bool = True) -> None:
         """Ask for the cache line of `pointer`, which need not be valid; not `near`: as far as the second level."""
         attributes = {"rw": "0 : i32", "hint": f"{3 if near else 2} : i32", "cache": "1 : i32"}
         self.emitter.create("llvm.intr.prefetch", [pointer], (), attributes)
 
-    def load_masked(self, pointer: Any, mask: Any, lanes: int, element: str) -> Any:
+    def load_masked(self, pointer: ir.Value, mask: ir.Value, lanes: int, element: str) -> ir.Value:
         """The elements where `mask` holds, 0 elsewhere."""
         kind = shaped(lanes, stored(element))
         zero = self.emitter.constant(0, kind)
         value = self.emitter.value("llvm.intr.masked.load", [pointer, mask, zero], kind, _mask_aligned(element))
         return self.from_stored(value, lanes, element)
 
-    def store_masked(self, value: Any, pointer: Any, mask: Any, lanes: int, element: str) -> None:
+    def store_masked(self, value: ir.Value, pointer: ir.Value, mask: ir.Value, lanes: int, element: str) -> None:
         """Write the elements where `mask` holds."""
         operands = [self.to_stored(value, lanes, element), pointer, mask]
         self.emitter.create("llvm.intr.masked.store", operands, (), _mask_aligned(element))
 
-    def gather(self, pointer: Any, stride: Index, mask: Any, lanes: int, element: str) -> Any:
+    def gather(self, pointer: ir.Value, stride: Index, mask: ir.Value | None, lanes: int, element: str) -> ir.Value:
         """`lanes` elements `stride` apart, where `mask` (None: everywhere) holds."""
         kind = shaped(lanes, stored(element))
         zero = self.emitter.constant(0, kind)
@@ -80,25 +80,27 @@ class Memory:
         value = self.emitter.value("llvm.intr.masked.gather", operands, kind, _mask_aligned(element))
         return self.from_stored(value, lanes, element)
 
-    def scatter(self, value: Any, pointer: Any, stride: Index, mask: Any, lanes: int, element: str) -> None:
+    def scatter(
+        self, value: ir.Value, pointer: ir.Value, stride: Index, mask: ir.Value | None, lanes: int, element: str
+    ) -> None:
         """Write `lanes` elements `stride` apart, where `mask` (None: everywhere) holds."""
         operands = [self.to_stored(value, lanes, element), self._addresses(pointer, stride, lanes, element)]
         operands.append(self._mask(mask, lanes))
         self.emitter.create("llvm.intr.masked.scatter", operands, (), _mask_aligned(element))
 
-    def first_lanes(self, valid: int, lanes: int) -> Any:
+    def first_lanes(self, valid: int, lanes: int) -> ir.Value:
         """The mask that holds in the first `valid` lanes."""
         numbers = ", ".join("true" if lane < valid else "false" for lane in range(lanes))
         kind = shaped(lanes, "i1")
         return self.emitter.value("arith.constant", (), kind, {"value": f"dense<[{numbers}]> : {kind}"})
 
-    def iota(self, lanes: int, element: str = "i64", step: int = 1) -> Any:
+    def iota(self, lanes: int, element: str = "i64", step: int = 1) -> ir.Value:
         """0, step, 2 * step, ...: one number a lane."""
         numbers = ", ".join(str(lane * step) for lane in range(lanes))
         kind = shaped(lanes, element)
         return self.emitter.value("arith.constant", (), kind, {"value": f"dense<[{numbers}]> : {kind}"})
 
-    def splat(self, scalar: Any, lanes: int) -> Any:
+    def splat(self, scalar: ir.Value, lanes: int) -> ir.Value:
         """`scalar` in every lane; itself for 0 lanes."""
         if not lanes:
             return scalar
@@ -108,7 +110,7 @@ class Memory:
             self.emitter.value("vector.broadcast", [bits], shaped(lanes, stored(element))), lanes, element
         )
 
-    def _addresses(self, pointer: Any, stride: Index, lanes: int, element: str) -> Any:
+    def _addresses(self, pointer: ir.Value, stride: Index, lanes: int, element: str) -> ir.Value:
         kind = shaped(lanes, "i64")
         if isinstance(stride, int):
             offsets = self.iota(lanes, step=stride)
@@ -117,16 +119,16 @@ class Memory:
         attributes = {"rawConstantIndices": f"array<i32: {_DYNAMIC}>", "elem_type": stored(element)}
         return self.emitter.value("llvm.getelementptr", [pointer, offsets], shaped(lanes, POINTER), attributes)
 
-    def _mask(self, mask: Any, lanes: int) -> Any:
+    def _mask(self, mask: ir.Value | None, lanes: int) -> ir.Value:
         return self.emitter.constant(1, shaped(lanes, "i1")) if mask is None else mask
 
-    def from_stored(self, value: Any, lanes: int, element: str) -> Any:
+    def from_stored(self, value: ir.Value, lanes: int, element: str) -> ir.Value:
         """A value of type `stored(element)` as `element`."""
         if element == "i1":
             return self.emitter.value("arith.trunci", [value], shaped(lanes, "i1"))
         return value if element not in _STORED else self.emitter.value("arith.bitcast", [value], shaped(lanes, element))
 
-    def to_stored(self, value: Any, lanes: int, element: str) -> Any:
+    def to_stored(self, value: ir.Value, lanes: int, element: str) -> ir.Value:
         """A value of `element` as type `stored(element)`."""
         if element == "i1":
             return self.emitter.value("arith.extui", [value], shaped(lanes, "i8"))

@@ -8,10 +8,10 @@ for each band of rows:               (it stays in the second-level cache)
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import for_range
 from tessera.lowering.cpu.tile.blocking import Blocking, unrolled
 from tessera.lowering.cpu.tile.destinations import Scratch
@@ -42,11 +42,11 @@ class MicroKernel:
         """Panels [first, first + count), one band of rows after the other: `reader` counts panels from 0."""
         indices, blocking = Indices(self.emitter), self.blocking
 
-        def one_band(lower: Index, _: list[Any]) -> tuple[()]:
+        def one_band(lower: Index, _: list[ir.Value]) -> tuple[()]:
             upper = indices.min(indices.add(lower, blocking.band), blocking.blocks)
             a, asks = begin(self.row(lower), self.row(upper))
 
-            def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
+            def one_panel(panel: Index, _: list[ir.Value]) -> tuple[()]:
                 column = indices.mul(indices.add(first, panel), blocking.width)
                 self._rows((lower, upper), panel, column, _Operands(a, reader(panel), asks))
                 return ()
@@ -70,7 +70,7 @@ class MicroKernel:
         for height in self.blocking.heights:
 
             def one_block(
-                block: Index, _: list[Any], rows: int = height.rows, origin: int = height.origin
+                block: Index, _: list[ir.Value], rows: int = height.rows, origin: int = height.origin
             ) -> tuple[()]:
                 row = indices.add(indices.mul(block, rows), origin)
                 self._block(
@@ -87,13 +87,13 @@ class MicroKernel:
         length = self.depth // work.segments
         step = unrolled(length)
 
-        def segment(first: Index, sums: list[Any]) -> Sequence[Any]:
+        def segment(first: Index, sums: list[ir.Value]) -> Sequence[ir.Value]:
             number = indices.divide(first, length)
             self._ask_for_sums(work, column, number)
             for ask in operands.asks:
                 ask(work, number)
 
-            def steps(k: Index, sums: list[Any]) -> Sequence[Any]:
+            def steps(k: Index, sums: list[ir.Value]) -> Sequence[ir.Value]:
                 return self._steps(work, k, step, operands, sums)
 
             return for_range(emitter, first, indices.add(first, length), step, steps, sums)
@@ -106,8 +106,8 @@ class MicroKernel:
                 memory.store(sums[r * blocking.vectors + vector], address, blocking.lanes, self.result.element)
 
     def _steps(
-        self, work: PrefetchWork, k: Index, count: int, operands: "_Operands", initial: Sequence[Any]
-    ) -> Sequence[Any]:
+        self, work: PrefetchWork, k: Index, count: int, operands: "_Operands", initial: Sequence[ir.Value]
+    ) -> Sequence[ir.Value]:
         """`count` steps of the chains from `k` on."""
         indices, memory, blocking = Indices(self.emitter), Memory(self.emitter), self.blocking
         across, along = operands.a.strides
@@ -125,12 +125,12 @@ class MicroKernel:
                     sums[place] = self._multiply_add(factor, value, sums[place])
         return sums
 
-    def _initial(self, work: PrefetchWork, column: Index) -> list[Any]:
+    def _initial(self, work: PrefetchWork, column: Index) -> list[ir.Value]:
         emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
         if self.start is None:
             zero = emitter.constant(0, shaped(blocking.lanes, self.result.element))
             return [zero] * (work.rows * blocking.vectors)
-        sums: list[Any] = []
+        sums: list[ir.Value] = []
         for r in range(work.rows):
             source = Frame(emitter, (indices.add(work.row, r), 0), 1).row(self.start)
             columns = [indices.add(column, vector * blocking.lanes) for vector in range(blocking.vectors)]
@@ -147,12 +147,12 @@ class MicroKernel:
             for place in range(0, self.blocking.width, LINE_BYTES // bytes_of(self.result.element)):
                 memory.prefetch(memory.address(begin, place, self.result.element))
 
-    def _result_row(self, row: Index, column: Index) -> Any:
+    def _result_row(self, row: Index, column: Index) -> ir.Value:
         indices = Indices(self.emitter)
         offset = indices.dot((row, column), self.result.strides)
         return Memory(self.emitter).address(self.result.pointer, offset, self.result.element)
 
-    def _multiply_add(self, a: Any, b: Any, c: Any) -> Any:
+    def _multiply_add(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         if self.result.element.startswith("f"):
             return self.emitter.value("math.fma", [a, b, c], c.type)
         product = self.emitter.value("arith.muli", [a, b], c.type)

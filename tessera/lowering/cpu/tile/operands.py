@@ -16,14 +16,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.core.mlir import Index, ir
+from tessera.lowering.base.emit import Emitter, required
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.cpu.tile.memory import Memory, bytes_of
 
-At = Callable[[Index, int, int | None], Any]
-Writer = Callable[[Any, Index, int, int | None], None]
+At = Callable[[Index, int, int | None], ir.Value]
+Writer = Callable[[ir.Value, Index, int, int | None], None]
 """`write(value, index, lanes, valid)`: the other end of `Row.at`."""
 
 
@@ -35,20 +35,20 @@ class Row:
 
     __slots__ = ("_at", "_last", "_memory", "uniform")
 
-    def __init__(self, memory: Memory, at: At | None = None, uniform: Any = None) -> None:
+    def __init__(self, memory: Memory, at: At | None = None, uniform: ir.Value | None = None) -> None:
         self._memory = memory
         self._at = at
-        self._last: tuple[Index, int, int | None, Any] | None = None
+        self._last: tuple[Index, int, int | None, ir.Value] | None = None
         self.uniform = uniform
 
-    def at(self, index: Index, lanes: int, valid: int | None = None) -> Any:
+    def at(self, index: Index, lanes: int, valid: int | None = None) -> ir.Value:
         """`lanes` elements from `index` on (0: a scalar), of which only the first `valid` need mean anything.
 
         No memory outside the source is touched.  Asking twice in one place gives the same value.
         """
         if self._last is not None and self._last[0] is index and self._last[1:3] == (lanes, valid):
             return self._last[3]
-        value = self._memory.splat(self.uniform, lanes) if self._at is None else self._at(index, lanes, valid)
+        value = self._memory.splat(required(self.uniform), lanes) if self._at is None else self._at(index, lanes, valid)
         self._last = (index, lanes, valid, value)
         return value
 
@@ -92,7 +92,7 @@ class Frame:
             ahead = (axes.index(ahead[0]), ahead[1]) if ahead[0] in axes else None
         return Frame(self.emitter, point, axis, inside=self.inside, ahead=ahead)
 
-    def uniform(self, scalar: Any) -> Row:
+    def uniform(self, scalar: ir.Value) -> Row:
         """A row that repeats one scalar."""
         return Row(self.memory, uniform=scalar)
 
@@ -110,7 +110,7 @@ class Source(ABC):
         source is made: asked for on demand, each operand would ask its own operands again
     """
 
-    guards: tuple[Any, ...] = ()
+    guards: tuple[ir.Value, ...] = ()
     axis: int | None = None
 
     def __init__(self, shape: Sequence[int], element: str) -> None:
@@ -131,7 +131,7 @@ def vector_axis(shape: Sequence[int]) -> int:
 class Splat(Source):
     """One scalar everywhere; `scalar()` emits or names it where it is needed."""
 
-    def __init__(self, shape: Sequence[int], element: str, scalar: Callable[[Emitter], Any]) -> None:
+    def __init__(self, shape: Sequence[int], element: str, scalar: Callable[[Emitter], ir.Value]) -> None:
         super().__init__(shape, element)
         self._scalar = scalar
 
@@ -143,7 +143,7 @@ class Splat(Source):
 class Arange(Source):
     """start, start + 1, ...: rank 1, `i64`."""
 
-    def __init__(self, extent: int, start: Any) -> None:
+    def __init__(self, extent: int, start: ir.Value) -> None:
         super().__init__((extent,), "i64")
         self._start = start
 
@@ -151,8 +151,8 @@ class Arange(Source):
         """An addition a vector."""
         emitter, memory = frame.emitter, frame.memory
 
-        def at(index: Index, lanes: int, _: int | None) -> Any:
-            base = memory.splat(frame.indices.add(self._start, index), lanes)
+        def at(index: Index, lanes: int, _: int | None) -> ir.Value:
+            base = memory.splat(frame.indices.value(frame.indices.add(self._start, index)), lanes)
             return emitter.value("arith.addi", [base, memory.iota(lanes)], base.type) if lanes else base
 
         return frame.varying(at)
@@ -195,7 +195,7 @@ class Flat(Source):
         """A row of the source a vector."""
         along = vector_axis(self.source.shape)
 
-        def at(index: Index, lanes: int, valid: int | None) -> Any:
+        def at(index: Index, lanes: int, valid: int | None) -> ir.Value:
             point: list[Index] = [0] * len(self.source.shape)
             for axis in reversed(range(along + 1)):
                 point[axis] = frame.indices.modulo(index, self.source.shape[axis]) if axis else index
@@ -210,7 +210,7 @@ class Function:
     """An element-wise function: `emit(emitter, operands, lanes)` gives its value on scalars (0 lanes) or vectors."""
 
     element: str
-    emit: Callable[[Emitter, Sequence[Any], int], Any]
+    emit: Callable[[Emitter, Sequence[ir.Value], int], ir.Value]
 
 
 class Computed(Source):
@@ -229,14 +229,14 @@ class Computed(Source):
         """The function of the operands' rows."""
         rows = [frame.row(operand) for operand in self.operands]
         if all(row.uniform is not None for row in rows):
-            return frame.uniform(self.function.emit(frame.emitter, [row.uniform for row in rows], 0))
+            return frame.uniform(self.function.emit(frame.emitter, [required(row.uniform) for row in rows], 0))
 
-        def at(index: Index, lanes: int, valid: int | None) -> Any:
+        def at(index: Index, lanes: int, valid: int | None) -> ir.Value:
             return self.function.emit(frame.emitter, [row.at(index, lanes, valid) for row in rows], lanes)
 
         return frame.varying(at)
 
 
-def all_guards(sources: Sequence[Source]) -> tuple[Any, ...]:
+def all_guards(sources: Sequence[Source]) -> tuple[ir.Value, ...]:
     """The guards of several sources, each once."""
     return tuple({id(guard): guard for source in sources for guard in source.guards}.values())

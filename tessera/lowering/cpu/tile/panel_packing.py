@@ -7,15 +7,16 @@ of the copy.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.core.mlir import Index, ir
+from tessera.lowering.base.emit import Emitter, required
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import for_range, for_vectors, lanes_for, padded, run_either
 from tessera.lowering.cpu.tile.blocking import Blocking
 from tessera.lowering.cpu.tile.loop_nests import versions
 from tessera.lowering.cpu.tile.memory import Memory
-from tessera.lowering.cpu.tile.operands import Frame, Source
+from tessera.lowering.cpu.tile.operands import Frame, Row, Source
 from tessera.lowering.cpu.tile.transposition import transpose
 from tessera.lowering.math.algebra import shaped
 
@@ -27,7 +28,7 @@ _AHEAD: Final = 8
 class Strided:
     """A matrix in memory of our own; strides are in elements."""
 
-    pointer: Any
+    pointer: ir.Value
     strides: tuple[int, int]
 
 
@@ -41,7 +42,7 @@ class RowPacker:
 
     emitter: Emitter
     a: Source
-    buffer: Any
+    buffer: ir.Value | None
     first_depth: Index
     depth: int
     by_band: bool = False
@@ -50,10 +51,10 @@ class RowPacker:
     def packed(self, lower: Index) -> Strided:
         """The matrix that rows from `lower` on are in, once they are packed."""
         if by_depth(self.a):
-            return Strided(self.buffer, (1, padded(self.a.shape[0])))
+            return Strided(required(self.buffer), (1, padded(self.a.shape[0])))
         indices, stride = Indices(self.emitter), padded(self.depth)
         start = indices.mul(indices.sub(0, lower), stride) if self.by_band else 0
-        return Strided(Memory(self.emitter).address(self.buffer, start, self.a.element), (stride, 1))
+        return Strided(Memory(self.emitter).address(required(self.buffer), start, self.a.element), (stride, 1))
 
     def pack(self, lower: Index, upper: Index) -> None:
         """Pack rows [lower, upper), or all of them where `by_depth`."""
@@ -66,7 +67,7 @@ class RowPacker:
         inner, outer_axis = (self.a.shape[0], 1) if turned else (self.depth, 0)
         ahead = None if self.asked else (outer_axis, _AHEAD)
 
-        def one_row(number: Index, _: list[Any]) -> tuple[()]:
+        def one_row(number: Index, _: list[ir.Value]) -> tuple[()]:
             point = (0, indices.add(self.first_depth, number)) if turned else (number, 0)
             row = Frame(emitter, point, 1 - outer_axis, inside=inside, ahead=ahead).row(self.a)
             start = memory.address(packed.pointer, indices.mul(number, packed.strides[outer_axis]), self.a.element)
@@ -105,7 +106,7 @@ class PanelPacker:
 
     emitter: Emitter
     b: Source
-    buffer: Any
+    buffer: ir.Value
     blocking: Blocking
     first_depth: Index
     depth: int
@@ -134,7 +135,7 @@ class PanelPacker:
             else:
                 run_either(self.emitter, indices.less(last, blocking.panels_packed), tail)
 
-    def _place(self, panel: Index, depth: Index, vector: int) -> Any:
+    def _place(self, panel: Index, depth: Index, vector: int) -> ir.Value:
         """Where vector `vector` of step `depth` of packed panel `panel` goes."""
         indices, blocking = Indices(self.emitter), self.blocking
         step = indices.add(indices.mul(panel, self.depth), depth)
@@ -147,11 +148,11 @@ class PanelPacker:
         """Panels [lower, upper) from rows of `b`: one vector after the other."""
         emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
 
-        def one_step(step: Index, _: list[Any]) -> tuple[()]:
+        def one_step(step: Index, _: list[ir.Value]) -> tuple[()]:
             point = (indices.add(self.first_depth, step), 0)
             row = Frame(emitter, point, 1, inside=inside, ahead=None if self.asked else (0, _AHEAD)).row(self.b)
 
-            def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
+            def one_panel(panel: Index, _: list[ir.Value]) -> tuple[()]:
                 column = indices.mul(indices.add(first, panel), blocking.width)
                 for vector in range(blocking.vectors):
                     value = self._vector(row, indices.add(column, vector * blocking.lanes), vector, partial)
@@ -163,7 +164,7 @@ class PanelPacker:
 
         for_range(emitter, 0, self.depth, 1, one_step)
 
-    def _vector(self, row: Any, column: Index, vector: int, partial: int | None) -> Any:
+    def _vector(self, row: Row, column: Index, vector: int, partial: int | None) -> ir.Value:
         """One vector of a row: zeros past the last column of a partial panel."""
         lanes = self.blocking.lanes
         valid = None if partial is None else partial - vector * lanes
@@ -179,7 +180,7 @@ class PanelPacker:
 
         def square(panel: Index, vector: int, step: Index, valid: int | None) -> None:
             column = indices.add(indices.mul(indices.add(first, panel), blocking.width), vector * lanes)
-            vectors: list[Any] = []
+            vectors: list[ir.Value] = []
             for lane in range(lanes):
                 place = indices.add(column, lane)
                 place = place if partial is None else indices.min(place, last_column)
@@ -189,7 +190,7 @@ class PanelPacker:
             for lane, value in enumerate(turned[:valid]):
                 self._store(value, self._place(panel, indices.add(step, lane), vector))
 
-        def one_panel(panel: Index, _: list[Any]) -> tuple[()]:
+        def one_panel(panel: Index, _: list[ir.Value]) -> tuple[()]:
             for vector in range(blocking.vectors):
                 for_vectors(
                     emitter, self.depth, lanes, lambda step, _, valid, vector=vector: square(panel, vector, step, valid)
@@ -198,9 +199,9 @@ class PanelPacker:
 
         for_range(emitter, lower, upper, 1, one_panel)
 
-    def _store(self, value: Any, address: Any) -> None:
+    def _store(self, value: ir.Value, address: ir.Value) -> None:
         Memory(self.emitter).store(value, address, self.blocking.lanes, self.b.element)
 
 
-VectorReader = Callable[[Index, int, int], Any]
+VectorReader = Callable[[Index, int, int], ir.Value]
 """`read(k, unrolled step, vector)`: a vector of columns for the inner loop."""

@@ -7,10 +7,11 @@ These are hints: they change no result, and may be of any address.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import run_either
 from tessera.lowering.cpu.tile.blocking import Blocking
 from tessera.lowering.cpu.tile.destinations import Block
@@ -109,7 +110,7 @@ class Prefetcher:
             return onward(self.emitter, source, axis)
         return Indices(self.emitter).add(self.first_depth, self.depth)
 
-    def _at_last_panels(self, first_panel: Index) -> Any:
+    def _at_last_panels(self, first_panel: Index) -> ir.Value:
         indices, blocking = Indices(self.emitter), self.blocking
         return indices.at_most(blocking.panels, indices.add(first_panel, blocking.panels_packed))
 

@@ -7,11 +7,12 @@ and never kept.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.reductions import BLOCK, COLUMNS
-from tessera.lowering.base.emit import Emitter
-from tessera.lowering.base.indices import Index, Indices
+from tessera.core.mlir import Index, ir
+from tessera.lowering.base.emit import Emitter, required
+from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import LANES, for_points, for_range, lanes_for
 from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.tile.column_sums import ColumnSums
@@ -20,7 +21,7 @@ from tessera.lowering.cpu.tile.loop_nests import versions
 from tessera.lowering.cpu.tile.memory import Memory, bytes_of
 from tessera.lowering.cpu.tile.operands import Frame, Row, Source, vector_axis
 
-Write = Callable[[tuple[Index, ...], int, Any, Index, int, int | None], None]
+Write = Callable[[tuple[Index, ...], int, ir.Value, Index, int, int | None], None]
 """`write(point, axis, value, index, lanes, valid)`: the result at `point`, from `index` of `axis` on.
 
 0 lanes: a scalar; `valid` as in `Row.at`.  The reduced axis of `point` is 0.
@@ -44,7 +45,7 @@ class Reduction:
     axis: int
     combine: Combine
     machine: CacheModel
-    scratch: Callable[[int], Any]
+    scratch: Callable[[int], ir.Value]
 
     def emit(self, write: Write) -> None:
         """Emit the reduction."""
@@ -71,7 +72,7 @@ class Reduction:
         """Blocks of a sum; one for the others."""
         return -(-self.extent // BLOCK) if self.combine.kind == "sum" else 1
 
-    def _partials(self, along: int) -> tuple[Any, Any]:
+    def _partials(self, along: int) -> tuple[ir.Value | None, ir.Value | None]:
         """Room for the sums of blocks, and for the table of columns."""
         size = bytes_of(self.source.element)
         stripe = 1 if along == self.axis else self._stripe(along) * LANES
@@ -87,7 +88,7 @@ class Reduction:
 
     # -- along the vectors -------------------------------------------------------------------------------------
 
-    def _rows(self, inside: bool, room: tuple[Any, Any], write: Write) -> None:
+    def _rows(self, inside: bool, room: tuple[ir.Value | None, ir.Value | None], write: Write) -> None:
         emitter = self.emitter
 
         def one_row(point: tuple[Index, ...]) -> None:
@@ -97,13 +98,14 @@ class Reduction:
 
         for_points(emitter, self.source.shape, (self.axis,), one_row)
 
-    def _sum_row(self, row: Row, partials: Any) -> Any:
+    def _sum_row(self, row: Row, partials: ir.Value | None) -> ir.Value:
         whole, rest = divmod(self.extent, BLOCK)
         if self.blocks == 1:
             return self._sum_block(row, 0, self.extent)
+        partials = required(partials)
         memory, element = Memory(self.emitter), self.source.element
 
-        def one_block(block: Index, _: list[Any]) -> tuple[()]:
+        def one_block(block: Index, _: list[ir.Value]) -> tuple[()]:
             value = self._sum_block(row, Indices(self.emitter).mul(block, BLOCK), BLOCK)
             memory.store(value, memory.address(partials, block, element), 0, element)
             return ()
@@ -115,7 +117,7 @@ class Reduction:
         self._pairwise(partials, 1, 0)
         return memory.load(partials, 0, element)
 
-    def _sum_block(self, row: Row, base: Index, count: int) -> Any:
+    def _sum_block(self, row: Row, base: Index, count: int) -> ir.Value:
         """The sum of `count` elements from `base` on, at most a block."""
         lanes = LANES if count >= LANES else lanes_for(count)
         if not lanes:
@@ -124,7 +126,7 @@ class Reduction:
         together = max(
             1, self.machine.registers * self.machine.vector_bytes // (2 * lanes * bytes_of(self.source.element))
         )
-        sums: list[Any] = []
+        sums: list[ir.Value] = []
         for first in range(0, columns, together):
             sums += self._chains(row, base, count, lanes, range(first, min(first + together, columns)))
         width = COLUMNS // LANES
@@ -135,29 +137,30 @@ class Reduction:
             ]
         return self.combine.halve(sums[0])
 
-    def _chains(self, row: Row, base: Index, count: int, lanes: int, columns: range) -> list[Any]:
+    def _chains(self, row: Row, base: Index, count: int, lanes: int, columns: range) -> list[ir.Value]:
         """The running sums of some columns (vectors of them) over the steps of a block."""
         indices, steps = Indices(self.emitter), count // COLUMNS
         rest = count % COLUMNS
-        sums: list[Any] = [None] * len(columns)
+        sums: list[ir.Value | None] = [None] * len(columns)
         if steps:
 
-            def one_step(offset: Index, carried: list[Any]) -> Sequence[Any]:
+            def one_step(offset: Index, carried: list[ir.Value]) -> Sequence[ir.Value]:
                 start = indices.add(base, offset)
                 vectors = [row.at(indices.add(start, column * lanes), lanes) for column in columns]
                 return [self.combine(s, v) for s, v in zip(carried, vectors, strict=True)]
 
             initial = [self.combine.identity(lanes)] * len(columns)
-            sums = for_range(self.emitter, 0, steps * COLUMNS, COLUMNS, one_step, initial)
+            sums[:] = for_range(self.emitter, 0, steps * COLUMNS, COLUMNS, one_step, initial)
         for place, column in enumerate(columns):
             left = rest - column * lanes
             if left > 0:
                 start = indices.add(base, steps * COLUMNS + column * lanes)
                 value = self._partial(row, start, lanes, min(left, lanes))
-                sums[place] = value if sums[place] is None else self.combine(sums[place], value)
-        return sums
+                before = sums[place]
+                sums[place] = value if before is None else self.combine(before, value)
+        return [required(found) for found in sums]
 
-    def _partial(self, row: Row, start: Index, lanes: int, valid: int) -> Any:
+    def _partial(self, row: Row, start: Index, lanes: int, valid: int) -> ir.Value:
         """A vector whose lanes past `valid` hold the identity."""
         if valid == lanes:
             return row.at(start, lanes)
@@ -165,7 +168,7 @@ class Reduction:
         mask = Memory(self.emitter).first_lanes(valid, lanes)
         return self.emitter.value("arith.select", [mask, value, self.combine.identity(lanes)], value.type)
 
-    def _extreme_row(self, row: Row) -> Any:
+    def _extreme_row(self, row: Row) -> ir.Value:
         """The largest or smallest of a row: several vectors run side by side."""
         extent, combine = self.extent, self.combine
         lanes = LANES if extent >= LANES else lanes_for(extent)
@@ -174,7 +177,7 @@ class Reduction:
         together = next((t for t in (4, 2) if extent >= t * lanes), 1)
         watches = combine.watches
 
-        def one_step(start: Index, carried: list[Any]) -> Sequence[Any]:
+        def one_step(start: Index, carried: list[ir.Value]) -> Sequence[ir.Value]:
             indices = Indices(self.emitter)
             values = [row.at(indices.add(start, v * lanes), lanes) for v in range(together)]
             return self._watched(carried, values)
@@ -191,7 +194,7 @@ class Reduction:
         value = combine.halve(best[0])
         return combine.settle(value, combine.across(carried[:watches]))
 
-    def _watched(self, carried: list[Any], values: list[Any]) -> list[Any]:
+    def _watched(self, carried: list[ir.Value], values: list[ir.Value]) -> list[ir.Value]:
         """One step of largest or smallest: what is watched first."""
         combine = self.combine
         seen, best = carried[: combine.watches], carried[combine.watches :]
@@ -201,7 +204,7 @@ class Reduction:
 
     # -- across the vectors ------------------------------------------------------------------------------------
 
-    def _columns(self, along: int, inside: bool, room: tuple[Any, Any], write: Write) -> None:
+    def _columns(self, along: int, inside: bool, room: tuple[ir.Value | None, ir.Value | None], write: Write) -> None:
         """Vectors run along `along`; each lane reduces on its own."""
         emitter, extent = self.emitter, self.source.shape[along]
         lanes = lanes_for(extent, 4)
@@ -209,7 +212,7 @@ class Reduction:
         ahead = None if self.combine.kind == "sum" else (self.axis, _AHEAD)
 
         def one_line(point: tuple[Index, ...]) -> None:
-            def at(number: Index, starts: Sequence[Index], valid: int | None) -> list[Any]:
+            def at(number: Index, starts: Sequence[Index], valid: int | None) -> list[ir.Value]:
                 place = [number if a == self.axis else i for a, i in enumerate(point)]
                 row = Frame(emitter, place, along, inside=inside, ahead=ahead).row(self.source)
                 return [row.at(start, lanes, valid) for start in starts]
@@ -233,37 +236,41 @@ class Reduction:
         for_points(emitter, self.source.shape, (self.axis, along), one_line)
 
     def _reduce_stripe(
-        self, at: Callable[[Index], list[Any]], count: int, lanes: int, room: tuple[Any, Any]
-    ) -> list[Any]:
+        self,
+        at: Callable[[Index], list[ir.Value]],
+        count: int,
+        lanes: int,
+        room: tuple[ir.Value | None, ir.Value | None],
+    ) -> list[ir.Value]:
         if self.combine.kind != "sum":
             return self._extreme_stripe(at, count, lanes)
         stripe = ColumnSums(self.emitter, self.combine, self.source.element, at, count, lanes, room[1])
         if self.blocks == 1:
             return stripe.block(0, self.extent)
-        memory, element = Memory(self.emitter), self.source.element
+        memory, element, partials = Memory(self.emitter), self.source.element, required(room[0])
         whole, rest = divmod(self.extent, BLOCK)
         width = count * lanes
 
-        def keep(block: Index, values: list[Any]) -> None:
-            start = memory.address(room[0], Indices(self.emitter).mul(block, width), element)
+        def keep(block: Index, values: list[ir.Value]) -> None:
+            start = memory.address(partials, Indices(self.emitter).mul(block, width), element)
             for v, value in enumerate(values):
                 memory.store(value, memory.address(start, v * lanes, element), lanes, element)
 
-        def one_block(block: Index, _: list[Any]) -> tuple[()]:
+        def one_block(block: Index, _: list[ir.Value]) -> tuple[()]:
             keep(block, stripe.block(Indices(self.emitter).mul(block, BLOCK), BLOCK))
             return ()
 
         for_range(self.emitter, 0, whole, 1, one_block)
         if rest:
             keep(whole, stripe.block(whole * BLOCK, rest))
-        self._pairwise(room[0], count, lanes)
-        return [memory.load(memory.address(room[0], v * lanes, element), lanes, element) for v in range(count)]
+        self._pairwise(partials, count, lanes)
+        return [memory.load(memory.address(partials, v * lanes, element), lanes, element) for v in range(count)]
 
-    def _extreme_stripe(self, at: Callable[[Index], list[Any]], count: int, lanes: int) -> list[Any]:
+    def _extreme_stripe(self, at: Callable[[Index], list[ir.Value]], count: int, lanes: int) -> list[ir.Value]:
         combine = self.combine
         watches, all_watches = combine.watches, combine.watches * count
 
-        def one(number: Index, carried: list[Any]) -> Sequence[Any]:
+        def one(number: Index, carried: list[ir.Value]) -> Sequence[ir.Value]:
             values = at(number)
             seen = [
                 w for v, value in enumerate(values) for w in combine.watch(carried[watches * v :][:watches], [value])
@@ -276,24 +283,24 @@ class Reduction:
 
     # -- blocks ------------------------------------------------------------------------------------------------
 
-    def _pairwise(self, partials: Any, count: int, lanes: int) -> None:
+    def _pairwise(self, partials: ir.Value, count: int, lanes: int) -> None:
         """Add the sums of blocks, neighbours first, in place: the total is the first.  Each is `count` vectors."""
         emitter, indices, memory = self.emitter, Indices(self.emitter), Memory(self.emitter)
         element, width = self.source.element, count * max(1, lanes)
 
-        def read(place: Index) -> list[Any]:
+        def read(place: Index) -> list[ir.Value]:
             start = memory.address(partials, indices.mul(place, width), element)
             return [memory.load(memory.address(start, v * lanes, element), lanes, element) for v in range(count)]
 
-        def keep(place: Index, values: list[Any]) -> None:
+        def keep(place: Index, values: list[ir.Value]) -> None:
             start = memory.address(partials, indices.mul(place, width), element)
             for v, value in enumerate(values):
                 memory.store(value, memory.address(start, v * lanes, element), lanes, element)
 
-        def level(_: Index, carried: list[Any]) -> Sequence[Any]:
+        def level(_: Index, carried: list[ir.Value]) -> Sequence[ir.Value]:
             pairs = indices.divide(carried[0], 2)
 
-            def one_pair(pair: Index, _: list[Any]) -> tuple[()]:
+            def one_pair(pair: Index, _: list[ir.Value]) -> tuple[()]:
                 left = indices.mul(pair, 2)
                 both = zip(read(left), read(indices.add(left, 1)), strict=True)
                 keep(pair, [self.combine(a, b) for a, b in both])
@@ -302,7 +309,7 @@ class Reduction:
             for_range(emitter, 0, pairs, 1, one_pair)
             # Without a lone last one this copies a sum to where nobody looks any more.
             keep(pairs, read(indices.sub(carried[0], 1)))
-            return [indices.sub(carried[0], pairs)]
+            return [indices.value(indices.sub(carried[0], pairs))]
 
         levels = (self.blocks - 1).bit_length()
         for_range(emitter, 0, levels, 1, level, [indices.value(self.blocks)])

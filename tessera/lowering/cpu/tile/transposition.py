@@ -1,15 +1,16 @@
 """Turn a square of vectors in registers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 
 _GROUP: Final = 4
 """Lanes of 32 bits within which two vectors are interleaved by one instruction."""
 
 
-def transpose(emitter: Emitter, rows: Sequence[Any], kind: Any) -> list[Any]:
+def transpose(emitter: Emitter, rows: Sequence[ir.Value], kind: str) -> list[ir.Value]:
     """The columns of a square matrix given by its rows: n vectors of n lanes of type `kind`, n a power of two.
 
     log2(n) rounds of shuffles of two vectors.  A round exchanges one bit of the row's number with the same bit of the
@@ -17,7 +18,7 @@ def transpose(emitter: Emitter, rows: Sequence[Any], kind: Any) -> list[Any]:
     """
     count = len(rows)
 
-    def shuffle(a: Any, b: Any, pick: Callable[[int], int]) -> Any:
+    def shuffle(a: ir.Value, b: ir.Value, pick: Callable[[int], int]) -> ir.Value:
         mask = ", ".join(str(pick(lane)) for lane in range(count))
         return emitter.value("vector.shuffle", [a, b], kind, {"mask": f"array<i64: {mask}>"})
 
@@ -48,9 +49,11 @@ def _exchange(count: int, distance: int) -> tuple[Callable[[int], int], Callable
     return low, high
 
 
-def _turn_group(rows: Sequence[Any], shuffle: Callable[[Any, Any, Callable[[int], int]], Any]) -> list[Any]:
+def _turn_group(
+    rows: Sequence[ir.Value], shuffle: Callable[[ir.Value, ir.Value, Callable[[int], int]], ir.Value]
+) -> list[ir.Value]:
     """Turn the 4 x 4 squares of four rows: interleave rows 0 1 and 2 3, then pair the halves."""
-    count = rows[0].type.shape[0]
+    count = ir.ShapedType(rows[0].type).shape[0]
 
     def interleave(half: int) -> Callable[[int], int]:
         def pick(lane: int) -> int:

@@ -87,7 +87,7 @@ def _elementwise(host: Host, op: Any) -> None:
     if places is not None:
         _shift(host, result, *places)
         return
-    attributes = own_attributes(op)
+    attributes: dict[str, object] = {**own_attributes(op)}
     if name == "math.exp" and not_positive(op.operands[0]):
         attributes[NOT_POSITIVE] = True
     operands = [

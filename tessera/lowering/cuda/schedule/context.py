@@ -146,7 +146,7 @@ def refusal_of(function: Any) -> Refusal | None:
     """Return what `ScheduleContext.refuse` left on a function, or inside it."""
     for op in (function, *walk(function.regions[0].blocks[0])):
         if PREFIX + REFUSED in op.attributes:
-            reason, remedy = (str(ir.StringAttr(part).value) for part in op.attributes[PREFIX + REFUSED])
+            reason, remedy = (str(ir.StringAttr(part).value) for part in ir.ArrayAttr(op.attributes[PREFIX + REFUSED]))
             return Refusal(reason, remedy, None if op == function else op)
     return None
 

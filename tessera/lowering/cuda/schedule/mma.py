@@ -59,7 +59,8 @@ class ChooseProducts(SchedulePass):
                 mark(op, PRODUCT, kind)
         groups = [op for op, kind in found.items() if kind == WGMMA and COMPUTE in op.attributes]
         for load in {source_load(factor) for op in groups for factor in list(op.operands)[:2]}:
-            mark_only(load, ROUNDED)
+            if load is not None:
+                mark_only(load, ROUNDED)
         kernel.set(promotion_interval=promotion(kernel.dots, kernel.program))
         unfit = next((op for op, kind in found.items() if kind is None), None)
         if unfit is not None:

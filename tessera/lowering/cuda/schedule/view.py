@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tessera.core.layouts import Layout
+from tessera.core.mlir import ir
 from tessera.core.schedule.tile_schedule import TileSchedule
 from tessera.core.tile.schedule_attributes import (
     AHEAD,
@@ -229,7 +230,9 @@ class ScheduleView:
             for op in (stream.load, *stream.casts)
         }
         for op in marked(self.operations, LAYOUT):
-            shapes = [parts.get(v, padded(v.type.shape)) if is_tile(v.type) else None for v in op.results]
+            shapes = [
+                parts.get(v, padded(ir.ShapedType(v.type).shape)) if is_tile(v.type) else None for v in op.results
+            ]
             layouts = layouts_of(op, LAYOUT, shapes)
             values = list(op.results)
             if op.name == "scf.for":
