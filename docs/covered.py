@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from coverage import Coverage
@@ -37,8 +38,8 @@ def measured() -> dict[str, Lines]:
     data.load()
     found: dict[str, Lines] = {}
     for path in sorted(data.get_data().measured_files()):
-        name, statements, _, missing, _ = data.analysis2(path)
-        found[name.partition("/site-packages/")[2] or name] = Lines(len(statements), tuple(missing))
+        _, statements, _, missing, _ = data.analysis2(path)
+        found[Path(path).relative_to(Path.cwd()).as_posix()] = Lines(len(statements), tuple(missing))
     return found
 
 

@@ -62,7 +62,7 @@ class Slot:
          "tensor_map": (GPU) a CUtensorMap of array parameter `parameter`, made by the launcher from `tensor_map`; the
                     array's innermost stride is 1, its address and other strides are multiples of 16 bytes, where it
                     is not `realigned`
-         "profile": address of the launch's profile records, see `core.profile`; 0 where nobody looks
+         "profile": address of the launch's profile records, see `core.profile`; 0 without a profile
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""What a compilation hands back: the artifact, and, when somebody looks, every level and every pass.
+"""What a compilation hands back: the artifact, and, when asked for, every level and every pass.
 
 Plain data that imports no MLIR: it travels from the worker process to the notebook, and lies in the cache.
 """
@@ -14,8 +14,8 @@ from tessera.core.listing import Listing
 class Compilation:
     """One compiled kernel.
 
-    listings: every level in order, the state after each pass included (`Listing.stage`); empty when nobody looked
-    passes: in the order they ran; empty when nobody looked
+    listings: every level in order, the state after each pass included (`Listing.stage`); empty unless asked for
+    passes: in the order they ran; empty unless asked for
     """
 
     artifact: Artifact

@@ -32,7 +32,7 @@ class Listing:
     """The text of one level as it stood after `stage` (a pass name, or "" for the final one).
 
     given: the lines, of a level whose text is made elsewhere: by upstream MLIR, LLVM or a disassembler
-    records: the operations, of a level that `printer` prints; its lines are made where somebody reads them
+    records: the operations, of a level that `printer` prints; its lines are made when they are read
     """
 
     level: str

@@ -28,7 +28,7 @@ def test_neighbouring_lines_are_named_together():
 
 def test_lines_that_did_not_run_are_found(tmp_path: Path):
     (tmp_path / "job.py").write_text("def f(x):\n    if x:\n        return 1\n    return 2\n\n\nf(True)\n")
-    settings = "[run]\ndata_file = data\nrelative_files = true\n"
+    settings = "[run]\ndata_file = data\n"
     (tmp_path / ".coveragerc").write_text(settings)
     subprocess.run([sys.executable, "-m", "coverage", "run", "job.py"], cwd=tmp_path, check=True)
     command = [sys.executable, str(DOCS / "covered.py")]

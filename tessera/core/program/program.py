@@ -118,7 +118,7 @@ class Program:
     symbols: every shape symbol, first binding first
     options: schedule options (from the user or the tuner), e.g. `{"lanes": 256}`
     workspaces: memory that each launch needs; given: that of the last parameters, which the launcher gives
-    same_extents: pairs of (parameter, axis) that it is built for the same extents of, although nobody declared them so
+    same_extents: pairs of (parameter, axis) that it is built for the same extents of, although no annotation says so
     """
 
     name: str

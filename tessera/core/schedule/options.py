@@ -16,7 +16,7 @@ class ScheduleOption:
     """One option.
 
     targets: those whose lowering reads it
-    legal: its values; candidates: those worth a try where nobody says which
+    legal: its values; candidates: those worth trying where the user names none
     applies: kernels that have a use for it: with "lanes" (one lane an element, no `tile[...]`), "tiles", or "products"
     """
 

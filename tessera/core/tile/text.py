@@ -4,7 +4,7 @@
 
 One way only: the machine's form is MLIR's own.  Values carry the user's names where there is one, constants stand
 where they are used, slices read `%A[%m:+64, %k:+32]` (start and extent; a dropped axis has only its index).  MLIR is
-not needed: a stage travels, and is kept, as its records, and becomes text where somebody reads it.
+not needed: a stage travels, and is kept, as its records, and becomes text when it is read.
 """
 
 from collections import defaultdict
