@@ -49,7 +49,7 @@ def to_llvm_text(operation: AnyOp) -> str:
     return down_level(translate_to_llvm_ir(operation))
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> Any:  # noqa: ANN401 - llvmlite ships no types
     """Parse and verify LLVM IR; gives llvmlite's `ModuleRef`.  Raises `CompilerCrash` on text LLVM refuses."""
     try:
         module = _LLVM.parse_assembly(text)

@@ -70,7 +70,7 @@ def generate_code(module: ir.Module, target: Target, *, observe: bool) -> Machin
 
 
 @cache
-def _machine(arch: str, features: str) -> Any:
+def _machine(arch: str, features: str) -> Any:  # noqa: ANN401 - llvmlite ships no types
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     # LLVM 22 asserts in this pass ("Getting value from an unknown LocationSize") on masked accesses of the stack; it
