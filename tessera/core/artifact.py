@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tessera.core.base.source import Source, Span
+from tessera.core.events import Attempted
 from tessera.core.program.expressions import Expression, make
 from tessera.core.program.types import Type
 from tessera.core.resources import Buffers
@@ -169,6 +170,7 @@ class Resources:
     barriers: hardware barriers of a group; notes: what the assembler has to say, such as a request it ignored
     lanes: of a hardware block, where the driver knows them and a launch does not say (CUDA Tile)
     buffers: of what is copied to shared memory, and gathered there, as many as there turned out to be room for
+    attempts: (GPU) the schedules that were tried, and why all but the last one do not fit
     """
 
     scratch_bytes: int = 0
@@ -180,6 +182,7 @@ class Resources:
     notes: tuple[str, ...] = ()
     lanes: int | None = None
     buffers: tuple[Buffers, ...] = ()
+    attempts: tuple[Attempted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

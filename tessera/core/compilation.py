@@ -4,10 +4,16 @@ Plain data that imports no MLIR: it travels from the worker process to the noteb
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.events import PassRan
 from tessera.core.listing import Listing
+
+FROM_IR: Final = "from_ir"
+"""Option of a program: the Tile IR that is compiled instead of what would be made of the program."""
+AS_MLIR: Final = "as_mlir"
+"""Option of a program: levels of Tile IR are MLIR's own text, which can be edited and compiled (see `FROM_IR`)."""
 
 
 @dataclass(frozen=True, slots=True)

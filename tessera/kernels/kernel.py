@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from tessera.core.compilation import FROM_IR
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import BadGrid
@@ -161,13 +162,16 @@ class Kernel:
         if special or plan is None or not plan.run_on(arguments, grid, stream):
             self.launch(arguments, keywords, grid, stream)
 
-    def compile(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
+    def compile(
+        self, *arguments: Any, target: str | None = None, from_ir: str | None = None, **keywords: Any
+    ) -> Compiled:
         """Compile for arguments like these without running; without arguments, for those of the last call.
 
+        from_ir: Tile IR that `Compiled.mlir` gave, perhaps edited: it is compiled onward from where it stands
         Warns where code for the target `cuda` lacks registers, or has products that miss the tensor cores.
         Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
         """
-        compiled, described = self._compile(arguments, keywords, target)
+        compiled, described = self._compile(arguments, keywords, target, from_ir)
         warn_of_slow_code(compiled, described)
         return compiled
 
@@ -176,7 +180,7 @@ class Kernel:
         return self._compile(arguments, keywords, target)[0]
 
     def _compile(
-        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], target: str | None
+        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], target: str | None, from_ir: str | None = None
     ) -> tuple[Compiled, tuple[Argument, ...]]:
         """Compile for arguments; give their types too, as far as there are any."""
         Latest.kernel = self
@@ -190,6 +194,8 @@ class Kernel:
             described = self.described(self.ordered(arguments, keywords), wanted)
             program, _ = self._specializer.program(described)
             known = described.arguments
+        if from_ir is not None:
+            program = dataclasses.replace(program, options={**program.options, FROM_IR: from_ir})
         compiled = self._session.compile(program, wanted)
         return (compiled.for_arguments(known) if known else compiled), known
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Self
 
 from tessera.core.artifact import Artifact, Binding
-from tessera.core.compilation import Compilation
+from tessera.core.compilation import AS_MLIR, Compilation
 from tessera.core.errors.catalog import UnknownLevel
 from tessera.core.events import PassRan
 from tessera.core.listing import Listing
@@ -177,6 +177,20 @@ class Compiled:
     def ir(self, level: str = "tile", stage: str = "") -> IrText:
         """Return one level as text; see `listing`."""
         return IrText(self.listing(level, stage))
+
+    def mlir(self, stage: str = "") -> str:
+        """Return the Tile IR behind a pass ("": the last one) in MLIR's own form, for `Kernel.compile(..., from_ir=)`.
+
+        Raises UnknownLevel where there is no such pass.
+        """
+        options = {**self.program.options, AS_MLIR: True}
+        shown = replace(self, program=replace(self.program, options=options), observe=self.observe)
+        listings = [listing for listing in self.observe(shown).levels()[0] if listing.level == "tile" and listing.stage]
+        for listing in listings if stage else listings[-1:]:
+            if listing.stage == stage or not stage:
+                return listing.text
+        known = ", ".join(listing.stage for listing in listings)
+        raise UnknownLevel(f"'tile' has no stage {stage!r}", hint=f"choose one of {known}")
 
     def resources(self) -> ResourceReport:
         """Return what the kernel uses: registers, spills, shared memory, occupancy, instructions.  Needs no GPU."""

@@ -14,7 +14,7 @@ import pytest
 from support.library import bf16
 from support.simulate import compile_ptx
 from tessera.core.settings import overridden
-from tessera.lowering.driver.compile import ONE_BY_ONE
+from tessera.lowering.cuda.fit import ONE_BY_ONE
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
 from tessera.ops.launch_recipe import LaunchRecipe
 from tessera.ops.matrix import prepare_gemm

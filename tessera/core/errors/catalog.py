@@ -601,6 +601,13 @@ class BadCapture(TesseraError):
     title = "cannot be part of a graph"
 
 
+class BadTileIR(TesseraError):
+    """Edited Tile IR that cannot be compiled.  Example: `k.compile(x, from_ir=text)` with 40 stages of a pipeline."""
+
+    code = "TSR-E715"
+    title = "not legal Tile IR"
+
+
 class NotOnCudaTile(TesseraError):
     """What CUDA Tile IR has no words for.  Example: `tile.linear_id()` in a kernel compiled for `cuda_tile`."""
 

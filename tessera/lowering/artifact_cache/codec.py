@@ -15,7 +15,7 @@ from tessera.core.artifact import Artifact, Binding, LaunchRule, Remark, Resourc
 from tessera.core.base.dtypes import BY_NAME, DType
 from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
-from tessera.core.events import PassRan
+from tessera.core.events import Attempted, PassRan
 from tessera.core.listing import Line, Listing
 from tessera.core.program.types import Array, Scalar
 from tessera.core.record import OpRecord
@@ -28,6 +28,7 @@ _CLASSES: Final[dict[str, type]] = {
     kind.__name__: kind
     for kind in (
         Artifact, Binding, Buffers, LaunchRule, Remark, Resources, Slot, TensorMap, Array, Scalar, Target, PassRan,
+        Attempted,
     )
 }  # fmt: skip
 

@@ -34,11 +34,13 @@ class Backend:
     generate: compiles Tile IR behind all passes
     passes: the target's own passes on Tile IR, after those of all targets
     fp8_products: whether it takes matrix products of 8-bit floats, packed as bytes
+    stages: passes on Tile IR that `generate` runs by itself: it goes on behind the one that `tessera.stage` names
     """
 
     generate: Generate
     passes: Sequence[Pass] = ()
     fp8_products: bool = False
+    stages: Sequence[str] = ()
 
 
 def backend_of(kind: TargetKind) -> Backend:

@@ -41,10 +41,6 @@ _INPUT: Final = re.compile(r"[^\s,]*tmpxft\w*-0_stdin")
 _NOTEWORTHY: Final = re.compile(r"Potential Performance Loss|\(C75\d\d\)|\(C76\d\d\)|setmaxnreg|is injected")
 
 
-class SerialisedProducts(CompilerCrash):
-    """The assembler has all matrix instructions of a kernel wait for each other: they overlap as it cannot follow."""
-
-
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What `ptxas -v` reports of one kernel: registers a lane, bytes a lane (shared: a group), barriers of a group."""
@@ -58,12 +54,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A cubin and what it uses; `log` is all that `ptxas` printed, `notes` what of it a person should know."""
+    """A cubin and what it uses; `log` is all that `ptxas` printed, `notes` what of it a person should know.
+
+    serialised: what it says where all matrix instructions wait for each other, as they overlap as it cannot follow;
+                such a cubin is not to be used
+    """
 
     cubin: bytes
     usage: Usage
     log: str
     notes: tuple[str, ...] = ()
+    serialised: str = ""
 
 
 @cache
@@ -111,7 +112,7 @@ def assemble(ptx: str, arch: str) -> Assembled:
     Raises:
         ToolMissing: no ptxas.
         NotOnCuda: the kernel needs more registers than there are for its matrix instructions.
-        CompilerCrash: ptxas refuses the text, or serialises its matrix instructions; the message is what it says.
+        CompilerCrash: ptxas refuses the text; the message is what it says.
     """
     with assembling(arch) as assembler:
         assembler.begin(ptx)
@@ -135,11 +136,13 @@ class Assembler:
     def finish(self) -> Assembled:
         """The cubin; see `assemble` for what is raised."""
         log = _INPUT.sub("kernel.ptx", self._process.communicate()[0].strip())
+        notes, serialised = read_notes(log), read_serialised(log)  # which may have the cause of a failure
+        if serialised:
+            return Assembled(b"", read_usage(log), log, notes, serialised)
         if self._process.returncode or not self._target.is_file():
-            read_notes(log)  # which may have the cause
             message = f"ptxas refuses its input: {log}"
             raise CompilerCrash(message)
-        return Assembled(self._target.read_bytes(), read_usage(log), log, read_notes(log))
+        return Assembled(self._target.read_bytes(), read_usage(log), log, notes)
 
 
 @contextmanager
@@ -170,18 +173,24 @@ def read_notes(log: str) -> tuple[str, ...]:
 
     Raises:
         NotOnCuda: it serialises wgmma instructions, as the kernel's tiles need more registers than there are.
-        SerialisedProducts: it serialises them for another cause, which no kernel of ours may ship with.
     """
-    messages = tuple(dict.fromkeys(message for message in _MESSAGE.findall(log) if _NOTEWORTHY.search(message)))
+    messages = _noteworthy(log)
     for message in messages:
         if _SERIALISED in message and _NO_REGISTERS in message:
             raise NotOnCuda(
                 f"its tiles need more registers than lanes have ({message})",
                 hint="use smaller blocks, or more warps for as many rows (the option `warps`)",
             )
-        if _SERIALISED in message:
-            raise SerialisedProducts(f"ptxas: {message}")
     return messages
+
+
+def read_serialised(log: str) -> str:
+    """Return what `ptxas` printed where it has matrix instructions wait for each other; "" where it has not."""
+    return next((message for message in _noteworthy(log) if _SERIALISED in message), "")
+
+
+def _noteworthy(log: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(message for message in _MESSAGE.findall(log) if _NOTEWORTHY.search(message)))
 
 
 def read_usage(log: str) -> Usage:

@@ -1,14 +1,15 @@
 """From a Program to an Artifact: Tile IR, the target's passes, the target's code."""
 
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from tessera.core.artifact import Artifact, Binding
-from tessera.core.base.source import NOWHERE, Span
-from tessera.core.compilation import Compilation
+from tessera.core.base.source import NOWHERE, Source, Span
+from tessera.core.compilation import AS_MLIR, FROM_IR, Compilation
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.events import PassRan, publish, wanted
@@ -19,11 +20,10 @@ from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.targets import TARGETS, Target
 from tessera.core.tile.dialect import shared_context
-from tessera.core.tile.records import listing_of_tile
+from tessera.core.tile.editable import FILE, STAGE, bad_ir, function_place, read_stage, stage_listing
 from tessera.core.tile.spec import check_tile_ir
 from tessera.lowering.artifact_cache.key import artifact_key, toolchain
 from tessera.lowering.base.backends import backend_of
-from tessera.lowering.base.cuda_toolkit import SerialisedProducts
 from tessera.lowering.base.passes import Pass, run_passes
 from tessera.lowering.base.target_code import TargetCode
 from tessera.lowering.driver.pipelines import tile_passes
@@ -31,8 +31,10 @@ from tessera.lowering.program.remove_empty_tiles import without_empty_tiles
 from tessera.lowering.program.serial_loop_remarks import arrays_apart, serial_remarks
 from tessera.lowering.tile.to_tile import to_tile
 
-ONE_BY_ONE: Final = "products are waited for one by one: the assembler cannot follow them where they overlap"
-"""The note of a kernel whose products were not left to run beside other work, as they would have been otherwise."""
+_FIRST: Final = "to-tile"
+_BYTES: Final = re.compile(r"f8E\w+")
+_MODULE: Final = Span(FILE, 1, 1, 1, 7)
+"""The word `module` in a text of Tile IR."""
 
 
 def compile_program(program: Program, target: Target, observe: bool) -> Compilation:
@@ -44,46 +46,40 @@ def compile_program(program: Program, target: Target, observe: bool) -> Compilat
         with shared_context():
             return _compile(program, target, observe)
     except TesseraError as error:
+        source, whole = _text_of(program)
         if error.span == NOWHERE:  # about the kernel as a whole
-            error.span = program.span
-        raise error.with_source(program.source) from error.__cause__
+            error.span = whole
+        raise error.with_source(source) from error.__cause__
 
 
 def _compile(program: Program, target: Target, observe: bool) -> Compilation:
-    """One attempt, or a second one whose products are waited for one by one, where the assembler cannot follow them."""
     if target.name not in TARGETS:
         msg = f"no compiler for the target '{target}'"
         raise CompilerCrash(msg, program.span)
     key = artifact_key(program, target)
-    program = without_empty_tiles(program)
-    try:
-        return _attempt(program, target, observe, key)
-    except SerialisedProducts:
-        found = _attempt(replace(program, options={**program.options, "overlap": False}), target, observe, key)
-        resources = found.artifact.resources
-        noted = replace(resources, notes=(*resources.notes, ONE_BY_ONE))
-        return replace(found, artifact=replace(found.artifact, resources=noted))
-
-
-def _attempt(program: Program, target: Target, observe: bool, key: str) -> Compilation:
     start = time.perf_counter()
-    module = to_tile(program)
-    built = time.perf_counter() - start
-    snapshots: list[Listing] = [listing_of_tile(module, "to-tile", program)] if observe else []
-
     passes = tile_passes(target.kind)
-    stages = iter(_stages([step.name for step in passes]))
+    names = _stages([step.name for step in passes])
+    backend = backend_of(target.kind)
+    module, program, stage = _begin(program, (_FIRST, *names, *backend.stages))
+    built = time.perf_counter() - start
+    # Behind a pass of the target's own, no pass of these is left.
+    left = names.index(stage) + 1 if stage in names else 0 if stage == _FIRST else len(names)
+    snapshots: list[Listing] = [stage_listing(module, stage, program)] if observe else []
+    stages = iter(names[left:])
 
     def snapshot(_: Pass, module: ir.Module) -> None:
-        snapshots.append(listing_of_tile(module, next(stages), program))
+        snapshots.append(stage_listing(module, next(stages), program))
 
-    seconds = run_passes(passes, module, snapshot if observe else None)
+    seconds = run_passes(passes[left:], module, snapshot if observe else None)
     check_tile_ir(module, "tile passes")
-    _publish(ran := _passes_run(program, target, (("to-tile", built), *seconds), snapshots, passes))
+    times = zip(names[left:], (spent for _, spent in seconds), strict=True)
+    ran = _passes_run(program, target, ((stage, built), *times), snapshots, passes[left:])
+    _publish(ran)
     if observe:
         snapshots.append(replace(snapshots[-1], stage=""))
     start = time.perf_counter()
-    code = backend_of(target.kind).generate(module, program, target, observe)
+    code = backend.generate(module, program, target, observe)
     generated = time.perf_counter() - start
     below = (*code.passes, PassRan(program.name, str(target), "target", f"generate-{target.name}", generated, True))
     _publish(below)
@@ -105,6 +101,50 @@ def _with_identities(listings: Sequence[Listing]) -> Iterator[Listing]:
         yield replace(listing, records=name(listing.records))
 
 
+def _text_of(program: Program) -> tuple[Source, Span]:
+    """Return the text that mistakes point into, and where the kernel as a whole stands in it."""
+    text = program.options.get(FROM_IR)
+    return (Source(FILE, text), function_place(text)) if isinstance(text, str) else (program.source, program.span)
+
+
+def _begin(program: Program, stages: Collection[str]) -> tuple[ir.Module, Program, str]:
+    """Return Tile IR of a program, the program as the target is given it, and the pass behind which the IR stands.
+
+    The IR is what the program's own operations give, or the text that its option `FROM_IR` is; `stages`: all passes.
+    """
+    program = without_empty_tiles(program)
+    text = program.options.get(FROM_IR)
+    plain = {name: value for name, value in program.options.items() if name not in (FROM_IR, AS_MLIR)}
+    made = to_tile(replace(program, options=plain))
+    if not isinstance(text, str):
+        return made, program, _FIRST
+    module, stage = read_stage(text)
+    if stage not in stages:
+        raise bad_ir(text, f"`{stage}` is no pass of this target", _MODULE, f"choose one of {', '.join(stages)}")
+    _compare(text, module, made, program)
+    module.operation.attributes[STAGE] = ir.StringAttr.get(stage)
+    return module, program, stage
+
+
+def _compare(text: str, module: ir.Module, made: ir.Module, program: Program) -> None:
+    """Raise BadTileIR unless `module` has one function, of the name and the type that the program has."""
+    own, *_ = _functions(made)
+    found = _functions(module)
+    for name in ("sym_name", "function_type"):
+        if len(found) != 1 or _packed(found[0].attributes[name]) != _packed(own.attributes[name]):
+            message = f"this is not {program.name} for these arguments: {own.attributes['function_type']}"
+            raise bad_ir(text, message, _MODULE, "compile it for arguments like those for which it was printed")
+
+
+def _packed(attribute: ir.Attribute) -> str:
+    """Return the text of a type in which floats of 8 bits are bytes, as they are behind `tile-pack-floats`."""
+    return _BYTES.sub("i8", str(attribute))
+
+
+def _functions(module: ir.Module) -> list[ir.Operation]:
+    return [op.operation for op in module.body.operations if op.operation.name == "func.func"]
+
+
 def _passes_run(
     program: Program,
     target: Target,
@@ -114,10 +154,10 @@ def _passes_run(
 ) -> tuple[PassRan, ...]:
     """Return the passes on Tile IR; where there are snapshots of what they left, with whether they changed anything."""
     changed = [True, *(before.records != after.records for before, after in pairwise(snapshots))]
-    names, options = _stages([name for name, _ in seconds]), [{}, *(step.options for step in passes)]
+    options = [{}, *(step.options for step in passes)]
     return tuple(
         PassRan(program.name, str(target), "tile", name, spent, changed[number] if snapshots else None, said)
-        for number, (name, (_, spent), said) in enumerate(zip(names, seconds, options, strict=True))
+        for number, ((name, spent), said) in enumerate(zip(seconds, options, strict=True))
     )
 
 

@@ -29,7 +29,7 @@ DTYPES = (f32, bf16, f16, f64, i64, i32, i16, i8, u32, u8, boolean)
 
 def in_registers(program: Program, arguments: list[Any], seed: int | None = 1) -> Artifact:
     """The PTX leaves the interpreter's bits, and no tile went through the other lowering."""
-    with mock.patch("tessera.lowering.cuda.to_nvvm._attempt", side_effect=AssertionError("not in registers")):
+    with mock.patch("tessera.lowering.cuda.fit.emit_in_memory", side_effect=AssertionError("not in registers")):
         return agree(program, arguments, seed=seed)[0]
 
 

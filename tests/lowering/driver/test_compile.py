@@ -13,7 +13,6 @@ from tessera.core.listing import Line, Listing
 from tessera.core.targets import TARGETS, Target
 from tessera.lowering.artifact_cache.key import artifact_key
 from tessera.lowering.base.backends import Generate, backend_of
-from tessera.lowering.base.cuda_toolkit import SerialisedProducts
 from tessera.lowering.base.target_code import TargetCode
 from tessera.lowering.driver import compile as driver
 
@@ -112,32 +111,3 @@ def test_mistakes_carry_the_users_text(target):
         driver.compile_program(b.program(), TARGET, observe=False)
     assert "line 3 of broken" in str(caught.value)
     driver.compile_program(programs.saxpy(), TARGET, observe=False)  # the next one works
-
-
-def test_products_that_the_assembler_cannot_follow_are_waited_for_one_by_one(target, monkeypatch):
-    """Under the key of what was asked for, and with a note; a kernel that is refused even so is."""
-    finished = driver.backend_of(TARGETS["cpu"]).generate
-
-    def serialised(module, program, target, observe):
-        if program.options.get("overlap", True):
-            message = "products wait for each other"
-            raise SerialisedProducts(message)
-        return finished(module, program, target, observe)
-
-    generate_by(monkeypatch, serialised)
-    program = programs.saxpy()
-    artifact = driver.compile_program(program, TARGET, True).artifact
-    assert artifact.key == artifact_key(program, TARGET)
-    assert artifact.resources.notes == (driver.ONE_BY_ONE,)
-    assert [call[1].options.get("overlap") for call in target] == [False]
-
-
-def test_products_that_are_refused_one_by_one_are_our_fault(target, monkeypatch):
-    def serialised(*_):
-        message = "products wait for each other"
-        raise SerialisedProducts(message)
-
-    generate_by(monkeypatch, serialised)
-    with pytest.raises(CompilerCrash, match="wait for each other"):
-        driver.compile_program(programs.saxpy(), TARGET, False)
-    assert not target

@@ -26,13 +26,25 @@ class BufferAllocator:
     def take(self, size: int, alignment: int = ALIGNMENT) -> Allocation | None:
         """Reserve `size` bytes, or give None where they do not fit under the limit."""
         size = max(1, size)
+        start = self._start(size, alignment)
+        return None if self.limit is not None and start + size > self.limit else self._reserve(start, size)
+
+    def take_beyond(self, size: int, alignment: int = ALIGNMENT) -> Allocation:
+        """Reserve `size` bytes behind all others, as if there were no limit; `peak` then says how much is missing."""
+        end = max((piece.start + piece.size for piece in self._taken), default=0)
+        start = -(-max(end, self.limit or 0) // alignment) * alignment
+        return self._reserve(start, max(1, size))
+
+    def _start(self, size: int, alignment: int) -> int:
+        """Where the first gap is that is large enough."""
         start = 0
         for piece in self._taken:
             if piece.start - start >= size:
                 break
             start = -(-(piece.start + piece.size) // alignment) * alignment
-        if self.limit is not None and start + size > self.limit:
-            return None
+        return start
+
+    def _reserve(self, start: int, size: int) -> Allocation:
         result = Allocation(start, size)
         self._taken.append(result)
         self._taken.sort(key=lambda p: p.start)

@@ -1,6 +1,6 @@
 """The GPU function of a tile kernel: roles, the loop over groups, and the order in which groups are done."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tessera.core.resources import Buffers
@@ -10,9 +10,9 @@ from tessera.lowering.cuda.kernel.emitter import Engine
 from tessera.lowering.cuda.mma.overlapped_mma import begin_turns
 from tessera.lowering.cuda.pipeline.cp_async_pipeline import Copies
 from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Round
-from tessera.lowering.cuda.pipeline.producer_consumer import Depth, Stages
+from tessera.lowering.cuda.pipeline.producer_consumer import Stages
 from tessera.lowering.cuda.schedule.view import ScheduleView
-from tessera.lowering.cuda.storage.shared_scratch import NeedsRoomError, Room
+from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.warps import ROLLED, WARP, Team
 from tessera.lowering.cuda.tile_scheduler.broadcast import Dealing
 from tessera.lowering.cuda.tile_scheduler.rasterization import group_count, is_banded, numbered, ordered, place
@@ -25,8 +25,6 @@ _MOST_REGISTERS: Final = (24, 240)
 """The same where the sums of several products are kept, and the copying lane has little to know."""
 _LEAST_REGISTERS: Final = (24, 112)
 """The same for a team of four warp groups: five begin with 96 each."""
-_FEW_BLOCKS: Final = 2
-"""Column blocks that are gathered at once where shared memory is short."""
 
 
 def lanes_of(plan: ScheduleView) -> int:
@@ -34,21 +32,19 @@ def lanes_of(plan: ScheduleView) -> int:
     return WARP * plan.schedule.num_warps + (COPYING_LANES if plan.specialised else 0)
 
 
-def lower_tiles(frame: GpuFunction, plan: ScheduleView, function: Any, depth: Depth) -> tuple[Buffers, ...]:
-    """Emit the code of the `func.func` into `frame`, with rings of `depth`; gives the buffers that were made.
+def lower_tiles(frame: GpuFunction, plan: ScheduleView) -> tuple[tuple[Buffers, ...], bool]:
+    """Emit the code of a kernel into `frame`; gives the buffers that were made, and whether warp groups can take turns.
 
-    Raises:
-        NotOnCuda: the kernel needs something a GPU does not have.
-        NeedsRoomError: shared memory is full; try again with fewer stages.
+    Raises NotOnCuda for what the kernel needs and a GPU does not have.
     """
-    build, room = frame.build, Room(frame)
+    build, room, function = frame.build, Room(frame), plan.function
     team = Team(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
-    stages = Stages(frame, plan, room, depth, team)
+    stages = Stages(frame, plan, room, team)
     dealing = Dealing(frame, room, team, stages.count) if plan.schedule.load_balance and plan.rings else None
     if dealing is not None:
         stages.add(dealing.ring)
     generic = "wgmma" not in plan.products.values()
-    copied = Copies(build, plan.copies, room, depth.inner, frame.chip.shared_bytes, generic=generic)
+    copied = Copies(build, plan.copies, room, plan.schedule.stages, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
         if frame.rule.early:
             sm90.wait_for_kernels_before(build)
@@ -56,7 +52,7 @@ def lower_tiles(frame: GpuFunction, plan: ScheduleView, function: Any, depth: De
         engine = Engine(frame, plan, stages, room, copied, team)
         _run(frame, plan, engine, function, frame.group, dealing)
         build.create("llvm.return")
-        return copied.buffers
+        return copied.buffers, True
     fetching = build.create("scf.if", [build.compare("eq", frame.tid, team.lanes)], (), regions=2)
     early = fetching.regions[0].blocks.append()
     with build.when(build.compare("eq", frame.tid, 0)):
@@ -75,7 +71,7 @@ def lower_tiles(frame: GpuFunction, plan: ScheduleView, function: Any, depth: De
     if plan.schedule.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
         sm90.cluster_wait(build)
     build.create("llvm.return")
-    return (*stages.buffers, *copied.buffers)
+    return (*stages.buffers, *copied.buffers), not team.stalls
 
 
 def _roles(
@@ -154,29 +150,3 @@ def _uneven(frame: GpuFunction, plan: ScheduleView, engine: Engine, number: Any,
     group = ordered(frame, plan.schedule, number)
     dealing.tell(now, group)
     return group
-
-
-Attempt = Callable[[Depth], Any]
-
-
-def with_depth(plan: ScheduleView, most: int, attempt: Attempt) -> Any:
-    """Generate with as many stages as there is room for.
-
-    Three stages hide what there is to hide, or four where a product runs on and so keeps its buffers a round longer:
-    then it is better to gather all that is stored at once, and to have two stages for what is filled once a group.
-    """
-    stored = plan.schedule.epilogue_stages
-    few = min(stored, _FEW_BLOCKS)
-    enough = 4 if any(ring.running is not None for ring in plan.rings) else 3
-    choices = [
-        *(Depth(inner, 2, blocks) for blocks in (stored, few) for inner in range(most, enough - 1, -1)),
-        *(Depth(inner, 2, stored) for inner in range(min(most, enough - 1), 2, -1)),
-        *(Depth(inner, 2, few) for inner in range(min(most, enough - 1), 1, -1)),
-        *(Depth(inner, 1, few) for inner in range(min(most, 3), 0, -1)),
-    ]
-    for depth in choices:
-        try:
-            return attempt(depth)
-        except NeedsRoomError:
-            continue
-    return attempt(Depth(1))

@@ -22,13 +22,13 @@ from tessera.lowering.cuda.storage.emit_context import WindowHost
 from tessera.lowering.cuda.storage.global_access import Window, load_tile
 from tessera.lowering.cuda.storage.register_tiles import pack, shared_pointer
 from tessera.lowering.cuda.storage.shared_access import Cursor
+from tessera.lowering.cuda.storage.shared_plan import stage_layout
 from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, panels_of
 from tessera.lowering.cuda.storage.warps import ROLLED, Team
 
 _UNIT: Final = 16
 _WORD: Final = 4
-_ALIGNMENT: Final = 1024
 _HELD: Final = 4
 """Bits of the number of elements that a lane has in registers on their way to shared memory."""
 
@@ -51,11 +51,8 @@ class CopyRing:
         self.plan = plan
         self._build = build
         self._generic = generic
-        self._offsets: dict[Any, int] = {}
-        self._stage_bytes = 0
-        for load in plan.loads:
-            self._offsets[load] = self._stage_bytes
-            self._stage_bytes += -(-panels_of(load).bytes // _ALIGNMENT) * _ALIGNMENT
+        layout = stage_layout(plan)
+        self._offsets, self._stage_bytes = layout.offsets, layout.size
         self.stages = plan.stages(self._stage_bytes, depth, shared_bytes)
         self._ahead = plan.ahead(self.stages)
         self._base = room.address(room.take(self._stage_bytes * self.stages))

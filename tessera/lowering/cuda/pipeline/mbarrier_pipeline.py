@@ -6,12 +6,11 @@ them.  Both sides count rounds: a stage and a parity that flips when the ring st
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
-
-BARRIER_BYTES: Final = 8
+from tessera.lowering.cuda.storage.shared_plan import BARRIER_BYTES
 
 
 @dataclass(eq=False)

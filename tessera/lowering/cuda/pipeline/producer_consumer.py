@@ -1,8 +1,7 @@
 """The rings of a kernel: who fills them when, who waits when, and who says that they are free."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from tessera.core.artifact import Slot, TensorMap
 from tessera.core.mlir import ir
@@ -13,31 +12,16 @@ from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.base.index_builder import LOCAL
 from tessera.lowering.cuda.base.profile_records import phase
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.pipeline.mbarrier_pipeline import BARRIER_BYTES, Ring, Round
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Ring, Round
 from tessera.lowering.cuda.schedule.mma_selection import WGMMA
 from tessera.lowering.cuda.schedule.multibuffer import RingPlan, RunningPlan, is_vector
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.storage import emit_context as host
 from tessera.lowering.cuda.storage.register_tiles import Pending
+from tessera.lowering.cuda.storage.shared_plan import BARRIER_BYTES, BLOCK_BYTES, stage_counts, stage_layout
 from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, box_of, panels_of
 from tessera.lowering.cuda.storage.warps import WARP, Team
-
-_ALIGNMENT: Final = 1024
-BLOCK_BYTES: Final = 16 * 1024
-"""Shared memory for gathering one column block that is stored: 128 rows of 128 bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """Stages of rings in loops (`inner`), and of those that are filled once a group (`outer`).
-
-    blocks: how many column blocks of what is stored are gathered at a time
-    """
-
-    inner: int
-    outer: int = 1
-    blocks: int = 1
 
 
 class Host(host.Host, Protocol):
@@ -54,9 +38,9 @@ class Host(host.Host, Protocol):
 
 
 class Stages:
-    """All rings of a kernel; `depth` is how many stages they have."""
+    """All rings of a kernel, as deep as its schedule says."""
 
-    def __init__(self, frame: GpuFunction, plan: ScheduleView, room: Room, depth: "Depth", team: Team) -> None:
+    def __init__(self, frame: GpuFunction, plan: ScheduleView, room: Room, team: Team) -> None:
         self._frame = frame
         self._plan = plan
         self._rings: list[Ring] = []
@@ -67,16 +51,18 @@ class Stages:
         self.copies_stores = plan.specialised
         self.apart = plan.apart
         # A round's first product is issued before the buffers of the round before are free.
-        self.running = plan.running if depth.inner > 1 else {}
+        self.running = plan.running if plan.schedule.stages > 1 else {}
         if not plan.rings:
             return
         build = frame.build
-        self.store_blocks = depth.blocks
+        self.store_blocks = plan.schedule.epilogue_stages
         # Otherwise the copy of the buffer that the next store begins with need not be the oldest one.
-        self.fills_buffers_in_turn = all(blocks % depth.blocks == 0 for blocks in plan.gathered)
+        self.fills_buffers_in_turn = all(blocks % self.store_blocks == 0 for blocks in plan.gathered)
         self.store_address = room.address(room.take(self.store_blocks * BLOCK_BYTES))
-        counts = [depth.inner if ring.in_loop else depth.outer for ring in plan.rings]
-        sizes = [self._lay_out(ring) for ring in plan.rings]
+        counts = stage_counts(plan, plan.schedule)
+        layouts = [stage_layout(ring) for ring in plan.rings]
+        sizes = [layout.size for layout in layouts]
+        self._offsets = {load: offset for layout in layouts for load, offset in layout.offsets.items()}
         places = [room.take(size * count) for size, count in zip(sizes, counts, strict=True)]
         barriers = room.take(2 * BARRIER_BYTES * sum(counts))
         address = room.address(barriers)
@@ -94,14 +80,6 @@ class Stages:
     def add(self, ring: Ring) -> None:
         """Keep one more ring, which its maker fills and empties."""
         self._rings.append(ring)
-
-    def _lay_out(self, ring: RingPlan) -> int:
-        """Bytes of a stage; every load begins at a multiple of what the swizzle repeats after."""
-        offset = 0
-        for load in ring.loads:
-            self._offsets[load] = offset
-            offset += -(-panels_of(load).bytes // _ALIGNMENT) * _ALIGNMENT
-        return offset
 
     @property
     def buffers(self) -> tuple[Buffers, ...]:

@@ -15,6 +15,7 @@ from tessera.core.tile.schedule_attributes import CARRIED, LAYOUT, SHARED, STREA
 from tessera.lowering.analysis.uniformity import walk
 from tessera.lowering.base.launch_grid import ranges_of
 from tessera.lowering.cuda.schedule.context import Refusal, ScheduleContext, SchedulePass, kernel_of, refusal_of
+from tessera.lowering.cuda.schedule.edited_schedule import check_schedule
 from tessera.lowering.cuda.schedule.layout_inference import infer, reduction_bits
 from tessera.lowering.cuda.schedule.legality import eligible, first_unfit, has_lanes
 from tessera.lowering.cuda.schedule.loads import CopyAhead, Realign
@@ -160,10 +161,11 @@ SCHEDULE_PASSES: Final[tuple[type[SchedulePass], ...]] = (
 
 
 def schedule_tiles(
-    module: Any, program: Program, chip: Architecture, observe: Observer | None = None
+    module: Any, program: Program, chip: Architecture, observe: Observer | None = None, behind: str | None = None
 ) -> ScheduleView | Refusal | None:
     """Schedule the kernel of a module; None for kernels that say what single lanes do.
 
+    behind: the pass behind which the module stands already, as somebody may have edited it; None: run all
     Raises NotOnCuda for sums that no lane has registers for.
     """
     function = kernel_of(module)
@@ -173,10 +175,14 @@ def schedule_tiles(
         if unfit is None:
             return None
         return Refusal(f"`{_word(unfit)}` keeps the kernel's tiles in memory", "another kernel for that", unfit)
-    for op in operations:
+    for op in operations if behind is None else ():
         if COMPUTE in op.attributes and not multiplies_tf32(op):
             round_factors(op)
-    for step in SCHEDULE_PASSES:
+    names = [step.name for step in SCHEDULE_PASSES]
+    done = 0 if behind is None else names.index(behind) + 1 if behind in names else len(names)
+    if behind is not None:
+        check_schedule(function, chip)
+    for step in SCHEDULE_PASSES[done:]:
         start = time.perf_counter()
         step(program, chip).run(module)
         if observe is not None:

@@ -224,22 +224,29 @@ class ScheduleView:
     def layouts(self) -> dict[Any, Layout]:
         """The layout of each tile in registers, lanes and warps; extents are padded to powers of two."""
         found: dict[Any, Layout] = {}
-        parts = {
-            op.results[0]: padded(stream.shape())
-            for stream in self.streams.values()
-            for op in (stream.load, *stream.casts)
-        }
         for op in marked(self.operations, LAYOUT):
-            shapes = [
-                parts.get(v, padded(ir.ShapedType(v.type).shape)) if is_tile(v.type) else None for v in op.results
-            ]
-            layouts = layouts_of(op, LAYOUT, shapes)
-            values = list(op.results)
-            if op.name == "scf.for":
-                values += list(op.regions[0].blocks[0].arguments)[1:]
-                layouts += layouts_of(op, CARRIED, shapes) if is_marked(op, CARRIED) else layouts
-            found |= {v: layout for v, layout in zip(values, layouts, strict=True) if layout is not None}
+            found |= self.layouts_at(op)
         return found
+
+    def layouts_at(self, op: Any) -> dict[Any, Layout]:
+        """Return the layouts that an operation says: of what it makes, and of what its body begins with.
+
+        Raises:
+            ValueError: an attribute is not the text of a layout of these tiles.
+        """
+        values = list(op.results)
+        shapes = [self._extents(value) if is_tile(value.type) else None for value in values]
+        layouts = layouts_of(op, LAYOUT, shapes)
+        if op.name == "scf.for":
+            values += list(op.regions[0].blocks[0].arguments)[1:]
+            layouts += layouts_of(op, CARRIED, shapes) if is_marked(op, CARRIED) else layouts
+        return {value: layout for value, layout in zip(values, layouts, strict=True) if layout is not None}
+
+    def _extents(self, value: Any) -> tuple[int, ...]:
+        """Extents of what is in registers of a tile at a time."""
+        owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        stream = next((one for one in self.streams.values() if owner in (one.load, *one.casts)), None)
+        return padded(stream.shape() if stream is not None else ir.ShapedType(value.type).shape)
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:

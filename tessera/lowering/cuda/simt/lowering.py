@@ -266,7 +266,6 @@ def lower(frame: GpuFunction, facts: Uniformity, function: Any, plan: Coarsening
 
     Raises:
         NotOnCuda: the kernel needs something a GPU does not have.
-        NeedsSpillError: shared memory is full; try again with `frame.spill`.
     """
     Lowering(frame, facts, function, plan).run()
 

@@ -55,10 +55,6 @@ class Buffer:
     piece: Allocation | None = None
 
 
-class NeedsSpillError(Exception):
-    """Shared memory is full: the kernel has to be generated again with private global memory."""
-
-
 @dataclass(frozen=True, slots=True)
 class Team:
     """Who computes a tile: the lanes of the group together, or (`serial`) each lane for itself."""
@@ -111,8 +107,7 @@ class Tiles:
     def buffer(self, shape: Sequence[int], element: str, *, optional: bool = False) -> Buffer | None:
         """Memory for a tile; None when `optional` and only global memory is left.
 
-        Raises:
-            NeedsSpillError: shared memory is full and the kernel has no global memory of its own yet.
+        Where shared memory is full and there is no global memory, it lies beyond the end of shared memory.
         """
         shape = tuple(shape)
         stored = "i8" if element == "i1" else element
@@ -125,12 +120,9 @@ class Tiles:
         if piece is None:
             if optional:
                 return None
-            if not self.frame.spill:
-                raise NeedsSpillError
-            arena, base = self.frame.scratch, self.frame.scratch_base
-            piece = arena.take(size)
-        if piece is None:  # the arena of global memory has no limit
-            raise NeedsSpillError
+            if self.frame.spill:
+                arena, base = self.frame.scratch, self.frame.scratch_base
+            piece = arena.take(size) or arena.take_beyond(size)
         before = [c for a, p, c in self._history if a is arena and arena.overlaps(p, piece)]
         self.hazards.recycle(before)
         self._history.append((arena, piece, number))
@@ -140,7 +132,8 @@ class Tiles:
         """Memory for a tile, wherever there is some."""
         buffer = self.buffer(shape, element)
         if buffer is None:
-            raise NeedsSpillError
+            message = "only an optional buffer may be missing"
+            raise AssertionError(message)
         return buffer
 
     def free(self, buffer: Buffer) -> None:

@@ -11,10 +11,6 @@ from tessera.lowering.cuda.storage.warps import Team
 _ALIGNMENT: Final = 1024
 
 
-class NeedsRoomError(Exception):
-    """Shared memory is full: the kernel has to be generated again with fewer stages."""
-
-
 class Room:
     """The part of a block's shared memory that rings leave.
 
@@ -48,18 +44,12 @@ class Room:
             self.waited()
 
     def take(self, size: int, alignment: int = _ALIGNMENT) -> Allocation:
-        """Reserve `size` bytes at a multiple of `alignment`.
-
-        Raises:
-            NeedsRoomError: there are not so many.
-        """
+        """Reserve `size` bytes at a multiple of `alignment`: beyond the end of shared memory where it is full."""
         piece = self._frame.shared.take(size, alignment)
         if piece is None and self._read:
             self.settle()
             piece = self._frame.shared.take(size, alignment)
-        if piece is None:
-            raise NeedsRoomError
-        return piece
+        return piece if piece is not None else self._frame.shared.take_beyond(size, alignment)
 
     def give_back(self, piece: Allocation) -> None:
         """Allow these bytes to be reserved again."""

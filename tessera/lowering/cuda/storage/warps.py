@@ -13,10 +13,6 @@ ROLLED: Final = {"llvm.loop_annotation": "#llvm.loop_annotation<unroll = <disabl
 """Of loops that are long enough as they are: LLVM must not unroll them."""
 
 
-class OutOfTurnError(Exception):
-    """A warp group would wait in its turn for the other, which waits for its own: do without turns."""
-
-
 @dataclass
 class Team:
     """Warps [0, 2 ** bits) of a block, counted by `thread`.
@@ -24,6 +20,7 @@ class Team:
     thread: the lane's number within the team, an index
     barrier: the hardware barrier that is the team's own: its number, or an i32
     in_turn: the code emitted now is run by one warp group, while the other waits for its turn
+    stalls: code was emitted in which a warp group that has its turn waits for the other one: it must not run
     """
 
     build: IndexBuilder
@@ -31,6 +28,7 @@ class Team:
     bits: int
     barrier: Any = 0
     in_turn: bool = False
+    stalls: bool = False
     _bases: dict[Layout, Any] = field(default_factory=dict[Layout, Any])
 
     @property
@@ -44,13 +42,8 @@ class Team:
         return self.warps * WARP
 
     def wait(self) -> None:
-        """Wait for all lanes of the team.
-
-        Raises:
-            OutOfTurnError: one warp group has its turn.
-        """
-        if self.in_turn:
-            raise OutOfTurnError
+        """Wait for all lanes of the team."""
+        self.stalls |= self.in_turn
         if self.warps == 1:
             self.build.create("nvvm.bar.warp.sync", [self.build.word(-1)])
         else:

@@ -4,17 +4,14 @@ Lanes that hold the sums of products have no registers to spare: the order of un
 spills 250 to 500 bytes in the gradients of causal attention.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.pipeline.mbarrier_pipeline import BARRIER_BYTES, Ring, Round
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Ring, Round
+from tessera.lowering.cuda.storage.shared_plan import BARRIER_BYTES, DEALT_BYTES, DEALT_STAGES
 from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.warps import WARP, Team
-
-_STAGES: Final = 2
-"""The copying warp is a group ahead at most: it waits for buffers that the team still reads."""
-_WORD: Final = 4
 
 
 class Dealing:
@@ -23,11 +20,11 @@ class Dealing:
     def __init__(self, frame: GpuFunction, room: Room, team: Team, number: int) -> None:
         self.number = number
         self._build = frame.build
-        numbers = room.take(_STAGES * _WORD, BARRIER_BYTES)
-        barriers = room.take(2 * _STAGES * BARRIER_BYTES, BARRIER_BYTES)
+        numbers = room.take(DEALT_STAGES * DEALT_BYTES, BARRIER_BYTES)
+        barriers = room.take(2 * DEALT_STAGES * BARRIER_BYTES, BARRIER_BYTES)
         self._pointer = frame.build.offset(frame.shared_base, numbers.start, "i8")
         self.ring = Ring(
-            frame.build, room.address(numbers), room.address(barriers), _STAGES, _WORD, copied_bytes=0,
+            frame.build, room.address(numbers), room.address(barriers), DEALT_STAGES, DEALT_BYTES, copied_bytes=0,
             arrivals=team.warps,
         )  # fmt: skip
 

@@ -34,3 +34,16 @@ def test_pieces_in_use_never_overlap(steps: list[tuple[bool, int]]):
                 used.append(piece)
         elif used:
             arena.give_back(used.pop(size % len(used)))
+
+
+def test_what_lies_beyond_the_limit_says_how_much_is_missing():
+    arena = BufferAllocator(limit=1024)
+    first = arena.take(1000)
+    assert arena.take(100) is None
+    beyond = arena.take_beyond(100)
+    assert beyond.start >= 1024
+    assert arena.peak == beyond.start + 100
+    assert first is not None
+    arena.give_back(beyond)
+    arena.give_back(first)
+    assert arena.take(1024) is not None

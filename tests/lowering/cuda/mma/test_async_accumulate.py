@@ -10,7 +10,7 @@ from support.builder import Builder
 from support.simulate import compile_cuda
 from tessera.core.base.dtypes import bf16, f32
 from tessera.core.program.program import Program
-from tessera.lowering.driver.compile import ONE_BY_ONE
+from tessera.lowering.cuda.fit import ONE_BY_ONE
 
 ROUND = re.compile(r"wgmma\.commit_group|wgmma\.wait_group\.sync\.aligned \d|ex2\.approx|st\.shared|arrive\.shared")
 

@@ -120,7 +120,7 @@ def test_products_that_may_not_overlap_are_waited_for_in_their_round():
 def test_every_decision_is_a_stage_that_shows_what_it_decided():
     compilation = compile_cuda(product(cluster=2))
     stages = {listing.stage: listing.text for listing in compilation.listings if listing.level == "tile"}
-    assert [stage for stage in stages if stage.startswith("cuda-")] == NAMES
+    assert [stage for stage in stages if stage.startswith("cuda-")] == [*NAMES, "cuda-fit"]
     assert "product wgmma" in stages["cuda-choose-products"]
     assert "warps 8" in stages["cuda-choose-team"]
     assert stages["cuda-copy-ahead"].count(" ring 0") == 2

@@ -1,0 +1,68 @@
+"""Plan the shared memory that a tile kernel has from its beginning to its end, before any code is emitted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tessera.core.schedule.tile_schedule import TileSchedule
+from tessera.lowering.cuda.base.buffer_allocation import BufferAllocator
+from tessera.lowering.cuda.schedule.cp_async_loads import CopyPlan
+from tessera.lowering.cuda.schedule.multibuffer import RingPlan
+from tessera.lowering.cuda.schedule.view import ScheduleView
+from tessera.lowering.cuda.storage.shared_tile import panels_of
+
+ALIGNMENT: Final = 1024
+"""Every load begins at a multiple of what the swizzle repeats after."""
+BARRIER_BYTES: Final = 8
+BLOCK_BYTES: Final = 16 * 1024
+"""Shared memory for gathering one column block that is stored: 128 rows of 128 bytes."""
+DEALT_STAGES: Final = 2
+"""Numbers of groups that the producer warp may publish ahead."""
+DEALT_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StageLayout:
+    """One stage of a pipeline: where each load begins in it, and its size."""
+
+    offsets: dict[Any, int]
+    size: int
+
+
+def stage_layout(plan: RingPlan | CopyPlan) -> StageLayout:
+    """Lay out the loads of a pipeline one after the other."""
+    offsets: dict[Any, int] = {}
+    size = 0
+    for load in plan.loads:
+        offsets[load] = size
+        size += -(-panels_of(load).bytes // ALIGNMENT) * ALIGNMENT
+    return StageLayout(offsets, size)
+
+
+def stage_counts(plan: ScheduleView, schedule: TileSchedule) -> list[int]:
+    """Return how many stages the pipelines of the producer warp have, by their numbers."""
+    return [schedule.stages if ring.in_loop else schedule.group_stages for ring in plan.rings]
+
+
+def planned_bytes(plan: ScheduleView, schedule: TileSchedule, shared_bytes: int) -> int:
+    """Return the bytes that pipelines, their barriers, and buffers for what is stored take together."""
+    arena = BufferAllocator()
+    for size, alignment in _reservations(plan, schedule, shared_bytes):
+        arena.take(size, alignment)
+    return arena.peak
+
+
+def _reservations(plan: ScheduleView, schedule: TileSchedule, shared_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield size and alignment of each piece, in the order in which code is emitted that takes it."""
+    if plan.rings:
+        counts = stage_counts(plan, schedule)
+        yield schedule.epilogue_stages * BLOCK_BYTES, ALIGNMENT
+        for ring, count in zip(plan.rings, counts, strict=True):
+            yield stage_layout(ring).size * count, ALIGNMENT
+        yield 2 * BARRIER_BYTES * sum(counts), ALIGNMENT
+        if schedule.load_balance:
+            yield DEALT_STAGES * DEALT_BYTES, BARRIER_BYTES
+            yield 2 * DEALT_STAGES * BARRIER_BYTES, BARRIER_BYTES
+    for copy in plan.copies:
+        size = stage_layout(copy).size
+        yield size * copy.stages(size, schedule.stages, shared_bytes), ALIGNMENT
