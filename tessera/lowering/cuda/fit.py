@@ -21,12 +21,12 @@ from tessera.core.tile.schedule_attributes import set_schedule
 from tessera.lowering.analysis.uniformity import Uniformity, analyse, walk
 from tessera.lowering.base.cuda_toolkit import Usage
 from tessera.lowering.cuda.kernel.kernel_emission import Lowered, emit_in_memory, emit_in_registers
+from tessera.lowering.cuda.pipeline.shared_plan import planned_bytes
 from tessera.lowering.cuda.remarks.tiles_in_memory import large_tiles
 from tessera.lowering.cuda.schedule.context import Refusal, unscheduled
 from tessera.lowering.cuda.schedule.fp8_mma import byte_products
 from tessera.lowering.cuda.schedule.passes import schedule_tiles
 from tessera.lowering.cuda.schedule.view import ScheduleView
-from tessera.lowering.cuda.storage.shared_plan import planned_bytes
 from tessera.lowering.tile.pack_floats import widen_factors
 from tessera.lowering.tile.round_operands import round_factors
 

@@ -17,10 +17,10 @@ from tessera.lowering.base.cuda_toolkit import Usage
 from tessera.lowering.base.passes import run_passes
 from tessera.lowering.cuda.fit import ONE_BY_ONE, Attempts, Case, Code, Fitted, fit
 from tessera.lowering.cuda.kernel.kernel_emission import Lowered
+from tessera.lowering.cuda.pipeline.shared_plan import planned_bytes
 from tessera.lowering.cuda.schedule.context import kernel_of
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.simt.hoisting import hoist_tiles
-from tessera.lowering.cuda.storage.shared_plan import planned_bytes
 from tessera.lowering.driver.pipelines import tile_passes
 from tessera.lowering.tile.to_tile import to_tile
 

@@ -16,13 +16,13 @@ from tessera.lowering.cuda.base.memory import address, inside
 from tessera.lowering.cuda.base.profile_records import phase
 from tessera.lowering.cuda.isa.sm80 import copy_async, copy_commit, copy_wait, opaque
 from tessera.lowering.cuda.isa.sm90 import fence_async_shared
+from tessera.lowering.cuda.pipeline.shared_plan import stage_layout
 from tessera.lowering.cuda.pipeline.unaligned_copy import copy_shifted
 from tessera.lowering.cuda.schedule.cp_async_loads import CopyPlan
 from tessera.lowering.cuda.storage.emit_context import WindowHost
 from tessera.lowering.cuda.storage.global_access import Window, load_tile
 from tessera.lowering.cuda.storage.register_tiles import pack, shared_pointer
 from tessera.lowering.cuda.storage.shared_access import Cursor
-from tessera.lowering.cuda.storage.shared_plan import stage_layout
 from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, panels_of
 from tessera.lowering.cuda.storage.warps import ROLLED, Team

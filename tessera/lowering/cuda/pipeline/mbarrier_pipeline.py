@@ -10,7 +10,7 @@ from typing import Any
 
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.storage.shared_plan import BARRIER_BYTES
+from tessera.lowering.cuda.pipeline.shared_plan import BARRIER_BYTES
 
 
 @dataclass(eq=False)

@@ -13,12 +13,12 @@ from tessera.lowering.cuda.base.index_builder import LOCAL
 from tessera.lowering.cuda.base.profile_records import phase
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Ring, Round
+from tessera.lowering.cuda.pipeline.shared_plan import BARRIER_BYTES, BLOCK_BYTES, stage_counts, stage_layout
 from tessera.lowering.cuda.schedule.mma_selection import WGMMA
 from tessera.lowering.cuda.schedule.multibuffer import RingPlan, RunningPlan, is_vector
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.storage import emit_context as host
 from tessera.lowering.cuda.storage.register_tiles import Pending
-from tessera.lowering.cuda.storage.shared_plan import BARRIER_BYTES, BLOCK_BYTES, stage_counts, stage_layout
 from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, box_of, panels_of
 from tessera.lowering.cuda.storage.warps import WARP, Team

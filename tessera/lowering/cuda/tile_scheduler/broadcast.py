@@ -9,7 +9,7 @@ from typing import Any
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Ring, Round
-from tessera.lowering.cuda.storage.shared_plan import BARRIER_BYTES, DEALT_BYTES, DEALT_STAGES
+from tessera.lowering.cuda.pipeline.shared_plan import BARRIER_BYTES, DEALT_BYTES, DEALT_STAGES
 from tessera.lowering.cuda.storage.shared_scratch import Room
 from tessera.lowering.cuda.storage.warps import WARP, Team
 
