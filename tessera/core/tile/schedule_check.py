@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.schedule_attributes import LAYOUT, PREFIX, RING, SCHEDULE, SCHEDULE_ATTRIBUTES, schedule_of
 
-Problem = tuple[ir.Operation, str, str]
+Problem = tuple[AnyOp, str, str]
 """An operation, what is wrong with it, and what to try."""
 
 
-def schedule_problems(function: ir.Operation, operations: Iterable[ir.Operation]) -> Iterator[Problem]:
+def schedule_problems(function: AnyOp, operations: Iterable[AnyOp]) -> Iterator[Problem]:
     """Yield what is not legal in the attributes of a function and of its operations."""
     try:
         schedule_of(function)
@@ -21,7 +21,7 @@ def schedule_problems(function: ir.Operation, operations: Iterable[ir.Operation]
                 yield from _attribute_problems(op, name)
 
 
-def _attribute_problems(op: ir.Operation, name: str) -> Iterator[Problem]:
+def _attribute_problems(op: AnyOp, name: str) -> Iterator[Problem]:
     rule, value = SCHEDULE_ATTRIBUTES[name], op.attributes[PREFIX + name]
     if rule.operations and op.name not in rule.operations:
         yield op, f"`{PREFIX}{name}` cannot stand on `{op.name}`", f"put it on {' or '.join(rule.operations)}"

@@ -52,7 +52,7 @@ def _product_problems(view: ScheduleView, chip: Architecture) -> Iterator[Proble
 
 
 def _pipeline_problems(view: ScheduleView) -> Iterator[Problem]:
-    loads = marked(view.operations, RING)
+    loads = [load.operation for load in marked(view.operations, RING)]
     numbers = sorted({number_of(load, RING) for load in loads})
     for load in loads:
         number = number_of(load, RING)
@@ -80,8 +80,8 @@ def _overlap_problems(view: ScheduleView) -> Iterator[Problem]:
     hint = "leave the attribute out"
     for dot in marked(view.dots, RUNS_ON):
         factors = [source_load(factor) for factor in list(dot.operands)[:2]]
-        ringed = [factor is not None and is_marked(factor, RING) for factor in factors]
-        if not accumulates(dot) or not all(ringed) or len({number_of(load, RING) for load in factors}) != 1:
+        ringed = [number_of(load, RING) for load in factors if load is not None and is_marked(load, RING)]
+        if not accumulates(dot) or len(ringed) != len(factors) or len(set(ringed)) != 1:
             yield dot, "a product runs on where its sum is its own next addend, and one pipeline has its operands", hint
             return
     found = {overlap.second for overlap in view.overlaps.values()}
@@ -91,7 +91,7 @@ def _overlap_problems(view: ScheduleView) -> Iterator[Problem]:
     for store in marked(view.operations, DELAYED):
         if len(view.rings) != 1 or view.rings[0].running is None:
             yield store, "a store that is delayed takes a product that runs on, and no other pipeline", hint
-    for dot in marked(view.dots, ISSUED):
+    for dot in (dot.operation for dot in marked(view.dots, ISSUED)):
         if dot.block.owner.operation.name != "scf.for" or len(dot.operands) != 2:
             yield dot, "this product cannot be issued an iteration early", hint
 
