@@ -126,14 +126,14 @@ class Row:
 
 def cases(gpu: bool) -> list[Case]:
     """The ten kernels, in sizes for a GPU or for a CPU."""
-    rows = {"rows": [1, 2, 4, 8, 16]}
+    rows = {"rows_per_group": [1, 2, 4, 8, 16]}
     if gpu:
-        gemm = {"BM": [64, 128, 256], "BN": [64, 128, 256], "BK": [32, 64], "warps": [4, 8]}
+        gemm = {"BM": [64, 128, 256], "BN": [64, 128, 256], "BK": [32, 64], "num_warps": [4, 8]}
         row_options, block = (
-            {"warps": [1, 2, 4, 8], **rows},
-            {"BLOCK": [256, 512, 1024, 2048, 4096], "warps": [2, 4, 8]},
+            {"num_warps": [1, 2, 4, 8], **rows},
+            {"BLOCK": [256, 512, 1024, 2048, 4096], "num_warps": [2, 4, 8]},
         )
-        queries, square, size, many = {"BQ": [64, 128], "BS": [32, 64, 128], "warps": [4, 8]}, 8192, 4096, 1 << 26
+        queries, square, size, many = {"BQ": [64, 128], "BS": [32, 64, 128], "num_warps": [4, 8]}, 8192, 4096, 1 << 26
         odd, thin, line = (1000, 1100, 1200), (64, 4096, 4096), 8192
     else:
         gemm = {"BM": [16, 32, 64, 128], "BN": [32, 64, 128], "BK": [16, 32, 64]}

@@ -45,7 +45,8 @@ def gemm(
     32 bits.  Views with swapped axes (`b.T`) are used as they lie, nothing is copied.
     bias: [N] of any such type; activation: "relu", "gelu" (exact) or "silu"
     dtype: of the result where `out` is not given; None: that of `a`, bf16 where that has 8 bits.  Sums are f32, rounded
-    once at the end; GPUs sum 128 products of floats of 8 bits at a time in less (`schedule={"promote": 0}`: all).
+    once at the end; GPUs sum 128 products of floats of 8 bits at a time in less
+        (`schedule={"promotion_interval": 0}`: all).
     compute: "tf32" (or `tessera.tf32`): the elements of f32 operands are rounded to 10 bits of mantissa, for which GPUs
     have tensor cores; None: f32 are multiplied as they are
     Where K is 0, sums are 0; a result without elements needs no launch.
@@ -103,7 +104,7 @@ def prepare_gemm(
             machine, default, (not flipped_a, flipped_b), aligned=aligned, heavy=activation == "gelu"
         )
     if machine.is_gpu and not aligned and not pays:
-        default = {**default, "realign": False}
+        default = {**default, "pad_rows": False}
     chosen = variant(
         matrix_product if added is None else matrix_product_with_bias, machine, default,
         schedules.space(schedules.GEMM_SPACE, machine), how, **fixed,

@@ -47,7 +47,7 @@ def clamp(n: int, least: int, most: int) -> int:
 
 GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "host": {"BM": (128, 256, 512), "BN": (128, 256, 512), "BK": (128, 256, 512)},
-    "gpu": {"BM": (64, 128, 256), "BN": (64, 128, 256), "BK": (32, 64, 128), "warps": (4, 8), "stages": (3, 4)},
+    "gpu": {"BM": (64, 128, 256), "BN": (64, 128, 256), "BK": (32, 64, 128), "num_warps": (4, 8), "stages": (3, 4)},
 }
 
 
@@ -112,7 +112,7 @@ def rounded_schedule(
     if not machine.wgmma:
         return dict(chosen)
     if not aligned or not any(along_k):
-        shared = {"warps": 8} if heavy else {}
+        shared = {"num_warps": 8} if heavy else {}
         return {**chosen, "BM": 128, "BN": min(chosen["BN"], 128), "BK": 16, **shared}
     return {**chosen, "BM": chosen["BN"], "BN": chosen["BM"]} if along_k == (True, False) else dict(chosen)
 
@@ -122,7 +122,7 @@ def byte_schedule(
 ) -> dict[str, int]:
     """The schedule of a product of floats of 8 bits on a GPU.
 
-    Sums of 128 products are added in f32 (`promote`), as the tensor cores' own sums keep 14 bits.
+    Sums of 128 products are added in f32 (`promotion_interval`), as the tensor cores' own sums keep 14 bits.
     along_k: K is contiguous in both factors, so that tensor cores may read bytes; else they become f16 in registers,
     and larger blocks than these do not fit there, nor longer steps of rows that are not aligned.
     added: whether a bias follows, for which two sets of sums over rows of 256 columns leave no registers
@@ -130,7 +130,7 @@ def byte_schedule(
     if not along_k:
         return {**chosen, "BN": min(chosen["BN"], 128), "BK": min(chosen["BK"], 64 if aligned else 32)}
     blocks = {"BM": _TALL[0], "BN": _TALL[1]} if added and chosen["BN"] > _TALL[1] else {}
-    return {**chosen, **blocks, "promote": 128}
+    return {**chosen, **blocks, "promotion_interval": 128}
 
 
 def _cpu_gemm(m: int, n: int, k: int) -> dict[str, int]:
@@ -142,7 +142,7 @@ def _cpu_gemm(m: int, n: int, k: int) -> dict[str, int]:
 
 ATTENTION_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "host": {"BM": (64, 128, 256), "BN": (64, 128, 256)},
-    "gpu": {"BM": (64, 128, 256), "BN": (64, 128), "warps": (4, 8), "stages": (2, 3)},
+    "gpu": {"BM": (64, 128, 256), "BN": (64, 128), "num_warps": (4, 8), "stages": (2, 3)},
 }
 
 
@@ -174,7 +174,7 @@ def forward_schedule(
 
 BACKWARD_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "host": {"BM": (64, 128), "BN": (64, 128)},
-    "gpu": {"BM": (16, 32, 64, 128), "BN": (64, 128), "warps": (4, 8)},
+    "gpu": {"BM": (16, 32, 64, 128), "BN": (64, 128), "num_warps": (4, 8)},
 }
 
 
@@ -239,7 +239,7 @@ def backward_queries_schedule(machine: Machine, queries: int, keys: int, width: 
 
 ROWS_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
     "host": {"ROWS": (1, 2, 4, 8, 16, 32)},
-    "gpu": {"ROWS": (1, 2, 4, 8, 16, 32), "vector": (2, 4)},
+    "gpu": {"ROWS": (1, 2, 4, 8, 16, 32), "vector_width": (2, 4)},
 }
 
 

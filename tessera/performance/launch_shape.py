@@ -68,7 +68,7 @@ def _likely_rule(program: Program, target: Target) -> LaunchRule:
     if program.group is not None:
         return LaunchRule("groups", extents=domain.extents, group=program.group, axes=domain.axes)
     if domain.kind == "lanes":
-        lanes = program.options.get("lanes")
+        lanes = program.options.get("threads_per_block")
         if not target.kind.on_gpu or not isinstance(lanes, int):
             lanes = _GPU_LANES if target.kind.on_gpu else _CPU_LANES
         return LaunchRule("lanes", extents=domain.extents, lanes_per_group=lanes)

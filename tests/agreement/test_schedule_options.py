@@ -18,16 +18,16 @@ def normal(*shape: int, dtype: Any = bf16) -> np.ndarray:
 
 
 A, B, ROWS = normal(700, 520), normal(520, 776), normal(100, 4096)
-SINGLE: Final = {"warps": 2}
+SINGLE: Final = {"num_warps": 2}
 """Single warps multiply where there are fewer than four."""
 
 CASES: Final[dict[str, tuple[Call, dict[str, int], tuple[dict[str, int], ...]]]] = {
-    "stores": (lambda schedule: gemm(A, B, schedule=schedule), {}, ({"apart": 0}, {"apart": 0, "store_blocks": 1})),
+    "stores": (lambda schedule: gemm(A, B, schedule=schedule), {}, ({"epilogue_per_warpgroup": 0}, {"epilogue_per_warpgroup": 0, "epilogue_stages": 1})),
     "columns": (
         lambda schedule: gemm(A, B, schedule=schedule), SINGLE,
         ({**SINGLE, "warp_columns": 1}, {**SINGLE, "warp_columns": 2}),
     ),
-    "neighbours": (lambda schedule: softmax(ROWS, schedule=schedule), {}, tuple({"vector": n} for n in (1, 2, 4, 16))),
+    "neighbours": (lambda schedule: softmax(ROWS, schedule=schedule), {}, tuple({"vector_width": n} for n in (1, 2, 4, 16))),
 }  # fmt: skip
 
 

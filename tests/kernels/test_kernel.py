@@ -370,7 +370,7 @@ def test_what_lacks_registers_is_warned_of_and_a_search_is_not(monkeypatch: pyte
 
 
 def test_a_product_that_misses_the_tensor_cores_is_warned_of_with_its_line():
-    kernel = product.variant(warps=4)
+    kernel = product.variant(num_warps=4)
     arrays = [np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float32)]
     line = next(op.span.line for op in kernel.program(arrays).body.walk() if op.opcode == "dot")
     assert "tile.dot" in product.source.source.line(line)
@@ -385,7 +385,7 @@ def test_a_product_that_misses_the_tensor_cores_is_warned_of_with_its_line():
 def test_an_option_that_does_not_fit_a_kernel_is_a_mistake_at_the_product():
     arrays = [np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float32)]
     with pytest.raises(BadKernelOption, match="have warp_columns=1, not 2") as caught:
-        product.variant(warp_columns=2, warps=16).compile(*arrays, target="cuda:sm_90a")
+        product.variant(warp_columns=2, num_warps=16).compile(*arrays, target="cuda:sm_90a")
     assert caught.value.span.line > 1
     with pytest.raises(BadKernelOption, match="warp_columns=3 is not one of"):
         product.variant(warp_columns=3)

@@ -51,7 +51,7 @@ def test_fast_is_a_flag():
 
 def test_a_variant_has_names_of_the_kernel_of_what_it_calls_and_schedule_options():
     y = np.zeros(8, np.float32)
-    changed.variant(STEP=4, FACTOR=3.0, OFFSET=1.0, rows=2)(np.ones(8, np.float32), y)
+    changed.variant(STEP=4, FACTOR=3.0, OFFSET=1.0, rows_per_group=2)(np.ones(8, np.float32), y)
     np.testing.assert_allclose(y, 6 * math.pi, rtol=1e-6)
 
 
@@ -60,10 +60,14 @@ def test_a_variant_has_names_of_the_kernel_of_what_it_calls_and_schedule_options
     [
         ({"STEPS": 4}, "changed has no tuning parameter 'STEPS'", "did you mean STEP?"),
         ({"stagess": 4}, "changed has no tuning parameter 'stagess'", "did you mean stages?"),
-        ({"nonsense": 4}, "changed has no tuning parameter 'nonsense'", "the schedule options are lanes, elements"),
-        ({"stages": 0}, "stages=0 is not one of 1, 2", "steps of K loaded ahead"),
-        ({"warps": 3}, "warps=3 is not one of 1, 2, 4", "warps that share"),
-        ({"later": 2}, "later=2 is not one of True, False", "results are stored"),
+        (
+            {"nonsense": 4},
+            "changed has no tuning parameter 'nonsense'",
+            "the schedule options are threads_per_block, elements_per_thread",
+        ),
+        ({"stages": 0}, "stages=0 is not one of 1, 2", "iterations of K that are loaded ahead"),
+        ({"num_warps": 3}, "num_warps=3 is not one of 1, 2, 4", "warps that share"),
+        ({"defer_epilogue": 2}, "defer_epilogue=2 is not one of True, False", "results are stored"),
     ],
 )
 def test_what_a_variant_cannot_have(constants: dict[str, object], words: str, remedy: str):

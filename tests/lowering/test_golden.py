@@ -43,11 +43,11 @@ def attention() -> LaunchRecipe[Any]:
 
 
 def softmax() -> LaunchRecipe[Any]:
-    return prepare_softmax(array(64, 128), schedule={"ROWS": 1, "warps": 1})
+    return prepare_softmax(array(64, 128), schedule={"ROWS": 1, "num_warps": 1})
 
 
 def layernorm() -> LaunchRecipe[Any]:
-    return prepare_layernorm(array(64, 128), array(128), array(128), schedule={"ROWS": 1, "warps": 1})
+    return prepare_layernorm(array(64, 128), array(128), array(128), schedule={"ROWS": 1, "num_warps": 1})
 
 
 def document(name: str) -> LaunchRecipe[Any]:

@@ -66,9 +66,13 @@ def test_constants_come_from_the_operands_the_caller_and_the_schedule_in_this_or
     ("how", "words", "remedy"),
     [
         ({"activaton": "relu"}, "there is no argument 'activaton'", "it takes schedule, tune, stream, compute"),
-        ({"schedule": {"BMM": 64}}, "there is no tuning parameter 'BMM'", "choose from BM, lanes, elements"),
-        ({"schedule": {"stages": 0}}, "stages=0 is not one of 1, 2", "steps of K loaded ahead"),
-        ({"schedule": {"warps": 3}}, "warps=3 is not one of 1, 2, 4", "warps that share the work of a group"),
+        (
+            {"schedule": {"BMM": 64}},
+            "there is no tuning parameter 'BMM'",
+            "choose from BM, threads_per_block, elements_per_thread",
+        ),
+        ({"schedule": {"stages": 0}}, "stages=0 is not one of 1, 2", "iterations of K that are loaded ahead"),
+        ({"schedule": {"num_warps": 3}}, "num_warps=3 is not one of 1, 2, 4", "warps that share the work of a group"),
     ],
 )
 def test_what_a_function_does_not_know_is_a_mistake(how: dict[str, object], words: str, remedy: str):
@@ -78,7 +82,7 @@ def test_what_a_function_does_not_know_is_a_mistake(how: dict[str, object], word
 
 
 def test_what_a_function_knows():
-    require_known({"schedule": {"BM": 3, "warps": 4, "overlap": False}, "tune": True, "stream": None}, ("BM",))
+    require_known({"schedule": {"BM": 3, "num_warps": 4, "overlap": False}, "tune": True, "stream": None}, ("BM",))
     require_known({"schedule": None}, ())
 
 

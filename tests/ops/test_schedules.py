@@ -131,7 +131,7 @@ def test_every_default_is_searched():
 def test_bytes_in_place_are_promoted_and_others_stay_in_registers():
     chosen = schedules.gemm_schedule(HOPPER, 8192, 8192, 8192, fp8_e4m3)
     assert chosen == {"BM": 128, "BN": 256, "BK": 128}
-    assert schedules.byte_schedule(chosen, along_k=True) == {**chosen, "promote": 128}
+    assert schedules.byte_schedule(chosen, along_k=True) == {**chosen, "promotion_interval": 128}
     assert schedules.byte_schedule(chosen, along_k=False) == {"BM": 128, "BN": 128, "BK": 64}
     assert schedules.byte_schedule(chosen, along_k=False, aligned=False) == {"BM": 128, "BN": 128, "BK": 32}
 
@@ -140,13 +140,13 @@ def test_a_bias_leaves_fewer_registers_for_two_sets_of_sums():
     for columns, block in ((256, (256, 128)), (128, (128, 128)), (64, (128, 64))):
         chosen = {"BM": 128, "BN": columns, "BK": 128}
         found = schedules.byte_schedule(chosen, along_k=True, added=True)
-        assert found == {"BM": block[0], "BN": block[1], "BK": 128, "promote": 128}
+        assert found == {"BM": block[0], "BN": block[1], "BK": 128, "promotion_interval": 128}
 
 
 def test_gelu_shares_the_sums_of_single_warps_among_more():
     chosen = schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, f32, rounded=True, heavy=True)
     few = schedules.rounded_schedule(HOPPER, chosen, (False, False), aligned=True, heavy=True)
-    assert few == {"BM": 128, "BN": 128, "BK": 16, "warps": 8}
+    assert few == {"BM": 128, "BN": 128, "BK": 16, "num_warps": 8}
     groups = schedules.rounded_schedule(HOPPER, chosen, (True, True), aligned=True, heavy=True)
     assert groups == chosen
 

@@ -281,7 +281,7 @@ def test_arrays_that_lie_apart_are_found_before_they_are_copied(fake: FakeDriver
     here, host = others.tensor(x), fake_libraries.Tensor(4096, (64,), device=-1)
     for measure in (
         tessera.profile(kernel),
-        lambda *args: autotune.search(kernel=kernel, params={"lanes": [32, 64]}, args=args),
+        lambda *args: autotune.search(kernel=kernel, params={"threads_per_block": [32, 64]}, args=args),
     ):
         with pytest.raises(
             WrongDevice, match="y, of type Tensor, lies in the memory of the CPU, and x lies on cuda:0"

@@ -121,16 +121,21 @@ def test_outputs_given_are_not_written(module):
 def test_duplicates_and_illegal_configurations_are_reported(module):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((16, 16)).astype(np.float32) for _ in range(2))
-    space = {"BM": [64], "BN": [64], "BK": [32], "rows": [1, 2, 3]}  # no rows are spread over groups: all the same
+    space = {
+        "BM": [64],
+        "BN": [64],
+        "BK": [32],
+        "rows_per_group": [1, 2, 3],
+    }  # no rows are spread over groups: all the same
     found = autotune.search(kernel=module.gemm, params=space, args=(a, b, np.zeros_like(a)))
-    by_rows = {trial.config.get("rows"): trial for trial in found.trials}
+    by_rows = {trial.config.get("rows_per_group"): trial for trial in found.trials}
     assert by_rows[None].status == "measured"
     assert (by_rows[1].status, by_rows[2].status) == ("duplicate", "duplicate")
     assert by_rows[1].same_as == by_rows[2].same_as == {"BM": 64, "BN": 64, "BK": 32} == found.config
     assert by_rows[1].code == by_rows[None].code
     assert not by_rows[1].seconds
     assert by_rows[3].status == "illegal"
-    assert by_rows[3].error.startswith("rows=3 is not one of")
+    assert by_rows[3].error.startswith("rows_per_group=3 is not one of")
 
 
 def test_what_cannot_be_compiled_is_reported(module):
@@ -172,7 +177,7 @@ def test_names_without_an_effect_are_noted_and_left_out(module):
     found = autotune.search(kernel=module.doubled, params={"STEP": [32], "stages": [2, 3], "BM": [1, 2]}, args=(x, y))
     assert [trial.config for trial in found.trials] == [{"STEP": 32}]
     assert found.notes == (
-        "stages has no effect on the target cpu: steps of K loaded ahead", "BM has no effect: doubled does not use it",
+        "stages has no effect on the target cpu: iterations of K that are loaded ahead", "BM has no effect: doubled does not use it",
     )  # fmt: skip
     assert found.table().splitlines()[-2:] == list(found.notes)
 
@@ -492,13 +497,13 @@ def test_schedule_options_of_other_targets_are_left_out(module):
 def test_schedule_options_of_the_target(module):
     x = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
     y = np.zeros_like(x)
-    found = autotune.search(kernel=module.softmax, params={"rows": [4, 16, 3]}, args=(x, y))
-    by_rows = {trial.config.get("rows"): trial for trial in found.trials}
+    found = autotune.search(kernel=module.softmax, params={"rows_per_group": [4, 16, 3]}, args=(x, y))
+    by_rows = {trial.config.get("rows_per_group"): trial for trial in found.trials}
     assert list(by_rows) == [None, 4, 16, 3]  # the compiler's own choice first
     assert {by_rows[rows].status for rows in (None, 4, 16)} <= {"measured", "duplicate"}
     assert by_rows[None].status == "measured"
     assert by_rows[3].status == "illegal"
-    assert by_rows[3].error.startswith("rows=3 is not one of")
+    assert by_rows[3].error.startswith("rows_per_group=3 is not one of")
     module.softmax.variant(**found)(x, y)
     np.testing.assert_allclose(y.sum(1), 1, rtol=1e-5)
 
@@ -510,7 +515,12 @@ def test_the_kernel_suggests_a_space(module):
     assert seen.plan.default == seen.plan.configs[0] == {"BM": 64, "BN": 64, "BK": 32}
     configs = seen.plan.configs[1:]
     space = {name: {config[name] for config in configs} for name in configs[0]}
-    assert space == {"BM": {32, 64, 128}, "BN": {32, 64, 128}, "BK": {16, 32, 64}, "rows": {1, 2, 4, 8, 16, 32}}
+    assert space == {
+        "BM": {32, 64, 128},
+        "BN": {32, 64, 128},
+        "BK": {16, 32, 64},
+        "rows_per_group": {1, 2, 4, 8, 16, 32},
+    }
 
 
 # -- CUDA ------------------------------------------------------------------------------------------------------------
@@ -537,12 +547,12 @@ def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool, targe
     x, y = arrays(64)
     values = [fake.device_array(array) for array in (x, y)] if on_device else [x, y]
     kept = len(fake.memory)
-    space = {"lanes": [32, 64, 33], "elements": [2]}
+    space = {"threads_per_block": [32, 64, 33], "elements_per_thread": [2]}
     with overridden(target=target):
         found = autotune.search(kernel=module.lanes, params=space, args=values)
     machine._gpu.cache_clear()
     assert found.device == "cuda:sm_90a on Fake 0 x1"
-    by_lanes = {trial.config.get("lanes"): trial for trial in found.trials}
+    by_lanes = {trial.config.get("threads_per_block"): trial for trial in found.trials}
     assert list(by_lanes) == [None, 32, 64, 33]
     assert [trial.status for trial in found.trials] == ["measured", "measured", "measured", "illegal"]
     assert all(set(trial.seconds) == {0.5} for trial in found.trials[:3])

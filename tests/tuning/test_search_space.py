@@ -62,10 +62,10 @@ def test_every_combination(module):
     assert configurations(module.doubled, {"stages": (2, 3)}, "cpu") == [
         {"stages": 2}, {"stages": 3},  # its own parameter
     ]  # fmt: skip
-    assert configurations(module.product, {"stages": (2, 3), "rows": (1,)}, "cuda") == [
-        {"stages": 2, "rows": 1}, {"stages": 3, "rows": 1},
+    assert configurations(module.product, {"stages": (2, 3), "rows_per_group": (1,)}, "cuda") == [
+        {"stages": 2, "rows_per_group": 1}, {"stages": 3, "rows_per_group": 1},
     ]  # fmt: skip
-    assert configurations(module.product, {"stages": (2, 3), "rows": (1,)}, "cpu") == [{"rows": 1}]
+    assert configurations(module.product, {"stages": (2, 3), "rows_per_group": (1,)}, "cpu") == [{"rows_per_group": 1}]
 
 
 DEFAULTS = """
@@ -100,12 +100,12 @@ def test_the_default_is_what_the_kernel_itself_says(module):
 
     assert default(module.gemm, "BM", "BK") == {"BM": 64, "BK": 16}  # keywords
     assert default(module.gemm.variant(BM=128), "BM", "BK") == {"BM": 128, "BK": 16}
-    assert default(module.gemm, "BM", "rows") == {"BM": 64}  # the compiler's own choice of a schedule option
-    assert default(module.gemm.variant(rows=2), "rows") == {"rows": 2}
+    assert default(module.gemm, "BM", "rows_per_group") == {"BM": 64}  # the compiler's own choice of a schedule option
+    assert default(module.gemm.variant(rows_per_group=2), "rows_per_group") == {"rows_per_group": 2}
     assert default(defaults.free, "STEP") == {"STEP": 64}  # a name of the program
     assert default(defaults.free, "STEP", "OTHER") is None  # which nothing defines
     assert default(defaults.free.variant(OTHER=1.5), "STEP", "OTHER") == {"STEP": 64, "OTHER": 1.5}
-    assert default(defaults.rows, "rows") == {}  # an extent, which the arguments tell
+    assert default(defaults.rows, "rows_per_group") == {}  # an extent, which the arguments tell
     assert default(defaults.twice, "BM", "BN") == {"BN": 32}  # BM has two values
 
 
@@ -115,25 +115,30 @@ def test_the_default_is_tried_once_and_first(module):
 
 
 def test_names_without_an_effect(module):
-    plan = plan_search(module.doubled, {"BM": (1, 2), "warps": (4, 8), "stages": (1, 2)}, "cpu")
+    plan = plan_search(module.doubled, {"BM": (1, 2), "num_warps": (4, 8), "stages": (1, 2)}, "cpu")
     assert plan.configs == ({"stages": 1}, {"stages": 2})
     assert plan.notes == (
         "BM has no effect: doubled does not use it",
-        "warps has no effect on the target cpu: warps that share the work of a group",
+        "num_warps has no effect on the target cpu: warps that share the work of a group",
     )
 
 
 def test_options_of_layouts_and_stores_are_searched_and_what_clashes_is_left_out(module):
     values = tuple(np.zeros((128, 128), kind) for kind in (bfloat16, bfloat16, np.float32))
-    space = {"warps": (4, 8), "warp_columns": (2, 8, 3), "vector": (4,), "apart": (True, False)}
+    space = {
+        "num_warps": (4, 8),
+        "warp_columns": (2, 8, 3),
+        "vector_width": (4,),
+        "epilogue_per_warpgroup": (True, False),
+    }
     proposals, refused = sorted_out(module.product, configurations(module.product, space, "cuda"), values, GPU)
-    tried = {(p.config["warps"], p.config["warp_columns"]) for p in proposals}
+    tried = {(p.config["num_warps"], p.config["warp_columns"]) for p in proposals}
     assert tried == {(4, 2), (8, 2), (8, 8)}
-    assert {p.config["apart"] for p in proposals} == {True, False}
+    assert {p.config["epilogue_per_warpgroup"] for p in proposals} == {True, False}
     assert {trial.error for trial in refused} == {
-        "warp_columns=8 is more than warps=4", "warp_columns=3 is not one of 1, 2, 4, 8, 16, 32",
+        "warp_columns=8 is more than num_warps=4", "warp_columns=3 is not one of 1, 2, 4, 8, 16, 32",
     }  # fmt: skip
-    unfit = module.product.with_constants({"warps": 4, "warp_columns": 2})
+    unfit = module.product.with_constants({"num_warps": 4, "warp_columns": 2})
     with pytest.raises(BadKernelOption):  # a trial that is illegal, not one that failed
         unfit.compile_quietly(*values, target="cuda:sm_90a")
 

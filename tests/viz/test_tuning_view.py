@@ -16,7 +16,7 @@ TUNING = Tuning(
     ),
     complete=False,
     default={"BM": 64},
-    notes=("lanes has no effect",),
+    notes=("threads_per_block has no effect",),
 )
 
 
@@ -41,9 +41,9 @@ def test_a_row_tells_time_rate_prediction_and_what_remains() -> None:
 
 def test_the_error_of_predictions_and_the_notes_stand_below() -> None:
     assert tuning_view(TUNING).notes == (
-        "predictions: corrected by a factor of 2.50 after 2 trials, then within 25% of all of them", "lanes has no effect",
+        "predictions: corrected by a factor of 2.50 after 2 trials, then within 25% of all of them", "threads_per_block has no effect",
     )  # fmt: skip
-    assert "<div>lanes has no effect</div>" in tuning_html(TUNING)
+    assert "<div>threads_per_block has no effect</div>" in tuning_html(TUNING)
 
 
 def test_the_text_has_no_times() -> None:

@@ -33,31 +33,43 @@ _POWERS: Final = tuple(1 << power for power in range(11))
 SCHEDULE: Final[Mapping[str, ScheduleOption]] = {
     option.name: option
     for option in (
-        ScheduleOption(
-            "lanes", "threads of a block", ("cuda",), tuple(range(32, 1025, 32)), (128, 256, 512), "lanes"
-        ),
-        ScheduleOption("elements", "elements a thread takes", ("cuda",), _POWERS[:6], (1, 2, 4, 8), "lanes"),
-        ScheduleOption("warps", "warps that share the work of a group", _GPUS, _POWERS[:6], (4, 8), "tiles"),
-        ScheduleOption("vector", "neighbouring elements of a tile that a lane takes, at most", ("cuda",), _POWERS[:5],
-                       (4,), "tiles"),
-        ScheduleOption("warp_columns", "warps side by side along the columns of a product", ("cuda",), _POWERS[:6],
-                       (2,), "products"),
-        ScheduleOption("stages", "steps of K loaded ahead", ("cuda",), tuple(range(1, 9)), (2, 3, 4), "products"),
-        ScheduleOption("cluster", "groups that share what they load", _GPUS, (1, 2), (1, 2), "products"),
-        ScheduleOption("band", "rows of groups done side by side", ("cuda",), tuple(range(1, 65)), (8, 16), "products"),
-        ScheduleOption("overlap", "products of two rounds at once", ("cuda",), (True, False), (True,), "products"),
-        ScheduleOption("ahead", "first products a round ahead", ("cuda",), (True, False), (True,), "products"),
-        ScheduleOption("turns", "warp groups take turns at products", ("cuda",), (True, False), (True,), "products"),
-        ScheduleOption("realign", "copies of factors whose rows are not aligned", ("cuda",), (True, False), (True,),
-                       "products"),
-        ScheduleOption("apart", "each warp group stores its own rows", ("cuda",), (True, False), (True,), "products"),
-        ScheduleOption("later", "results are stored in the next group", ("cuda",), (True, False), (True,), "products"),
-        ScheduleOption("store_blocks", "buffers for what is stored", ("cuda",), tuple(range(1, 5)), (2,), "products"),
-        ScheduleOption("promote", "products of 8-bit floats that tensor cores sum by themselves, 0: all of them",
+        ScheduleOption("threads_per_block", "threads of a block",
+                       ("cuda",), tuple(range(32, 1025, 32)), (128, 256, 512), "lanes"),
+        ScheduleOption("elements_per_thread", "elements that a thread takes (thread coarsening)",
+                       ("cuda",), _POWERS[:6], (1, 2, 4, 8), "lanes"),
+        ScheduleOption("num_warps", "warps that share the work of a group",
+                       _GPUS, _POWERS[:6], (4, 8), "tiles"),
+        ScheduleOption("vector_width", "the most neighbouring elements of a tile that a lane takes",
+                       ("cuda",), _POWERS[:5], (4,), "tiles"),
+        ScheduleOption("warp_columns", "warps side by side along the columns of a product",
+                       ("cuda",), _POWERS[:6], (2,), "products"),
+        ScheduleOption("stages", "iterations of K that are loaded ahead",
+                       ("cuda",), tuple(range(1, 9)), (2, 3, 4), "products"),
+        ScheduleOption("cluster", "groups that share what they load",
+                       _GPUS, (1, 2), (1, 2), "products"),
+        ScheduleOption("raster_group", "rows of groups that are done side by side",
+                       ("cuda",), tuple(range(1, 65)), (8, 16), "products"),
+        ScheduleOption("overlap", "the second MMA of an iteration runs beside the next iteration",
+                       ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("pipeline_first_mma", "the first MMA is issued an iteration ahead",
+                       ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("pingpong", "warpgroups take turns at their MMAs",
+                       ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("pad_rows", "operands whose rows are not aligned are copied to padded rows",
+                       ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("epilogue_per_warpgroup", "each warpgroup stores its own rows",
+                       ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("defer_epilogue", "results are stored during the next group's main loop",
+                       ("cuda",), (True, False), (True,), "products"),
+        ScheduleOption("epilogue_stages", "shared memory buffers of the epilogue",
+                       ("cuda",), tuple(range(1, 5)), (2,), "products"),
+        ScheduleOption("promotion_interval",
+                       "products of 8-bit floats along K that tensor cores sum by themselves, 0: all of them",
                        ("cuda",), (0, 32, 64, 128, 256, 512), (128,), "products"),
-        ScheduleOption("resident", "groups beside each other", ("cuda_tile",), _POWERS[:6], (1, 2), "tiles"),
-        ScheduleOption("rows", "rows of a group, where rows are spread over groups", ("cpu", *_GPUS), _POWERS,
-                       (1, 2, 4, 8, 16, 32), "tiles"),
+        ScheduleOption("min_blocks_per_sm", "groups that a multiprocessor holds at least",
+                       ("cuda_tile",), _POWERS[:6], (1, 2), "tiles"),
+        ScheduleOption("rows_per_group", "rows of a group, where rows are spread over groups",
+                       ("cpu", *_GPUS), _POWERS, (1, 2, 4, 8, 16, 32), "tiles"),
     )
 }  # fmt: skip
 """Every option, by name."""
@@ -76,9 +88,9 @@ def illegal(name: str, value: Attribute, target: str | None = None) -> str:
 
 def clash(options: Mapping[str, Attribute]) -> str:
     """Why legal values of several schedule options do not go together, whatever the kernel is; "" when they do."""
-    warps, columns = options.get("warps"), options.get("warp_columns")
+    warps, columns = options.get("num_warps"), options.get("warp_columns")
     if isinstance(warps, int) and isinstance(columns, int) and columns > warps:
-        return f"warp_columns={columns} is more than warps={warps}"
+        return f"warp_columns={columns} is more than num_warps={warps}"
     return ""
 
 

@@ -179,7 +179,7 @@ def read_notes(log: str) -> tuple[str, ...]:
         if _SERIALISED in message and _NO_REGISTERS in message:
             raise NotOnCuda(
                 f"its tiles need more registers than lanes have ({message})",
-                hint="use smaller blocks, or more warps for as many rows (the option `warps`)",
+                hint="use smaller blocks, or more warps for as many rows (the option `num_warps`)",
             )
     return messages
 

@@ -242,12 +242,12 @@ def _without_turns(program: Program) -> Program:
 
     Raises BadKernelOption where an option asks for turns.
     """
-    if program.options.get("turns"):
+    if program.options.get("pingpong"):
         raise BadKernelOption(
             "the warp groups of this kernel cannot take turns: in its loop, lanes of both exchange elements of a tile",
             program.span, "leave out `turns`",
         )  # fmt: skip
-    return replace(program, options={**program.options, "turns": 0})
+    return replace(program, options={**program.options, "pingpong": 0})
 
 
 def _without_tensor_cores(function: Any, facts: Uniformity) -> Uniformity:

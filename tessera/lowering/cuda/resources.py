@@ -172,7 +172,9 @@ def spill_note(artifact: Artifact) -> str:
     if not spilled:
         return ""
     why = f"each lane of {artifact.name} stores and loads {spilled:,} bytes for want of registers on {arch}"
-    remedy = "try smaller blocks and several numbers of warps, of which more may spill more: autotune(warps=[4, 8, 16])"
+    remedy = (
+        "try smaller blocks and several numbers of warps, of which more may spill more: autotune(num_warps=[4, 8, 16])"
+    )
     return f"{why}, which takes time: {remedy}"
 
 

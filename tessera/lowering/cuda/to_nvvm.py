@@ -185,7 +185,7 @@ def _relaxed(assembled: Assembled, ptx: str, chip: str, attempts: Attempts) -> A
 
 def _settle_bytes(module: Any, program: Program, chip: Architecture) -> None:
     """Leave factors of 8 bits only where tensor cores multiply all of a kernel's as they are."""
-    warps = program.options.get("warps")
+    warps = program.options.get("num_warps")
     products = byte_products(list(walk(kernel_of(module).regions[0].blocks[0])))
     dots = widen_unfit(products, chip, warps if isinstance(warps, int) else 0)
     if not dots:

@@ -71,8 +71,8 @@ def _widen_bytes(function: AnyOp, chip: Architecture) -> None:
 
 
 def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usage]:
-    """The cubin: for as many warps as the kernel's option `warps` says, else for 8 where 4 have too few registers."""
-    wanted, blocks, resident = (_option(program, name) for name in ("warps", "cluster", "resident"))
+    """Return the cubin, for the option `num_warps`, or else for 8 warps where 4 have too few registers."""
+    wanted, blocks, resident = (_option(program, name) for name in ("num_warps", "cluster", "min_blocks_per_sm"))
     if wanted in (_FEW_WARPS, _MANY_WARPS):
         choices: tuple[int | None, ...] = (wanted,)
     else:

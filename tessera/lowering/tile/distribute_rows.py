@@ -38,8 +38,8 @@ class DistributeRows(Pass):
     keeps:  kernels that use ids or write single elements; stores whose rows depend on other rows; kernels in which
             every group would repeat more than it has to do
 
-    `rows` is the block's height where the kernel's own option `rows` does not say; it is halved while there would be
-    few groups, and doubled while a block would hold few elements.
+    `rows` is the block's height where the kernel's option `rows_per_group` does not say; it is halved while there
+    would be few groups, and doubled while a block would hold few elements.
     """
 
     rows: int = 64
@@ -127,8 +127,8 @@ def _cheap(value: ir.Value, written: Sequence[ir.Value]) -> bool:
 def _height(function: AnyOp, rows: int, total: int, store: AnyOp) -> int:
     """The height of a block: the kernel's option, or a power of two that gives enough groups of enough elements."""
     options = ir.DictAttr(function.attributes["tessera.options"])
-    if "rows" in options:
-        return max(1, min(total, ir.IntegerAttr(options["rows"]).value))
+    if "rows_per_group" in options:
+        return max(1, min(total, ir.IntegerAttr(options["rows_per_group"]).value))
     width = 1
     for extent in tile(store.operands[1].type)[0][1:]:
         width *= extent

@@ -22,7 +22,11 @@ def with_constant(value: object, *, line: int = 5, file: str = "a.py", first: in
     program = trivial_program()
     body = Block((), (op, *program.body.ops))
     return dataclasses.replace(
-        program, body=body, source=Source(file, "text"), span=Span(file, first, 1, first, 9), options={"lanes": 2}
+        program,
+        body=body,
+        source=Source(file, "text"),
+        span=Span(file, first, 1, first, 9),
+        options={"threads_per_block": 2},
     )
 
 

@@ -49,7 +49,7 @@ class Maker(Writer):
 
     def program(self, **options: Any) -> Program:
         """The kernel as one group: it is not cut into rows."""
-        return super().program(**{"rows": _MOST_ROWS, **options})
+        return super().program(**{"rows_per_group": _MOST_ROWS, **options})
 
 
 def numbers(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:

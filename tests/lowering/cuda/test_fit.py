@@ -104,7 +104,7 @@ def test_products_that_are_refused_one_by_one_are_our_fault():
 
 
 def test_tiles_that_shared_memory_has_no_room_for_lie_in_global_memory():
-    resources = compile_cuda(matrix_product((256, 512, 128), warps=8), "sm_90a").artifact.resources
+    resources = compile_cuda(matrix_product((256, 512, 128), num_warps=8), "sm_90a").artifact.resources
     assert [(attempt.choices, attempt.reason) for attempt in resources.attempts] == [
         ({"tiles": "shared memory"}, "tiles take 524,288 bytes more than there are of shared memory"),
         ({"tiles": "global memory"}, ""),

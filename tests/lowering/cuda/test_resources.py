@@ -63,7 +63,7 @@ def test_spilled_registers_are_named_with_what_to_do():
     spilling = replace(artifact, resources=replace(artifact.resources, spill_bytes=1272))
     (note,) = resource_report(spilling).notes
     assert note.startswith("each lane of saxpy stores and loads 1,272 bytes for want of registers on sm_80")
-    assert note.endswith("several numbers of warps, of which more may spill more: autotune(warps=[4, 8, 16])")
+    assert note.endswith("several numbers of warps, of which more may spill more: autotune(num_warps=[4, 8, 16])")
 
 
 def test_without_the_tools_the_report_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):

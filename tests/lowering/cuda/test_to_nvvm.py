@@ -69,7 +69,7 @@ def test_how_kernels_are_launched():
 
 
 def test_a_schedule_may_choose_the_lanes():
-    program = replace(programs.saxpy(), options={"lanes": 512})
+    program = replace(programs.saxpy(), options={"threads_per_block": 512})
     assert ".reqntid 512" in ptx_of(compile_ptx(program))
 
 

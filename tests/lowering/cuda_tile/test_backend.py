@@ -62,8 +62,8 @@ def test_floats_of_8_bits_are_widened_where_there_are_no_products_of_them(arch: 
 
 
 def test_the_schedule_may_say_how_many_warps():
-    many = replace(product(f16, f32, (64, 64, 64)), options={"warps": 8})
-    four = replace(many, options={"warps": 4})
+    many = replace(product(f16, f32, (64, 64, 64)), options={"num_warps": 8})
+    four = replace(many, options={"num_warps": 4})
     assert compiled(many).artifact.code != compiled(four).artifact.code
 
 

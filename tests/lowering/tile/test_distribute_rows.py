@@ -37,7 +37,7 @@ def options(program, **chosen):
 
 @pytest.mark.parametrize("rows", [40, 41])
 def test_fused_mlp(rows):
-    program = options(programs.fused_mlp(rows, 6, 10, 4), rows=8)
+    program = options(programs.fused_mlp(rows, 6, 10, 4), rows_per_group=8)
     x, w1, b1, w2, b2 = whole(rows, 6), whole(6, 10), whole(10), whole(10, 4), whole(4)
     out = np.zeros((rows, 4), np.float32)
     module = lowered(program, Simplify(), MaskEdges(), ROWS)
@@ -55,7 +55,7 @@ def test_fused_mlp_text():
 
 
 def test_accumulating_over_a_loop():
-    program = options(programs.accumulate(24, 8, 4), rows=8)
+    program = options(programs.accumulate(24, 8, 4), rows_per_group=8)
     a, b, c = whole(24, 20), whole(20, 4), whole(24, 4)
     expected = c + a @ b
     module = lowered(program, Simplify(), MaskEdges(), ROWS)
@@ -65,7 +65,7 @@ def test_accumulating_over_a_loop():
 
 
 def test_shared_buffers_hold_the_groups_rows():
-    program = options(programs.pipeline(24, 8, 4), rows=8)
+    program = options(programs.pipeline(24, 8, 4), rows_per_group=8)
     a, b, c = whole(24, 20), whole(20, 4), whole(24, 4)
     expected = c + a @ b
     module = lowered(program, Simplify(), ROWS)
@@ -83,7 +83,7 @@ def statement(body, *shapes, out=(32, 4), **chosen):
     zero = b.const(0)
     tiles = [b.load(a, [zero] * len(s), s) for a, s in zip(arrays, shapes, strict=True)]
     b.store(result, body(b, *tiles), [zero] * len(out), out)
-    return b.program(**{"rows": 8, **chosen})
+    return b.program(**{"rows_per_group": 8, **chosen})
 
 
 def with_itself(b, x):
@@ -175,7 +175,7 @@ def test_a_written_array_is_read_in_the_same_rows_only():
         zero = b.const(0)
         old = b.load(y, [b.const(first), zero], [32, 4])
         b.store(y, b.value("add", old, old), [zero, zero], [32, 4])
-        return b.program(rows=8)
+        return b.program(rows_per_group=8)
 
     assert ranges(program(0), ROWS) == ((32, 8),)
     assert ranges(program(1), ROWS) is None
@@ -209,7 +209,7 @@ def test_random_statements_do_not_depend_on_the_order_of_groups(steps, rows):
         else:
             b.store(y, value, [zero, zero], shape)
     b.store(y, values[-1], [zero, zero], shape)
-    program = b.program(rows=rows)
+    program = b.program(rows_per_group=rows)
     first, before = whole(*shape), whole(*shape)
     after = before.copy()
     run(lowered(program), {}, first, before)
@@ -222,8 +222,8 @@ def test_rows_past_the_end_must_be_masked():
     x, y = b.array("x", f32, 40), b.array("y", f32, 40, mutable=True)
     zero = b.const(0)
     b.store(y, b.load(x, [zero], [30]), [zero], [30])
-    assert ranges(b.program(rows=8), ROWS) is None
-    assert ranges(b.program(rows=10), ROWS) == ((30, 10),)
+    assert ranges(b.program(rows_per_group=8), ROWS) is None
+    assert ranges(b.program(rows_per_group=10), ROWS) == ((30, 10),)
 
 
 @pytest.mark.parametrize("extra", ["id", "write", "group_sync"])
@@ -239,7 +239,7 @@ def test_kernels_with_lanes_are_left_alone(extra):
     else:
         b.op("group_sync", size=32)
     b.store(out, b.load(x, [zero], [32]), [zero], [32])
-    assert ranges(b.program(rows=8), ROWS) is None
+    assert ranges(b.program(rows_per_group=8), ROWS) is None
 
 
 @pytest.mark.parametrize(

@@ -10,24 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from tessera.lowering.cuda.epilogue import tma
-from tessera.lowering.cuda.epilogue.tma import Gathering
+from tessera.lowering.cuda.epilogue.tma import EpilogueTile
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.schedule.multibuffer import LaterPlan
-from tessera.lowering.cuda.storage.emit_context import TileHost
+from tessera.lowering.cuda.schedule.multibuffer import DeferredPlan
+from tessera.lowering.cuda.storage.emit_context import TileContext
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, from_words, to_words
 
 _BYTES: Final = 2
 _WORD: Final = 4
 
 
-class Host(tma.Host, TileHost, Protocol):
+class DeferredEpilogueContext(tma.TmaStoreContext, TileContext, Protocol):
     """What such a store asks of the code around it."""
 
 
-class Later(ABC):
+class DeferredEpilogue(ABC):
     """The one store of a kernel, while the team's code is emitted: its result waits in registers for the next group."""
 
-    def __init__(self, host: Host, plan: LaterPlan) -> None:
+    def __init__(self, host: DeferredEpilogueContext, plan: DeferredPlan) -> None:
         self.plan = plan
         self._host = host
         self._build = host.build
@@ -95,17 +95,17 @@ class Later(ABC):
         return self._build.compare("eq" if known else "ne", zero, zero)
 
 
-class LaterStore(Later):
+class DeferredStore(DeferredEpilogue):
     """A result that the copy engine stores: a column block behind the product of each round."""
 
-    def __init__(self, host: Host, plan: LaterPlan) -> None:
+    def __init__(self, host: DeferredEpilogueContext, plan: DeferredPlan) -> None:
         super().__init__(host, plan)
-        self._owed: Gathering | None = None
+        self._owed: EpilogueTile | None = None
 
     def begin_group(self, values: Sequence[Any], last: Any) -> None:
         """A group begins with these values; `last` (an i1): none follows."""
         super().begin_group(values, last)
-        self._owed = Gathering.of(self._host, self.plan.store, self._tile(self._words), self._places)
+        self._owed = EpilogueTile.of(self._host, self.plan.store, self._tile(self._words), self._places)
 
     def meanwhile(self) -> None:
         """Behind a round's product, which runs: store the column block of this round."""
@@ -121,7 +121,7 @@ class LaterStore(Later):
                     owed.store(block)
 
     def _at_once(self, words: Sequence[Any], places: Sequence[Any]) -> tuple[int, Callable[[], None]]:
-        gathering = Gathering.of(self._host, self.plan.store, self._tile(words), places)
+        gathering = EpilogueTile.of(self._host, self.plan.store, self._tile(words), places)
         return gathering.blocks, gathering.store_all
 
     def _round(self, number: int) -> Any:

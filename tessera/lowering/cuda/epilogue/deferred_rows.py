@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
 from tessera.lowering.cuda.base.cache_hints import cache_of
-from tessera.lowering.cuda.epilogue.deferred import Host, Later
+from tessera.lowering.cuda.epilogue.deferred import DeferredEpilogue, DeferredEpilogueContext
 from tessera.lowering.cuda.epilogue.unaligned_rows import ROWS, Rows
-from tessera.lowering.cuda.schedule.multibuffer import LaterPlan
+from tessera.lowering.cuda.schedule.multibuffer import DeferredPlan
 from tessera.lowering.cuda.storage.global_access import Window, access_bytes
 
 _ROUNDS: Final = ROWS // 2
 """In which the rows that are gathered at a time are stored."""
 
 
-class LaterRows(Later):
+class DeferredRows(DeferredEpilogue):
     """A result whose rows begin anywhere: two rows of each warp behind the product of each round."""
 
-    def __init__(self, host: Host, plan: LaterPlan) -> None:
+    def __init__(self, host: DeferredEpilogueContext, plan: DeferredPlan) -> None:
         super().__init__(host, plan)
         self._rounds = self._layout.shape[0] // host.team.warps // 2
 

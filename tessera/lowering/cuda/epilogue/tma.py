@@ -10,14 +10,14 @@ from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma.wgmma_operands import GROUP_LANES, group_number
-from tessera.lowering.cuda.pipeline.producer_consumer import BLOCK_BYTES, Stages
+from tessera.lowering.cuda.pipeline.producer_consumer import BLOCK_BYTES, Pipelines
 from tessera.lowering.cuda.schedule.store_legality import copied_panels
-from tessera.lowering.cuda.storage.emit_context import RoomHost
+from tessera.lowering.cuda.storage.emit_context import ScratchContext
 from tessera.lowering.cuda.storage.global_access import before_array
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile
-from tessera.lowering.cuda.storage.shared_tile import Panels, box_of
+from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels, box_of
 from tessera.lowering.cuda.storage.swizzle_atom import write_panels
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 _GROUP_BITS: Final = 2
 _FIRST_BARRIER: Final = 4
@@ -26,19 +26,19 @@ _COORDINATES: Final = 1 << 31
 """What the copy engine counts in: signed words."""
 
 
-class Host(RoomHost, Protocol):
+class TmaStoreContext(ScratchContext, Protocol):
     """What stores ask of the code around them."""
 
-    stages: Stages
+    stages: Pipelines
 
 
-def store_copied(host: Host, op: Any, tile: RegisterTile) -> bool:
+def store_copied(host: TmaStoreContext, op: Any, tile: RegisterTile) -> bool:
     """Store a tile through the copy engine, where it may; False, having done nothing, where not."""
     if not host.stages.copies_stores:
         return False
     if copied_panels(op, tile.layout, host.stages.array(host.stages.parameter(op.operands[0]))) is None:
         return False
-    Gathering.of(host, op, tile, [host.env[v] for v in list(op.operands)[2:]]).store_all()
+    EpilogueTile.of(host, op, tile, [host.env[v] for v in list(op.operands)[2:]]).store_all()
     return True
 
 
@@ -55,13 +55,13 @@ class _Crew:
     row, offset: where its rows begin, an index, and where its part of the memory for stores does, an i32
     """
 
-    team: Team
+    team: WarpSet
     groups: int
     row: Any
     offset: Any
 
     @staticmethod
-    def of(host: Host, rows: int) -> "_Crew":
+    def of(host: TmaStoreContext, rows: int) -> "_Crew":
         """The crew of a lane, for a tile of so many rows."""
         build, team = host.build, host.team
         if not host.stages.apart:
@@ -71,21 +71,21 @@ class _Crew:
         part = build.word(host.stages.store_blocks * BLOCK_BYTES // groups)
         offset = build.value("arith.muli", [number, part], "i32")
         barrier = build.value("arith.addi", [number, build.word(_FIRST_BARRIER)], "i32")
-        group = Team(build, build.remainder(team.thread, GROUP_LANES), _GROUP_BITS, barrier)
+        group = WarpSet(build, build.remainder(team.thread, GROUP_LANES), _GROUP_BITS, barrier)
         return _Crew(group, groups, build.mul(build.to_index(number), rows // groups), offset)
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class EpilogueTile:
     """A tile on its way into an array: `store` takes its column blocks one after the other.
 
     pointer: the tensor map; places: where the crew's rows begin in the array; base: its memory for stores, an i32
     conditions: i1 values; where one is false, all of it lies outside the array
     """
 
-    host: Host
+    host: TmaStoreContext
     tile: RegisterTile
-    panels: Panels
+    panels: SwizzledPanels
     crew: _Crew
     pointer: Any
     places: tuple[Any, ...]
@@ -93,7 +93,7 @@ class Gathering:
     conditions: tuple[Any, ...]
 
     @staticmethod
-    def of(host: Host, op: Any, tile: RegisterTile, starts: Sequence[Any]) -> "Gathering":
+    def of(host: TmaStoreContext, op: Any, tile: RegisterTile, starts: Sequence[Any]) -> "EpilogueTile":
         """The store `op` of a tile that the copy engine may store, to what begins at `starts`."""
         build, stages = host.build, host.stages
         parameter = stages.parameter(op.operands[0])
@@ -110,7 +110,7 @@ class Gathering:
         places = [build.add(start, crew.row) if axis == outer else start for axis, start in enumerate(starts)]
         base = build.value("arith.addi", [stages.store_address, crew.offset], "i32")
         conditions = is_there(build, op, starts)
-        return Gathering(host, tile, mine, crew, pointer, tuple(places), base, tuple(conditions))
+        return EpilogueTile(host, tile, mine, crew, pointer, tuple(places), base, tuple(conditions))
 
     @property
     def blocks(self) -> int:
@@ -142,7 +142,7 @@ class Gathering:
             sm90.bulk_commit(build)
 
 
-def _part(tile: RegisterTile, block: int, panels: Panels, groups: int) -> RegisterTile:
+def _part(tile: RegisterTile, block: int, panels: SwizzledPanels, groups: int) -> RegisterTile:
     """The block of `panels.columns` columns with this number, of the rows of one of `groups` crews."""
     part = _columns(tile, block, panels.columns)
     if groups == 1:

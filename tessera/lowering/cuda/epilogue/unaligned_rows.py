@@ -12,13 +12,13 @@ from typing import Any, Final
 from tessera.core.layouts import Layout, coordinates
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import address
-from tessera.lowering.cuda.epilogue.tma import Host
+from tessera.lowering.cuda.epilogue.tma import TmaStoreContext
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.pipeline.producer_consumer import BLOCK_BYTES
 from tessera.lowering.cuda.schedule.store_legality import fits_rows
 from tessera.lowering.cuda.storage.global_access import Window, before_array, condition_of, store_small, store_words
 from tessera.lowering.cuda.storage.register_tiles import WORD, RegisterTile, pack, shared_pointer
-from tessera.lowering.cuda.storage.warps import ROLLED, WARP, Team
+from tessera.lowering.cuda.storage.warps import ROLLED, WARP, WarpSet
 
 _ELEMENT: Final = 2
 _UNIT: Final = 16
@@ -26,7 +26,7 @@ ROWS: Final = 8
 """Rows that a warp holds in one register pair of each lane, and gathers at a time."""
 
 
-def store_rows(host: Host, op: Any, tile: RegisterTile, window: Window) -> bool:
+def store_rows(host: TmaStoreContext, op: Any, tile: RegisterTile, window: Window) -> bool:
     """Store a tile a row at a time, where it may; False, having done nothing, where not.
 
     It takes tiles whose lanes lie as those of a product's sums do, in kernels that have room for stores, and arrays
@@ -67,7 +67,7 @@ class _Row:
 class Rows:
     """The stores of one warp: a tile by way of its part of the memory for stores, eight rows at a time."""
 
-    def __init__(self, host: Host, op: Any, layout: Layout, window: Window) -> None:
+    def __init__(self, host: TmaStoreContext, op: Any, layout: Layout, window: Window) -> None:
         self._build: IndexBuilder = host.build
         self._layout, self._window = layout, window
         build, columns = self._build, layout.shape[1]
@@ -77,7 +77,7 @@ class Rows:
         self._mask = min(ROWS, self._pitch // _UNIT) - 1
         # Hidden, or what follows from it would be computed before the first group, and kept in registers from then on.
         thread = build.to_index(sm90.hidden(build, build.to_word(host.team.thread)))
-        self._places = Team(build, thread, host.team.bits).places(layout)
+        self._places = WarpSet(build, thread, host.team.bits).places(layout)
         lane = build.bits(thread, WARP - 1)
         mine = build.mul(build.divide(thread, WARP), ROWS * self._pitch)
         self._buffer = build.value("arith.addi", [host.stages.store_address, build.to_word(mine)], "i32")

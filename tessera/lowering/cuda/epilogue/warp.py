@@ -16,8 +16,8 @@ from tessera.lowering.cuda.mma import wgmma
 from tessera.lowering.cuda.schedule.store_legality import may_copy
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, pack, shared_pointer
 from tessera.lowering.cuda.storage.shared_access import lane_offset
-from tessera.lowering.cuda.storage.shared_tile import Panels, box_of
-from tessera.lowering.cuda.storage.warps import WARP, Team
+from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels, box_of
+from tessera.lowering.cuda.storage.warps import WARP, WarpSet
 
 _LINE: Final = 128
 _PAIR: Final = 2
@@ -25,7 +25,7 @@ _SWIZZLED_ROWS: Final = 8
 """What swizzles repeat after."""
 
 
-def store_in_loop(host: wgmma.Host, op: Any, tile: RegisterTile) -> bool:
+def store_in_loop(host: wgmma.WgmmaContext, op: Any, tile: RegisterTile) -> bool:
     """Store a tile, where it may be so; False, having done nothing, where not.
 
     It takes places that `may_copy`, and tiles, without padding, of 16-bit elements of which each warp has eight rows or
@@ -43,7 +43,7 @@ def store_in_loop(host: wgmma.Host, op: Any, tile: RegisterTile) -> bool:
     return True
 
 
-def _fits(team: Team, tile: RegisterTile) -> bool:
+def _fits(team: WarpSet, tile: RegisterTile) -> bool:
     """Whether warp after warp has whole rows, and lanes have pairs of neighbours."""
     if len(tile.shape) != _PAIR or width(tile.element) != 8 * _PAIR or tile.layout.registers[:1] != (1,):
         return False
@@ -52,11 +52,11 @@ def _fits(team: Team, tile: RegisterTile) -> bool:
     return mine >= _SWIZZLED_ROWS and tile.layout.warps == tuple(mine * columns << bit for bit in range(team.bits))
 
 
-def _store(host: wgmma.Host, op: Any, tile: RegisterTile, dropped: frozenset[int]) -> None:
+def _store(host: wgmma.WgmmaContext, op: Any, tile: RegisterTile, dropped: frozenset[int]) -> None:
     build, team, stages = host.build, host.team, host.stages
     memory, _, *starts = op.operands
     rows, columns = tile.shape
-    panels = Panels(rows, columns, _PAIR)
+    panels = SwizzledPanels(rows, columns, _PAIR)
     mine = rows // team.warps
     box = box_of((mine, panels.width), dropped, len(starts))
     pointer = stages.tensor_map(stages.parameter(memory), TensorMap(box, panels.swizzle, stored=True))
@@ -82,7 +82,7 @@ def _store(host: wgmma.Host, op: Any, tile: RegisterTile, dropped: frozenset[int
         sm90.bulk_commit(build)
 
 
-def _write(build: IndexBuilder, team: Team, tile: RegisterTile, panels: Panels, address: Any) -> None:
+def _write(build: IndexBuilder, team: WarpSet, tile: RegisterTile, panels: SwizzledPanels, address: Any) -> None:
     """Each lane's pairs, at addresses made of one that is kept from round to round, where they are needed."""
     layout = tile.layout
     lane = lane_offset(build, panels, *team.places(layout).parts(0)[0])

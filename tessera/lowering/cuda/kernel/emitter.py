@@ -20,30 +20,36 @@ from tessera.lowering.cuda.base.kernel_parameters import Signs, parameter, symbo
 from tessera.lowering.cuda.base.memory import read, write
 from tessera.lowering.cuda.base.profile_records import begin_group, end_group, phase
 from tessera.lowering.cuda.base.scalars import scalar_operation
-from tessera.lowering.cuda.epilogue.deferred import Later, LaterStore
-from tessera.lowering.cuda.epilogue.deferred_rows import LaterRows
+from tessera.lowering.cuda.epilogue.deferred import DeferredEpilogue, DeferredStore
+from tessera.lowering.cuda.epilogue.deferred_rows import DeferredRows
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.kernel.tile_operations import tile_operation
-from tessera.lowering.cuda.mma.async_accumulate import Running
+from tessera.lowering.cuda.mma.async_accumulate import AsyncAccumulation
 from tessera.lowering.cuda.mma.overlapped_attention_loop import OverlappedLoop
-from tessera.lowering.cuda.mma.overlapped_mma import Overlap
-from tessera.lowering.cuda.pipeline.cp_async_pipeline import Copies
-from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Round
-from tessera.lowering.cuda.pipeline.producer_consumer import Stages
-from tessera.lowering.cuda.schedule.multibuffer import LaterPlan
+from tessera.lowering.cuda.mma.overlapped_mma import OverlappedMma
+from tessera.lowering.cuda.pipeline.cp_async_pipeline import CpAsyncCopies
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import PipelineState
+from tessera.lowering.cuda.pipeline.producer_consumer import Pipelines
+from tessera.lowering.cuda.schedule.multibuffer import DeferredPlan
 from tessera.lowering.cuda.schedule.rasterization import axis_of
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.storage.global_access import Window, access_bytes
 from tessera.lowering.cuda.storage.register_tiles import Pending, RegisterTile, convert, permuted
-from tessera.lowering.cuda.storage.shared_scratch import Room
-from tessera.lowering.cuda.storage.warps import ROLLED, Team
+from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
+from tessera.lowering.cuda.storage.warps import ROLLED, WarpSet
 
 
-class Engine:
+class RoleEmitter:
     """Lowers one kernel for one role; `team` is None in the copying warp."""
 
     def __init__(
-        self, frame: GpuFunction, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team | None
+        self,
+        frame: GpuFunction,
+        plan: ScheduleView,
+        stages: Pipelines,
+        room: SharedScratch,
+        copied: CpAsyncCopies,
+        team: WarpSet | None,
     ) -> None:
         self.frame = frame
         self.plan = plan
@@ -53,20 +59,20 @@ class Engine:
         self.copied = copied
         self._team = team
         self.env: dict[Any, Any] = {}
-        self.rounds: dict[int, Round] = {}
+        self.rounds: dict[int, PipelineState] = {}
         self._signs = Signs(frame.program)
         self.group: Any = frame.group
         self._where: Sequence[Any] = ()
         self.later = self._later(plan.later) if plan.later is not None and team is not None else None
         self.later_round: Any = None
-        self.overlap: Overlap | None = None
-        self.running: Running | None = None
+        self.overlap: OverlappedMma | None = None
+        self.running: AsyncAccumulation | None = None
         # The values of the largest tile computed lately: what hides a wait for a running product.
         self._lately: tuple[Any, ...] = ()
 
-    def _later(self, plan: LaterPlan) -> Later:
+    def _later(self, plan: DeferredPlan) -> DeferredEpilogue:
         """What stores a group's result in the next one."""
-        return LaterRows(self, plan) if plan.rows else LaterStore(self, plan)
+        return DeferredRows(self, plan) if plan.rows else DeferredStore(self, plan)
 
     # -- roles -------------------------------------------------------------------------------------------------
 
@@ -76,7 +82,7 @@ class Engine:
         return self._team is None
 
     @property
-    def team(self) -> Team:
+    def team(self) -> WarpSet:
         """The team, whose code this is."""
         if self._team is None:
             message = "the copying warp has no tiles"
@@ -275,7 +281,9 @@ class Engine:
         start += self.rounds_of(rings)
         bounds = [self.build.index(self.env[v]) for v in (lower, upper, step)]
         some = self.build.compare("slt", bounds[0], bounds[1])
-        running = Running(self, self.stages.running[op]) if op in self.stages.running and not self.copies else None
+        running = (
+            AsyncAccumulation(self, self.stages.running[op]) if op in self.stages.running and not self.copies else None
+        )
         if running is not None:
             start = running.begin_loop(some, start)
         elif not self.copies:
@@ -366,15 +374,15 @@ class Engine:
     def take_rounds(self, rings: Sequence[int], values: list[Any]) -> None:
         """Go on with the rounds of rings at the front of `values`."""
         for number, ring in enumerate(rings):
-            self.rounds[ring] = Round(values[2 * number], values[2 * number + 1])
+            self.rounds[ring] = PipelineState(values[2 * number], values[2 * number + 1])
 
 
-_OPERATIONS: Final[dict[str, Callable[[Engine, Any], None]]] = {
-    "tessera.id": Engine.id,
-    "tessera.dim": Engine.dim,
-    "tessera.read": Engine.read,
-    "tessera.write": Engine.write,
-    "tessera.barrier": Engine.barrier,
-    "scf.for": Engine.loop,
-    "scf.if": Engine.branch,
+_OPERATIONS: Final[dict[str, Callable[[RoleEmitter, Any], None]]] = {
+    "tessera.id": RoleEmitter.id,
+    "tessera.dim": RoleEmitter.dim,
+    "tessera.read": RoleEmitter.read,
+    "tessera.write": RoleEmitter.write,
+    "tessera.barrier": RoleEmitter.barrier,
+    "scf.for": RoleEmitter.loop,
+    "scf.if": RoleEmitter.branch,
 }

@@ -6,15 +6,15 @@ from typing import Any, Final
 from tessera.core.resources import Buffers
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.kernel.emitter import Engine
+from tessera.lowering.cuda.kernel.emitter import RoleEmitter
 from tessera.lowering.cuda.mma.overlapped_mma import begin_turns
-from tessera.lowering.cuda.pipeline.cp_async_pipeline import Copies
-from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Round
-from tessera.lowering.cuda.pipeline.producer_consumer import Stages
+from tessera.lowering.cuda.pipeline.cp_async_pipeline import CpAsyncCopies
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import PipelineState
+from tessera.lowering.cuda.pipeline.producer_consumer import Pipelines
 from tessera.lowering.cuda.schedule.view import ScheduleView
-from tessera.lowering.cuda.storage.shared_scratch import Room
-from tessera.lowering.cuda.storage.warps import ROLLED, WARP, Team
-from tessera.lowering.cuda.tile_scheduler.broadcast import Dealing
+from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
+from tessera.lowering.cuda.storage.warps import ROLLED, WARP, WarpSet
+from tessera.lowering.cuda.tile_scheduler.broadcast import WorkTileBroadcast
 from tessera.lowering.cuda.tile_scheduler.rasterization import group_count, is_banded, numbered, ordered, place
 
 COPYING_LANES: Final = 128
@@ -37,19 +37,19 @@ def lower_tiles(frame: GpuFunction, plan: ScheduleView) -> tuple[tuple[Buffers, 
 
     Raises NotOnCuda for what the kernel needs and a GPU does not have.
     """
-    build, room, function = frame.build, Room(frame), plan.function
-    team = Team(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
-    stages = Stages(frame, plan, room, team)
-    dealing = Dealing(frame, room, team, stages.count) if plan.schedule.load_balance and plan.rings else None
+    build, room, function = frame.build, SharedScratch(frame), plan.function
+    team = WarpSet(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
+    stages = Pipelines(frame, plan, room, team)
+    dealing = WorkTileBroadcast(frame, room, team, stages.count) if plan.schedule.load_balance and plan.rings else None
     if dealing is not None:
         stages.add(dealing.ring)
     generic = "wgmma" not in plan.products.values()
-    copied = Copies(build, plan.copies, room, plan.schedule.stages, frame.chip.shared_bytes, generic=generic)
+    copied = CpAsyncCopies(build, plan.copies, room, plan.schedule.stages, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
         if frame.rule.early:
             sm90.wait_for_kernels_before(build)
             sm90.let_next_kernel_begin(build)
-        engine = Engine(frame, plan, stages, room, copied, team)
+        engine = RoleEmitter(frame, plan, stages, room, copied, team)
         _run(frame, plan, engine, function, frame.group, dealing)
         build.create("llvm.return")
         return copied.buffers, True
@@ -75,9 +75,15 @@ def lower_tiles(frame: GpuFunction, plan: ScheduleView) -> tuple[tuple[Buffers, 
 
 
 def _roles(
-    frame: GpuFunction, plan: ScheduleView, stages: Stages, room: Room, copied: Copies, team: Team, function: Any,
-    dealing: Dealing | None,
-) -> None:  # fmt: skip
+    frame: GpuFunction,
+    plan: ScheduleView,
+    stages: Pipelines,
+    room: SharedScratch,
+    copied: CpAsyncCopies,
+    team: WarpSet,
+    function: Any,
+    dealing: WorkTileBroadcast | None,
+) -> None:
     """The copying warp's code, and the team's."""
     build = frame.build
     many = team.lanes > COPYING_LANES
@@ -90,27 +96,32 @@ def _roles(
         if many:
             sm90.set_registers(build, few, more=False)
         with build.when(build.compare("eq", frame.tid, team.lanes)):
-            _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, None), function, dealing)
+            _groups(frame, plan, stages, RoleEmitter(frame, plan, stages, room, copied, None), function, dealing)
         build.create("scf.yield")
     with build.at(op.regions[1].blocks.append()):
         if many:
             sm90.set_registers(build, most, more=True)
         if plan.schedule.pingpong:
             begin_turns(build, team)
-        _groups(frame, plan, stages, Engine(frame, plan, stages, room, copied, team), function, dealing)
+        _groups(frame, plan, stages, RoleEmitter(frame, plan, stages, room, copied, team), function, dealing)
         sm90.bulk_wait_read(build, 0)  # by all: which lanes started stores is theirs to know
         build.create("scf.yield")
 
 
 def _groups(
-    frame: GpuFunction, plan: ScheduleView, stages: Stages, engine: Engine, function: Any, dealing: Dealing | None
-) -> None:  # fmt: skip
+    frame: GpuFunction,
+    plan: ScheduleView,
+    stages: Pipelines,
+    engine: RoleEmitter,
+    function: Any,
+    dealing: WorkTileBroadcast | None,
+) -> None:
     """One group after the other, as many as there are blocks apart."""
     build = frame.build
     rings = stages.start()
 
     def one(number: Any, values: list[Any]) -> Sequence[Any]:
-        engine.rounds = {ring: Round(values[2 * n], values[2 * n + 1]) for n, ring in enumerate(rings)}
+        engine.rounds = {ring: PipelineState(values[2 * n], values[2 * n + 1]) for n, ring in enumerate(rings)}
         if later is not None:
             following = build.add(number, frame.blocks())
             later.begin_group(values[2 * len(rings) :], build.compare("sge", following, count))
@@ -127,8 +138,13 @@ def _groups(
 
 
 def _run(
-    frame: GpuFunction, plan: ScheduleView, engine: Engine, function: Any, number: Any, dealing: Dealing | None
-) -> None:  # fmt: skip
+    frame: GpuFunction,
+    plan: ScheduleView,
+    engine: RoleEmitter,
+    function: Any,
+    number: Any,
+    dealing: WorkTileBroadcast | None,
+) -> None:
     """The group that is done as number `number`."""
     if not plan.products:
         engine.run(function, number)
@@ -139,14 +155,16 @@ def _run(
         engine.run(function, _uneven(frame, plan, engine, number, dealing))
 
 
-def _uneven(frame: GpuFunction, plan: ScheduleView, engine: Engine, number: Any, dealing: Dealing | None) -> Any:
+def _uneven(
+    frame: GpuFunction, plan: ScheduleView, engine: RoleEmitter, number: Any, dealing: WorkTileBroadcast | None
+) -> Any:
     """The same for groups without bands; where they are uneven, the copying warp works it out, and tells the team."""
     if dealing is None:
         return ordered(frame, plan.schedule, number)
     now = engine.rounds[dealing.number]
     engine.rounds[dealing.number] = dealing.ring.following(now)
     if not engine.copies:
-        return dealing.hear(now, engine.team)
+        return dealing.fetch(now, engine.team)
     group = ordered(frame, plan.schedule, number)
-    dealing.tell(now, group)
+    dealing.publish(now, group)
     return group

@@ -124,7 +124,7 @@ def _lanes(function: Any, program: Program, chip: Architecture) -> int:
     """Lanes of a hardware block: those of `tile[...]`, the schedule's, or as many as the largest tile has work for."""
     if program.group is not None:
         return math.prod(program.group)
-    wanted = program.options.get("lanes")
+    wanted = program.options.get("threads_per_block")
     if isinstance(wanted, int):
         return wanted
     if program.domain.kind == "lanes":

@@ -18,11 +18,11 @@ from tessera.lowering.cuda.epilogue.unaligned_rows import store_rows
 from tessera.lowering.cuda.epilogue.warp import store_in_loop
 from tessera.lowering.cuda.mma import fma, mma_sync, wgmma
 from tessera.lowering.cuda.mma.lazy_rescale import rescaled
-from tessera.lowering.cuda.pipeline.cp_async_pipeline import Copies
+from tessera.lowering.cuda.pipeline.cp_async_pipeline import CpAsyncCopies
 from tessera.lowering.cuda.schedule.multibuffer import is_vector
 from tessera.lowering.cuda.simt.reductions import Rule
 from tessera.lowering.cuda.storage.bounds_comparisons import compared, compares_places, shifted, shifted_places
-from tessera.lowering.cuda.storage.emit_context import WindowHost
+from tessera.lowering.cuda.storage.emit_context import WindowContext
 from tessera.lowering.cuda.storage.global_access import load_tile, store_tile
 from tessera.lowering.cuda.storage.reductions import reduce_tile
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, broadcast, made_of, renamed
@@ -31,10 +31,10 @@ from tessera.lowering.cuda.storage.shared_tile import SharedTile
 from tessera.lowering.cuda.storage.streamed_reduction import reduce_stream
 
 
-class Host(wgmma.Host, mma_sync.Host, WindowHost, Protocol):
+class TileOperationContext(wgmma.WgmmaContext, mma_sync.MmaSyncContext, WindowContext, Protocol):
     """What tile operations ask of the code around them."""
 
-    copied: Copies
+    copied: CpAsyncCopies
 
     def order(self, op: Any) -> bool:
         """Wait for the team where other lanes may touch what `op` does in an array; gives whether that is so."""
@@ -45,7 +45,7 @@ class Host(wgmma.Host, mma_sync.Host, WindowHost, Protocol):
         ...
 
 
-def tile_operation(host: Host, op: Any) -> None:
+def tile_operation(host: TileOperationContext, op: Any) -> None:
     """Lower an operation that takes or gives a tile.
 
     Raises:
@@ -64,7 +64,7 @@ def tile_operation(host: Host, op: Any) -> None:
         raise NotOnCuda(message)
 
 
-def _again(host: Host, value: Any, make: Callable[[Layout], Sequence[Any]]) -> None:
+def _again(host: TileOperationContext, value: Any, make: Callable[[Layout], Sequence[Any]]) -> None:
     """Define a tile that is computed anew for each layout: it costs nothing to have it twice."""
     element = str(value.type.element_type)
 
@@ -74,7 +74,7 @@ def _again(host: Host, value: Any, make: Callable[[Layout], Sequence[Any]]) -> N
     host.define(value, build(host.layout(value)))
 
 
-def _elementwise(host: Host, op: Any) -> None:
+def _elementwise(host: TileOperationContext, op: Any) -> None:
     result = op.results[0]
     name, element = str(op.name), str(result.type.element_type)
     if name == "arith.constant":
@@ -105,7 +105,7 @@ def _elementwise(host: Host, op: Any) -> None:
     host.define(result, RegisterTile(layout, element, values))
 
 
-def _shift(host: Host, result: Any, places: Any, number: Any) -> None:
+def _shift(host: TileOperationContext, result: Any, places: Any, number: Any) -> None:
     """Define places to which a number is added, computed anew where they are."""
     by, layout = host.tile(number).values[0], host.layout(result)
 
@@ -115,7 +115,7 @@ def _shift(host: Host, result: Any, places: Any, number: Any) -> None:
     host.define(result, made_of(host.tile(places, layout), layout, make, lambda layout: layout))
 
 
-def _rounds_sums(host: Host, op: Any) -> bool:
+def _rounds_sums(host: TileOperationContext, op: Any) -> bool:
     """Whether a conversion makes floats of 16 bits of the sums of a loop whose product runs on from round to round."""
     source, kinds = op.operands[0], [str(v.type.element_type) for v in (op.operands[0], op.results[0])]
     while not isinstance(source.owner, ir.Block) and source.owner.operation.name in (
@@ -153,12 +153,12 @@ def _each(
     return tuple(values)
 
 
-def _splat(host: Host, op: Any) -> None:
+def _splat(host: TileOperationContext, op: Any) -> None:
     value = host.build.index(host.env[op.operands[0]])
     _again(host, op.results[0], lambda layout: [value] * layout.count)
 
 
-def _arange(host: Host, op: Any) -> None:
+def _arange(host: TileOperationContext, op: Any) -> None:
     start = host.env[op.operands[0]]
 
     def make(layout: Layout) -> Sequence[Any]:
@@ -170,7 +170,7 @@ def _arange(host: Host, op: Any) -> None:
     _again(host, op.results[0], make)
 
 
-def _broadcast(host: Host, op: Any) -> None:
+def _broadcast(host: TileOperationContext, op: Any) -> None:
     source, result = op.operands[0], op.results[0]
     layout = host.layout(result)
     before = host.layout(source).shape
@@ -179,7 +179,7 @@ def _broadcast(host: Host, op: Any) -> None:
     host.define(result, made_of(found, layout, broadcast, lambda layout: layout.sliced(axes)))
 
 
-def _transpose(host: Host, op: Any) -> None:
+def _transpose(host: TileOperationContext, op: Any) -> None:
     source, result = op.operands[0], op.results[0]
     staged = host.env[source]
     if isinstance(staged, SharedTile):
@@ -191,14 +191,14 @@ def _transpose(host: Host, op: Any) -> None:
     host.define(result, renamed(found, layout))
 
 
-def _reshape(host: Host, op: Any) -> None:
+def _reshape(host: TileOperationContext, op: Any) -> None:
     found = host.tile(op.operands[0])
     before, after = found.shape, host.layout(op.results[0]).shape
     tile = made_of(found, found.layout.reshaped(after), renamed, lambda layout: layout.reshaped(before))
     host.define(op.results[0], tile)
 
 
-def _load(host: Host, op: Any) -> None:
+def _load(host: TileOperationContext, op: Any) -> None:
     staged = host.stages.staged(host, op) or host.copied.staged(host, op)
     if staged is not None and is_vector(op):
         host.define(op.results[0], read_vector(host.build, host.team, staged, host.layout(op.results[0])))
@@ -220,7 +220,7 @@ def _load(host: Host, op: Any) -> None:
     host.define(result, again(host.layout(result)))
 
 
-def _store(host: Host, op: Any) -> None:
+def _store(host: TileOperationContext, op: Any) -> None:
     memory, value, *starts = op.operands
     host.order(op)
     tile = host.tile(value)
@@ -231,7 +231,7 @@ def _store(host: Host, op: Any) -> None:
         store_tile(host.build, host.team, window, tile)
 
 
-def _masked_store(host: Host, op: Any) -> None:
+def _masked_store(host: TileOperationContext, op: Any) -> None:
     memory, value, mask, *starts = op.operands
     host.order(op)
     tile = host.tile(value)
@@ -239,7 +239,7 @@ def _masked_store(host: Host, op: Any) -> None:
     store_tile(host.build, host.team, window, tile, host.tile(mask, tile.layout))
 
 
-def _reduce(host: Host, op: Any) -> None:
+def _reduce(host: TileOperationContext, op: Any) -> None:
     source, result = op.operands[0], op.results[0]
     axis = named_axis(op)
     element = str(source.type.element_type)
@@ -256,16 +256,16 @@ def _reduce(host: Host, op: Any) -> None:
     host.define(result, RegisterTile(layout, reduced.element, reduced.values))
 
 
-def _dot(host: Host, op: Any) -> None:
+def _dot(host: TileOperationContext, op: Any) -> None:
     _PRODUCTS[host.plan.products[op]](host, op)
 
 
-_PRODUCTS: Final[dict[str, Callable[[Host, Any], None]]] = {
+_PRODUCTS: Final[dict[str, Callable[[TileOperationContext, Any], None]]] = {
     "wgmma": wgmma.dot,
     "mma": mma_sync.dot,
     "fma": fma.dot,
 }
-_SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
+_SPECIAL: Final[dict[str, Callable[[TileOperationContext, Any], None]]] = {
     "tensor.splat": _splat,
     "tessera.arange": _arange,
     "tessera.broadcast": _broadcast,

@@ -13,21 +13,21 @@ from typing import Any, Protocol
 from tessera.core.mlir import ir
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma import overlapped_mma
-from tessera.lowering.cuda.mma.wgmma_operands import Factor, Product, issue
-from tessera.lowering.cuda.schedule.multibuffer import RunningPlan, accumulates, is_transposed, source_load
-from tessera.lowering.cuda.storage.emit_context import TileHost
+from tessera.lowering.cuda.mma.wgmma_operands import Operand, Product, issue
+from tessera.lowering.cuda.schedule.multibuffer import AsyncMmaPlan, accumulates, is_transposed, source_load
+from tessera.lowering.cuda.storage.emit_context import TileContext
 from tessera.lowering.cuda.storage.register_tiles import Pending, RegisterTile
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
 
 
-class Host(overlapped_mma.Host, TileHost, Protocol):
+class AccumulateContext(overlapped_mma.OverlapContext, TileContext, Protocol):
     """What such a loop asks of the code around it."""
 
 
-class Running:
+class AsyncAccumulation:
     """One such loop while its code is emitted."""
 
-    def __init__(self, host: Host, plan: RunningPlan) -> None:
+    def __init__(self, host: AccumulateContext, plan: AsyncMmaPlan) -> None:
         self._host = host
         self._plan = plan
         self._issued: list[Any] = []
@@ -127,7 +127,7 @@ class Running:
         a, b = list(op.operands)
         (m, k), n = a.type.shape, b.type.shape[1]
         left, right = self._factor(a), self._factor(b)
-        factors = Factor(left, left.transposed), Factor(right, not right.transposed)
+        factors = Operand(left, left.transposed), Operand(right, not right.transposed)
         product = Product((m, n, k), str(a.type.element_type), factors[1], left=factors[0])
         return issue(host.build, host.team, product, None)
 

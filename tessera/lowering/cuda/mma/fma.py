@@ -9,9 +9,9 @@ from typing import Any, Final
 from tessera.core.layouts import Layout, coordinates
 from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.isa.sm80 import load_shared
-from tessera.lowering.cuda.storage.emit_context import TileHost
+from tessera.lowering.cuda.storage.emit_context import TileContext
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, unpack
-from tessera.lowering.cuda.storage.register_to_shared import shared_factors
+from tessera.lowering.cuda.storage.register_to_shared import staged_operands
 from tessera.lowering.cuda.storage.shared_access import Cursor
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
 from tessera.lowering.cuda.storage.warps import ROLLED
@@ -21,7 +21,7 @@ VECTOR: Final = 4
 _UNROLLED: Final = 32
 
 
-def dot(host: TileHost, op: Any) -> None:
+def dot(host: TileContext, op: Any) -> None:
     """`a b`, or `acc + a b`: f32 sums of factors of f32 or of 16 bits."""
     build = host.build
     layout = host.layout(op.results[0])
@@ -30,7 +30,7 @@ def dot(host: TileHost, op: Any) -> None:
     zeros = (build.constant(0.0, "f32"),) * layout.count
     values = list(host.tile(sums[0], layout).values if sums else zeros)
     bases = host.team.places(layout).parts(0)[0]
-    with shared_factors(host, [a_value, b_value]) as (left, right):
+    with staged_operands(host, [a_value, b_value]) as (left, right):
         factors = [_Factor(build, tile, layout, axis, bases[axis]) for axis, tile in enumerate((left, right))]
         whole = min(depth, _UNROLLED)
 

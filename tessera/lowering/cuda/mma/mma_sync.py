@@ -16,11 +16,11 @@ from tessera.lowering.cuda.isa.sm80 import multiply
 from tessera.lowering.cuda.mma.operand_fragments import Matrices, Words
 from tessera.lowering.cuda.schedule.mma_selection import STEP_BYTES, factor_type
 from tessera.lowering.cuda.schedule.view import ScheduleView
-from tessera.lowering.cuda.storage.emit_context import TileHost
+from tessera.lowering.cuda.storage.emit_context import TileContext
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, pack
-from tessera.lowering.cuda.storage.register_to_shared import shared_factors
+from tessera.lowering.cuda.storage.register_to_shared import staged_operands
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.warps import WarpSet
 from tessera.lowering.tile.pack_floats import FACTORS
 from tessera.lowering.tile.round_operands import rounded_to_tf32
 
@@ -30,14 +30,14 @@ _HALF: Final = 2  # bytes of an element of 16 bits
 Fragments = list[list[Any]]
 
 
-class Host(TileHost, Protocol):
+class MmaSyncContext(TileContext, Protocol):
     """What products ask of the code around them."""
 
     frame: GpuFunction
     plan: ScheduleView
 
 
-def dot(host: Host, op: Any) -> None:
+def dot(host: MmaSyncContext, op: Any) -> None:
     """`a b`, or `acc + a b`: f32 sums of factors of 16 or 8 bits, or of f32 rounded to tf32."""
     build = host.build
     layout = host.layout(op.results[0])
@@ -49,7 +49,7 @@ def dot(host: Host, op: Any) -> None:
         factors.append(a_value)
     zeros = (build.constant(0.0, "f32"),) * layout.count
     values = list(host.tile(sums[0], layout).values if sums else zeros)
-    with shared_factors(host, factors) as (second, *first):
+    with staged_operands(host, factors) as (second, *first):
         # Lanes may have come out of a wait at different times; the instructions below are for whole warps.
         build.create("nvvm.bar.warp.sync", [build.word(-1)])
         right = _Right(build, host.team, second, blocks)
@@ -60,7 +60,7 @@ def dot(host: Host, op: Any) -> None:
 
 
 def _multiply(
-    host: Host, op: Any, blocks: "_Blocks", left: "_Left | _InRegisters", right: "_Right", values: list[Any]
+    host: MmaSyncContext, op: Any, blocks: "_Blocks", left: "_Left | _InRegisters", right: "_Right", values: list[Any]
 ) -> None:
     """Add all products to `values`."""
     build, element = host.build, factor_type(op)
@@ -89,7 +89,7 @@ def _multiply(
                 values[place : place + _SUMS] = found
 
 
-def _rounded(host: Host, fragments: Fragments) -> Fragments:
+def _rounded(host: MmaSyncContext, fragments: Fragments) -> Fragments:
     """The words, which are f32, as tf32: by one instruction where the chip has one."""
     build = host.build
 
@@ -119,7 +119,7 @@ class _Blocks:
 
 
 def _reader(
-    build: IndexBuilder, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
+    build: IndexBuilder, team: WarpSet, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
 ) -> Matrices | Words:
     """What reads a factor, which has axis `axis` of the sums."""
     along = tile.transposed == (axis == 1)
@@ -130,7 +130,7 @@ def _reader(
 class _Left:
     """A left factor in shared memory: for each block of 16 rows (0-7, 8-15) x both halves of K."""
 
-    def __init__(self, build: IndexBuilder, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
+    def __init__(self, build: IndexBuilder, team: WarpSet, tile: SharedTile, blocks: _Blocks) -> None:
         self._rows = blocks.rows
         self._reader = _reader(build, team, tile, blocks.layout, 0, (3, 4))
 
@@ -142,7 +142,7 @@ class _Left:
 class _Right:
     """A right factor in shared memory: for each block of 8 columns, both halves of K; two blocks are read at a time."""
 
-    def __init__(self, build: IndexBuilder, team: Team, tile: SharedTile, blocks: _Blocks) -> None:
+    def __init__(self, build: IndexBuilder, team: WarpSet, tile: SharedTile, blocks: _Blocks) -> None:
         self._columns = blocks.columns
         self._reader = _reader(build, team, tile, blocks.layout, 1, (4, 3))
 
@@ -171,7 +171,7 @@ class _InRegisters:
         return [self._words[first : first + 4] for first in firsts]
 
 
-def _in_registers(host: Host, value: Any, layout: Layout, blocks: _Blocks) -> _InRegisters | None:
+def _in_registers(host: MmaSyncContext, value: Any, layout: Layout, blocks: _Blocks) -> _InRegisters | None:
     """A left factor that is in registers, where it can stay there: not f32, whose sums lie otherwise."""
     if isinstance(host.env[value], SharedTile) or width(str(value.type.element_type)) // 8 != _HALF:
         return None

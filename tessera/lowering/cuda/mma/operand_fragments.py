@@ -11,7 +11,7 @@ from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa.sm80 import load_matrices, load_shared
 from tessera.lowering.cuda.storage.shared_access import Cursor
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 EIGHT: Final = 8
 _FOUR: Final = 4
@@ -27,7 +27,7 @@ def _lines(layout: Layout, axis: int) -> tuple[int, ...]:
     return layout.lanes[2:] if axis == 0 else (layout.registers[0], *layout.lanes[:2])
 
 
-def _first(team: Team, layout: Layout, axis: int, lanes: tuple[int, ...]) -> Any:
+def _first(team: WarpSet, layout: Layout, axis: int, lanes: tuple[int, ...]) -> Any:
     """The index along an axis of what lanes of these bases begin with."""
     return team.places(Layout(layout.shape, (), lanes, layout.warps)).parts(0)[0][axis]
 
@@ -40,7 +40,7 @@ class Matrices:
     """
 
     def __init__(
-        self, build: IndexBuilder, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
+        self, build: IndexBuilder, team: WarpSet, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
     ) -> None:
         self._along = tile.transposed == (axis == 1)
         self._build = build
@@ -66,7 +66,7 @@ class Words:
     """Reads the same words as `Matrices`, of f32 whose outer axis is contiguous, one by one."""
 
     def __init__(
-        self, build: IndexBuilder, team: Team, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
+        self, build: IndexBuilder, team: WarpSet, tile: SharedTile, layout: Layout, axis: int, halves: tuple[int, int]
     ) -> None:
         self._build = build
         first = _first(team, layout, axis, (0, 0, *_lines(layout, axis)))

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tessera.lowering.cuda.mma import prefetch_scores
-from tessera.lowering.cuda.mma.overlapped_mma import Kept, Overlap
-from tessera.lowering.cuda.mma.prefetch_scores import Ahead
+from tessera.lowering.cuda.mma.overlapped_mma import Kept, OverlappedMma
+from tessera.lowering.cuda.mma.prefetch_scores import ScorePrefetch
 from tessera.lowering.cuda.schedule.mma_overlap import OverlapPlan
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile
 from tessera.lowering.cuda.storage.warps import ROLLED
 
 
-class Host(prefetch_scores.Host, Protocol):
+class OverlappedLoopContext(prefetch_scores.ScorePrefetchContext, Protocol):
     """What such a loop asks of the code around it."""
 
     def block(self, block: Any) -> None:
@@ -42,11 +42,11 @@ class Host(prefetch_scores.Host, Protocol):
 class OverlappedLoop:
     """One `scf.for` with two products; `turns`: warp groups take turns at issuing them."""
 
-    def __init__(self, host: Host, op: Any, plan: OverlapPlan, *, turns: bool) -> None:
+    def __init__(self, host: OverlappedLoopContext, op: Any, plan: OverlapPlan, *, turns: bool) -> None:
         self._host = host
         self._op = op
         self._plan = plan
-        self._overlap = Ahead(host, plan, turns=turns) if plan.ahead else Overlap(host, plan, turns=turns)
+        self._overlap = ScorePrefetch(host, plan, turns=turns) if plan.ahead else OverlappedMma(host, plan, turns=turns)
         self._inner = op.regions[0].blocks[0]
         self._carried = list(self._inner.arguments)[1:]
         last = list(list(self._inner.operations)[-1].operation.operands)

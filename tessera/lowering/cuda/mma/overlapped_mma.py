@@ -14,21 +14,21 @@ from typing import Any, Protocol
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.mma.wgmma_operands import GROUP_LANES, Factor, Product, group_number, issue
+from tessera.lowering.cuda.mma.wgmma_operands import GROUP_LANES, Operand, Product, group_number, issue
 from tessera.lowering.cuda.pipeline import producer_consumer as stages
-from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Round
-from tessera.lowering.cuda.pipeline.producer_consumer import Stages
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import PipelineState
+from tessera.lowering.cuda.pipeline.producer_consumer import Pipelines
 from tessera.lowering.cuda.schedule.mma_overlap import OverlapPlan
 from tessera.lowering.cuda.storage.register_tiles import Pending, RegisterTile
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 _FIRST_BARRIER = 2
 
 
-class Host(stages.Host, Protocol):
+class OverlapContext(stages.PipelineContext, Protocol):
     """What an overlapped loop asks of the code around it."""
 
-    stages: Stages
+    stages: Pipelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Kept:
 
     sums: tuple[Any, ...]
     words: tuple[Any, ...]
-    now: Round
+    now: PipelineState
 
     def values(self) -> list[Any]:
         """As values that a loop carries."""
@@ -46,17 +46,17 @@ class Kept:
     def like(self, values: Sequence[Any]) -> "Kept":
         """The same kind of thing out of a loop's values."""
         cut = len(self.sums) + len(self.words)
-        return Kept(tuple(values[: len(self.sums)]), tuple(values[len(self.sums) : cut]), Round(*values[cut:]))
+        return Kept(tuple(values[: len(self.sums)]), tuple(values[len(self.sums) : cut]), PipelineState(*values[cut:]))
 
 
-class Overlap:
+class OverlappedMma:
     """One such loop while its code is emitted: what is done where an operation of its body stands, and what later.
 
     waiting: the second product of the round before, which was not issued yet
     scores: registers that a round takes from the one before; none here
     """
 
-    def __init__(self, host: Host, plan: OverlapPlan, *, turns: bool) -> None:
+    def __init__(self, host: OverlapContext, plan: OverlapPlan, *, turns: bool) -> None:
         self._host = host
         self._plan = plan
         self._turns = turns
@@ -65,7 +65,7 @@ class Overlap:
         self.kept: Kept | None = None
         self.waiting: Kept | None = None
         self.scores: list[Any] = []
-        self._round: Round | None = None
+        self._round: PipelineState | None = None
         self._looked = False
 
     # -- the loop ----------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Overlap:
             message = "no product was kept"
             raise AssertionError(message)
         tile = host.stages.at(host, self._plan.load, waiting.now, transposed=product.right.tile.transposed)
-        right = Factor(tile, product.right.outer_major)
+        right = Operand(tile, product.right.outer_major)
         again = Product(product.shape, product.element, right, words=waiting.words)
         return issue(host.build, host.team, again, waiting.sums)
 
@@ -187,7 +187,7 @@ class Overlap:
             self._mine = mine
 
 
-def turn(build: IndexBuilder, team: Team, *, mine: bool) -> None:
+def turn(build: IndexBuilder, team: WarpSet, *, mine: bool) -> None:
     """Wait for this warp group's turn, or (not `mine`) give the turn to the other one."""
     if team.lanes != 2 * GROUP_LANES:
         return
@@ -200,7 +200,7 @@ def turn(build: IndexBuilder, team: Team, *, mine: bool) -> None:
     inline_ptx(build, f"bar.{what} $0, {team.lanes};", "r", [barrier])
 
 
-def begin_turns(build: IndexBuilder, team: Team) -> None:
+def begin_turns(build: IndexBuilder, team: WarpSet) -> None:
     """Once, in front of everything: the second warp group gives the first one its turn."""
     if team.lanes == 2 * GROUP_LANES:
         with build.when(build.compare("uge", team.thread, GROUP_LANES)):

@@ -12,22 +12,22 @@ from typing import Any, Protocol
 
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma import overlapped_mma as overlap
-from tessera.lowering.cuda.mma.overlapped_mma import Overlap
+from tessera.lowering.cuda.mma.overlapped_mma import OverlappedMma
 from tessera.lowering.cuda.schedule.mma_overlap import OverlapPlan
-from tessera.lowering.cuda.storage.emit_context import TileHost, WindowHost
+from tessera.lowering.cuda.storage.emit_context import TileContext, WindowContext
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile
 
 
-class Host(overlap.Host, TileHost, WindowHost, Protocol):
+class ScorePrefetchContext(overlap.OverlapContext, TileContext, WindowContext, Protocol):
     """What such a loop asks of the code around it."""
 
-    overlap: Overlap | None
+    overlap: OverlappedMma | None
 
 
-class Ahead(Overlap):
+class ScorePrefetch(OverlappedMma):
     """One such loop while its code is emitted; `scores`: the sums of the first product, of this or the next round."""
 
-    def __init__(self, host: Host, plan: OverlapPlan, *, turns: bool) -> None:
+    def __init__(self, host: ScorePrefetchContext, plan: OverlapPlan, *, turns: bool) -> None:
         super().__init__(host, plan, turns=turns)
         self._around = host
         self._loads = [op for op in plan.ahead if op.name == "tessera.load"]

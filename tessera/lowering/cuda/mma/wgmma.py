@@ -11,17 +11,17 @@ from typing import Any, Protocol
 from tessera.core.layouts import accumulator
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma import overlapped_mma as overlap
-from tessera.lowering.cuda.mma.async_accumulate import Running
+from tessera.lowering.cuda.mma.async_accumulate import AsyncAccumulation
 from tessera.lowering.cuda.mma.operand_fragments import Words
-from tessera.lowering.cuda.mma.overlapped_mma import Overlap
-from tessera.lowering.cuda.mma.wgmma_operands import Factor, Product, issue
-from tessera.lowering.cuda.pipeline.cp_async_pipeline import Copies
+from tessera.lowering.cuda.mma.overlapped_mma import OverlappedMma
+from tessera.lowering.cuda.mma.wgmma_operands import Operand, Product, issue
+from tessera.lowering.cuda.pipeline.cp_async_pipeline import CpAsyncCopies
 from tessera.lowering.cuda.schedule.mma_selection import STEP_BYTES, factor_type, is_swapped, lies_across_k
 from tessera.lowering.cuda.schedule.multibuffer import accumulates
 from tessera.lowering.cuda.schedule.view import ScheduleView
-from tessera.lowering.cuda.storage.emit_context import DeferredStore, TileHost
+from tessera.lowering.cuda.storage.emit_context import DeferredStore, TileContext
 from tessera.lowering.cuda.storage.register_tiles import Pending, RegisterTile, pack
-from tessera.lowering.cuda.storage.register_to_shared import park
+from tessera.lowering.cuda.storage.register_to_shared import stage_operand
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
 from tessera.lowering.tile.pack_floats import FACTORS
 
@@ -29,22 +29,22 @@ _PROMOTED_COLUMNS = 128
 """Sums of one block that are not added yet take 64 registers a lane."""
 
 
-class Host(overlap.Host, TileHost, Protocol):
+class WgmmaContext(overlap.OverlapContext, TileContext, Protocol):
     """What products ask of the code around them."""
 
     plan: ScheduleView
-    overlap: Overlap | None
-    running: Running | None
+    overlap: OverlappedMma | None
+    running: AsyncAccumulation | None
 
     @property
     def later(self) -> DeferredStore | None:
         """The store that waits for the next group, if there is one."""
         ...
 
-    copied: Copies
+    copied: CpAsyncCopies
 
 
-def dot(host: Host, op: Any) -> None:
+def dot(host: WgmmaContext, op: Any) -> None:
     """`tessera.dot`: `a b`, or `acc + a b`."""
     build, team, overlapped, loop = host.build, host.team, host.overlap, host.running
     if loop is not None and loop.is_early(op):
@@ -82,14 +82,14 @@ def dot(host: Host, op: Any) -> None:
     host.define(op.results[0], RegisterTile(layout, "f32", tuple(results)))
 
 
-def _settled(host: Host, op: Any, sums: Sequence[Any], after: Sequence[Any]) -> RegisterTile:
+def _settled(host: WgmmaContext, op: Any, sums: Sequence[Any], after: Sequence[Any]) -> RegisterTile:
     """The sums of a product that ran while lanes started the copies of a later round."""
     done = sm90.wgmma_wait(host.build, 0, sums, after)
     host.stages.release_behind(host, op)
     return RegisterTile(host.layout(op.results[0]), "f32", tuple(done))
 
 
-def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[Any]:
+def _promoted(host: WgmmaContext, product: Product, sums: Sequence[Any] | None) -> list[Any]:
     """A product a part of K, and a block of sums, at a time; the parts are added in f32.
 
     While one warp group adds, the other one's tensor cores work.  All blocks share the registers of the first one:
@@ -113,7 +113,7 @@ def _promoted(host: Host, product: Product, sums: Sequence[Any] | None) -> list[
     return results
 
 
-def _product(host: Host, op: Any) -> Product:
+def _product(host: WgmmaContext, op: Any) -> Product:
     a, b = list(op.operands)[:2]
     (m, k), n = a.type.shape, b.type.shape[1]
     element = factor_type(op)
@@ -129,7 +129,7 @@ def _product(host: Host, op: Any) -> Product:
     return Product((m, n, k), element, right, left=_factor(host, a, left=True))
 
 
-def _across(host: Host, op: Any) -> Product | None:
+def _across(host: WgmmaContext, op: Any) -> Product | None:
     """A product of f32 with one factor that lies across K, which is read into registers; None where both lie along it.
 
     Where that is the right one, the transpose of the product is computed.
@@ -147,12 +147,12 @@ def _across(host: Host, op: Any) -> Product | None:
     words = [
         word for row in range(0, rows, together) for place in range(0, k, step) for word in reader.load(row, place, 4)
     ]
-    return Product((rows, columns, k), factor_type(op), Factor(other, outer_major=False), words=tuple(words))
+    return Product((rows, columns, k), factor_type(op), Operand(other, outer_major=False), words=tuple(words))
 
 
-def _factor(host: Host, value: Any, *, left: bool) -> Factor:
+def _factor(host: WgmmaContext, value: Any, *, left: bool) -> Operand:
     """A factor in shared memory, where it is written if it is not there yet."""
     found = host.env[value]
-    tile = found if isinstance(found, SharedTile) else park(host, host.tile(value))
+    tile = found if isinstance(found, SharedTile) else stage_operand(host, host.tile(value))
     # The last axis of what lies there is contiguous: K of a left factor, the columns of a right one.
-    return Factor(tile, tile.transposed if left else not tile.transposed)
+    return Operand(tile, tile.transposed if left else not tile.transposed)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 GROUP_LANES: Final = 128
 _ROWS: Final = 64
@@ -24,7 +24,7 @@ _FIELD: Final = 0x3FFF
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class Operand:
     """A factor in shared memory; `outer_major`: its rows (of the left one) or columns are contiguous, not K."""
 
     tile: SharedTile
@@ -87,8 +87,8 @@ class Product:
 
     shape: tuple[int, int, int]
     element: str
-    right: Factor
-    left: Factor | None = None
+    right: Operand
+    left: Operand | None = None
     words: tuple[Any, ...] = ()
     first: int = 0
     widest: int = _MOST_COLUMNS
@@ -103,14 +103,14 @@ class Product:
         """Registers of one block of 64 rows and `columns`: they are in order of columns, then rows."""
         return self.columns // 2
 
-    def blocks(self, team: Team) -> int:
+    def blocks(self, team: WarpSet) -> int:
         """Number of such blocks of one warp group."""
         m, n, _ = self.shape
         return m * n // (team.lanes // GROUP_LANES * _ROWS * self.columns)
 
 
 def issue(
-    build: IndexBuilder, team: Team, product: Product, sums: Sequence[Any] | None, only: int | None = None,
+    build: IndexBuilder, team: WarpSet, product: Product, sums: Sequence[Any] | None, only: int | None = None,
     unless: Any | None = None,
 ) -> list[Any]:  # fmt: skip
     """Start a product, added to `sums` if there are any; gives the new sums, which nothing may read before a wait.
@@ -148,14 +148,14 @@ def issue(
     return results
 
 
-def group_number(build: IndexBuilder, team: Team) -> Any:
+def group_number(build: IndexBuilder, team: WarpSet) -> Any:
     """An i32: the warp group of this lane, known to be the same throughout a warp."""
     number = build.to_word(build.divide(team.thread, GROUP_LANES))
     operands = [build.word(-1), number, build.word(0), build.word(31)]
     return build.value("nvvm.shfl.sync", operands, "i32", {"kind": "#nvvm<shfl_kind idx>"})
 
 
-def _left_start(build: IndexBuilder, team: Team, left: Factor) -> Descriptor:
+def _left_start(build: IndexBuilder, team: WarpSet, left: Operand) -> Descriptor:
     """The descriptor of this warp group's first 64 rows."""
     if team.lanes <= GROUP_LANES:
         return left.descriptor(build, None)

@@ -19,13 +19,13 @@ from tessera.lowering.cuda.isa.sm90 import fence_async_shared
 from tessera.lowering.cuda.pipeline.shared_plan import stage_layout
 from tessera.lowering.cuda.pipeline.unaligned_copy import copy_shifted
 from tessera.lowering.cuda.schedule.cp_async_loads import CopyPlan
-from tessera.lowering.cuda.storage.emit_context import WindowHost
+from tessera.lowering.cuda.storage.emit_context import WindowContext
 from tessera.lowering.cuda.storage.global_access import Window, load_tile
 from tessera.lowering.cuda.storage.register_tiles import pack, shared_pointer
 from tessera.lowering.cuda.storage.shared_access import Cursor
-from tessera.lowering.cuda.storage.shared_scratch import Room
+from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, panels_of
-from tessera.lowering.cuda.storage.warps import ROLLED, Team
+from tessera.lowering.cuda.storage.warps import ROLLED, WarpSet
 
 _UNIT: Final = 16
 _WORD: Final = 4
@@ -33,20 +33,20 @@ _HELD: Final = 4
 """Bits of the number of elements that a lane has in registers on their way to shared memory."""
 
 
-class Host(WindowHost, Protocol):
+class CpAsyncContext(WindowContext, Protocol):
     """What copies ask of the code around them."""
 
     frame: GpuFunction
 
 
-class CopyRing:
+class CpAsyncPipeline:
     """The buffers of one `CopyPlan`.
 
     generic: whether only ordinary loads read the buffers; tensor cores of sm_90a ask for a fence
     """
 
     def __init__(
-        self, build: IndexBuilder, plan: CopyPlan, room: Room, depth: int, shared_bytes: int, *, generic: bool
+        self, build: IndexBuilder, plan: CopyPlan, room: SharedScratch, depth: int, shared_bytes: int, *, generic: bool
     ) -> None:
         self.plan = plan
         self._build = build
@@ -71,7 +71,7 @@ class CopyRing:
 
     # -- loops that copy ahead ---------------------------------------------------------------------------------
 
-    def begin_loop(self, host: Host, loop: Any) -> list[Any]:
+    def begin_loop(self, host: CpAsyncContext, loop: Any) -> list[Any]:
         """In front of the loop: start its first copies; gives what the loop carries: two offsets of buffers (i32)."""
         build = self._build
         lower, upper, step = (build.index(host.env[v]) for v in list(loop.operands)[:3])
@@ -85,14 +85,14 @@ class CopyRing:
         build.loop(0, self._ahead, 1, [lower, build.word(0)], start, ROLLED)
         return [build.word(0), build.word(self._ahead * self._stage_bytes)]
 
-    def begin_round(self, host: Host, values: Sequence[Any]) -> None:
+    def begin_round(self, host: CpAsyncContext, values: Sequence[Any]) -> None:
         """Where a round begins: wait for its bytes."""
         self._now, self._next = values
         with phase(self._build, host.frame, "load"):
             copy_wait(self._build, self._ahead - 1)
             self._arrived(host)
 
-    def end_round(self, host: Host, loop: Any) -> list[Any]:
+    def end_round(self, host: CpAsyncContext, loop: Any) -> list[Any]:
         """Where a round ends, and the tensor cores are still busy: start the copies of a later one.
 
         Gives the offsets of the next round.
@@ -109,7 +109,7 @@ class CopyRing:
         wrapped = build.compare("eq", moved, build.word(self.stages * self._stage_bytes))
         return build.select(wrapped, build.word(0), moved)
 
-    def _start(self, host: Host, index: Any, upper: Any, offset: Any) -> None:
+    def _start(self, host: CpAsyncContext, index: Any, upper: Any, offset: Any) -> None:
         """Copy what round `index` reads, if there is one; every round is a group of copies, be it empty."""
         build, argument = self._build, self.plan.block.arguments[0]
         before = dict(host.env)
@@ -125,7 +125,7 @@ class CopyRing:
 
     # -- copies in their place ---------------------------------------------------------------------------------
 
-    def fill(self, host: Host, load: Any) -> None:
+    def fill(self, host: CpAsyncContext, load: Any) -> None:
         """Copy and wait: for loads whose place or time is not known before."""
         self._now = self._build.word(0)
         host.team.wait()
@@ -134,7 +134,7 @@ class CopyRing:
         copy_wait(self._build, 0)
         self._arrived(host)
 
-    def _arrived(self, host: Host) -> None:
+    def _arrived(self, host: CpAsyncContext) -> None:
         if not self._generic:
             fence_async_shared(self._build)
         host.team.wait()
@@ -150,7 +150,7 @@ class CopyRing:
         place = build.value("arith.addi", [self._base, offset], "i32")
         return build.value("arith.addi", [place, build.word(self._offsets[load])], "i32")
 
-    def _copy(self, host: Host, load: Any, offset: Any) -> None:
+    def _copy(self, host: CpAsyncContext, load: Any, offset: Any) -> None:
         kind = load.results[0].type
         memory, *starts = load.operands
         window = host.window(load, memory, starts, kind.shape)
@@ -159,27 +159,27 @@ class CopyRing:
             copy_window(self._build, host.team, window, target)
 
 
-class Copies:
+class CpAsyncCopies:
     """All copy rings of a kernel; `depth` is how many stages those in loops have at most."""
 
     def __init__(
         self,
         build: IndexBuilder,
         plans: Sequence[CopyPlan],
-        room: Room,
+        room: SharedScratch,
         depth: int,
         shared_bytes: int,
         *,
         generic: bool,
     ) -> None:
-        self._rings = [CopyRing(build, plan, room, depth, shared_bytes, generic=generic) for plan in plans]
+        self._rings = [CpAsyncPipeline(build, plan, room, depth, shared_bytes, generic=generic) for plan in plans]
 
     @property
     def buffers(self) -> tuple[Buffers, ...]:
         """Those of each ring."""
         return tuple(ring.buffers for ring in self._rings)
 
-    def staged(self, host: Host, load: Any) -> SharedTile | None:
+    def staged(self, host: CpAsyncContext, load: Any) -> SharedTile | None:
         """The buffer that a load's bytes are in; None for a load that goes another way."""
         ring = next((ring for ring in self._rings if load in ring.plan.loads), None)
         if ring is None:
@@ -188,16 +188,16 @@ class Copies:
             ring.fill(host, load)
         return ring.tile(load)
 
-    def begin_loop(self, host: Host, loop: Any) -> list[Any]:
+    def begin_loop(self, host: CpAsyncContext, loop: Any) -> list[Any]:
         """In front of a loop: what it carries for the copies in it."""
         return [value for ring in self._inside(loop) for value in ring.begin_loop(host, loop)]
 
-    def begin_round(self, host: Host, loop: Any, values: Sequence[Any]) -> None:
+    def begin_round(self, host: CpAsyncContext, loop: Any, values: Sequence[Any]) -> None:
         """Where a round of a loop begins; `values` are what it carries."""
         for number, ring in enumerate(self._inside(loop)):
             ring.begin_round(host, values[2 * number : 2 * number + 2])
 
-    def end_round(self, host: Host, loop: Any) -> list[Any]:
+    def end_round(self, host: CpAsyncContext, loop: Any) -> list[Any]:
         """Where a round ends: what the next one is given."""
         return [value for ring in self._inside(loop) for value in ring.end_round(host, loop)]
 
@@ -205,11 +205,11 @@ class Copies:
         """Whether an operation stands in a loop for whose later rounds copies are started."""
         return any(ring.is_ahead and ring.plan.block == op.block for ring in self._rings)
 
-    def _inside(self, loop: Any) -> list[CopyRing]:
+    def _inside(self, loop: Any) -> list[CpAsyncPipeline]:
         return [ring for ring in self._rings if ring.is_ahead and ring.plan.loop == loop]
 
 
-def copy_window(build: IndexBuilder, team: Team, window: Window, target: SharedTile) -> None:
+def copy_window(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile) -> None:
     """Start copying a window of two axes: 16 bytes at a time where its rows are aligned to that, else 4, else none.
 
     What is neither is copied at once: through registers, shifted into place, or element by element where rows have gaps
@@ -276,7 +276,7 @@ def _alignment(build: IndexBuilder, window: Window, size: int) -> Any:
     return build.select(apart, -1, bits)
 
 
-def _pieces(build: IndexBuilder, team: Team, window: Window, target: SharedTile, size: int) -> None:
+def _pieces(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile, size: int) -> None:
     """Copy `size` bytes at a time; what lies outside the array arrives as zeros."""
     panels, memory = target.panels, window.memory
     count = size // panels.size
@@ -314,7 +314,7 @@ def _amount(build: IndexBuilder, window: Window, indices: list[Any], size: int, 
     return build.to_word(build.select(condition, left, 0))
 
 
-def _elements(build: IndexBuilder, team: Team, window: Window, target: SharedTile) -> None:
+def _elements(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile) -> None:
     """Copy through registers, a few at a time, two neighbours to a word."""
     panels = target.panels
     pair = _WORD // panels.size

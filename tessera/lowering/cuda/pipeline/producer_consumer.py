@@ -12,22 +12,22 @@ from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.base.index_builder import LOCAL
 from tessera.lowering.cuda.base.profile_records import phase
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Ring, Round
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Pipeline, PipelineState
 from tessera.lowering.cuda.pipeline.shared_plan import BARRIER_BYTES, BLOCK_BYTES, stage_counts, stage_layout
 from tessera.lowering.cuda.schedule.mma_selection import WGMMA
-from tessera.lowering.cuda.schedule.multibuffer import RingPlan, RunningPlan, is_vector
+from tessera.lowering.cuda.schedule.multibuffer import AsyncMmaPlan, PipelinePlan, is_vector
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.storage import emit_context as host
 from tessera.lowering.cuda.storage.register_tiles import Pending
-from tessera.lowering.cuda.storage.shared_scratch import Room
+from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, box_of, panels_of
-from tessera.lowering.cuda.storage.warps import WARP, Team
+from tessera.lowering.cuda.storage.warps import WARP, WarpSet
 
 
-class Host(host.Host, Protocol):
+class PipelineContext(host.EmitContext, Protocol):
     """What the rings ask of the code around them."""
 
-    rounds: dict[int, Round]
+    rounds: dict[int, PipelineState]
     later_round: Any
     """An i1: the innermost loop is not in its first round."""
 
@@ -37,15 +37,15 @@ class Host(host.Host, Protocol):
         ...
 
 
-class Stages:
+class Pipelines:
     """All rings of a kernel, as deep as its schedule says."""
 
-    def __init__(self, frame: GpuFunction, plan: ScheduleView, room: Room, team: Team) -> None:
+    def __init__(self, frame: GpuFunction, plan: ScheduleView, room: SharedScratch, team: WarpSet) -> None:
         self._frame = frame
         self._plan = plan
-        self._rings: list[Ring] = []
+        self._rings: list[Pipeline] = []
         self._maps: dict[tuple[int, TensorMap], Any] = {}
-        self._now: dict[int, Round] = {}
+        self._now: dict[int, PipelineState] = {}
         self._offsets: dict[Any, int] = {}
         self._empty: dict[int, Any] = {}
         self.copies_stores = plan.specialised
@@ -69,7 +69,7 @@ class Stages:
         for size, count, place, ring in zip(sizes, counts, places, plan.rings, strict=True):
             copied = sum(panels_of(load).bytes for load in ring.loads)
             arrivals = team.warps * plan.schedule.cluster
-            self._rings.append(Ring(build, room.address(place), address, count, size, copied, arrivals))
+            self._rings.append(Pipeline(build, room.address(place), address, count, size, copied, arrivals))
             address = build.value("arith.addi", [address, build.word(2 * BARRIER_BYTES * count)], "i32")
 
     @property
@@ -77,7 +77,7 @@ class Stages:
         """How many rings there are."""
         return len(self._rings)
 
-    def add(self, ring: Ring) -> None:
+    def add(self, ring: Pipeline) -> None:
         """Keep one more ring, which its maker fills and empties."""
         self._rings.append(ring)
 
@@ -103,7 +103,7 @@ class Stages:
             ring.initialise()
         sm90.fence_barrier_init(self._frame.build)
 
-    def start(self) -> dict[int, Round]:
+    def start(self) -> dict[int, PipelineState]:
         """The first round of every ring."""
         return {number: ring.start() for number, ring in enumerate(self._rings)}
 
@@ -113,19 +113,19 @@ class Stages:
 
     # -- both roles --------------------------------------------------------------------------------------------
 
-    def before(self, host: Host, op: Any) -> None:
+    def before(self, host: PipelineContext, op: Any) -> None:
         """What comes in front of an operation."""
         for number, ring in enumerate(self._plan.rings):
             if op == ring.loads[0]:
                 now = self._now[number] = host.rounds[number]
                 host.rounds[number] = self._rings[number].following(now)
                 if host.copies:
-                    self._rings[number].wait_empty(now)
+                    self._rings[number].producer_acquire(now)
                     self._rings[number].expect(now)
             if op == ring.first and not host.copies and not self._is_overlapped(ring) and not self._is_early(ring):
                 self._wait_full(number, self._now[number])
 
-    def after(self, host: Host, op: Any) -> None:
+    def after(self, host: PipelineContext, op: Any) -> None:
         """What comes behind an operation."""
         if host.copies:
             return
@@ -135,19 +135,19 @@ class Stages:
             if ring.running is not None and op == ring.block.owner.operation:
                 self._finish(host, number, op, ring)
 
-    def release_behind(self, host: Host, op: Any) -> None:
+    def release_behind(self, host: PipelineContext, op: Any) -> None:
         """Free the buffers that nothing reads behind `op`, a product that ran for some time and is done."""
         for number, ring in enumerate(self._plan.rings):
             if op == ring.last:
                 self._release_behind(host, number, ring)
 
-    def _release_behind(self, host: Host, number: int, ring: RingPlan) -> None:
+    def _release_behind(self, host: PipelineContext, number: int, ring: PipelinePlan) -> None:
         if ring.running is None and not self._is_overlapped(ring) and not self._runs(ring):
             self._release(host, number, self._now[number])
 
     # -- the copying warp --------------------------------------------------------------------------------------
 
-    def copy(self, host: Host, op: Any) -> None:
+    def copy(self, host: PipelineContext, op: Any) -> None:
         """Start the copies of a load; other operations on tiles are none of this warp's business."""
         number = self._number(op)
         if number is None:
@@ -217,7 +217,7 @@ class Stages:
 
     # -- the team ----------------------------------------------------------------------------------------------
 
-    def staged(self, host: Host, op: Any) -> SharedTile | None:
+    def staged(self, host: PipelineContext, op: Any) -> SharedTile | None:
         """The buffer that a load's bytes are in; None for a load that goes another way."""
         number = self._number(op)
         if number is None:
@@ -228,23 +228,23 @@ class Stages:
         """Whether a product need not be waited for in its own round."""
         return any(ring.running == dot for ring in self._plan.rings if ring.running is not None)
 
-    def release_before(self, host: Host, dot: Any) -> None:
+    def release_before(self, host: PipelineContext, dot: Any) -> None:
         """Free the buffers of the round before, whose product is done: not in the loop's first round."""
         number = next(n for n, ring in enumerate(self._plan.rings) if ring.running == dot)
         ring = self._rings[number]
         with host.build.when(host.later_round):
             self._release(host, number, ring.before(self._now[number]))
 
-    def now(self, load: Any) -> Round:
+    def now(self, load: Any) -> PipelineState:
         """The round of a load's ring that is current."""
         return self._now[self._index(load)]
 
-    def look_ahead(self, host: Host, loads: Sequence[Any]) -> None:
+    def look_ahead(self, host: PipelineContext, loads: Sequence[Any]) -> None:
         """Look whether the next round of some loads' rings is there, so that `go_on` need not wait for the answer."""
         for number in dict.fromkeys(self._index(load) for load in loads):
             self._empty[number] = self._rings[number].is_empty(host.rounds[number])
 
-    def go_on(self, host: Host, loads: Sequence[Any], more: Any | None) -> None:
+    def go_on(self, host: PipelineContext, loads: Sequence[Any], more: Any | None) -> None:
         """Wait for the next round of some loads' rings, as if they stood here.
 
         Where `more` (an i1; None: true) is false there is none: nothing is waited for, and the bytes mean nothing.
@@ -259,28 +259,28 @@ class Stages:
                 with build.when(build.all_of([more, self._empty.pop(number)])):
                     self._wait_full(number, now)
                 pairs = zip(after.values(), now.values(), strict=True)
-                after = Round(*(build.select(more, *pair) for pair in pairs))
+                after = PipelineState(*(build.select(more, *pair) for pair in pairs))
             host.rounds[number] = after
 
-    def release_ahead(self, host: Host, loads: Sequence[Any], more: Any | None) -> None:
+    def release_ahead(self, host: PipelineContext, loads: Sequence[Any], more: Any | None) -> None:
         """Free the rounds that `go_on` waited for."""
         for number in dict.fromkeys(self._index(load) for load in loads):
             with host.build.when(more):
                 self._release(host, number, self._now[number])
 
-    def wait(self, load: Any, now: Round) -> None:
+    def wait(self, load: Any, now: PipelineState) -> None:
         """Wait for a round of a load's ring."""
         self._wait_full(self._index(load), now)
 
-    def _wait_full(self, number: int, now: Round) -> None:
+    def _wait_full(self, number: int, now: PipelineState) -> None:
         with phase(self._frame.build, self._frame, "load"):
-            self._rings[number].wait_full(now)
+            self._rings[number].consumer_wait(now)
 
-    def release(self, host: Host, load: Any, now: Round) -> None:
+    def release(self, host: PipelineContext, load: Any, now: PipelineState) -> None:
         """Free a round of a load's ring."""
         self._release(host, self._index(load), now)
 
-    def at(self, host: Host, load: Any, now: Round, *, transposed: bool) -> SharedTile:
+    def at(self, host: PipelineContext, load: Any, now: PipelineState, *, transposed: bool) -> SharedTile:
         """The buffer that a load's bytes are in, in a given round."""
         build, ring = host.build, self._rings[self._index(load)]
         base, offset = ring.data(now), self._offsets[load]
@@ -290,30 +290,30 @@ class Stages:
     def _index(self, load: Any) -> int:
         return next(n for n, ring in enumerate(self._plan.rings) if load in ring.loads)
 
-    def coming(self, host: Host, load: Any) -> Round:
+    def coming(self, host: PipelineContext, load: Any) -> PipelineState:
         """The round of a load's ring that comes next."""
         return host.rounds[self._index(load)]
 
-    def release_rings(self, host: Host, loop: Any) -> None:
+    def release_rings(self, host: PipelineContext, loop: Any) -> None:
         """Free what the last round of a loop whose products run on has read."""
         for number, ring in enumerate(self._plan.rings):
             if ring.block == loop.regions[0].blocks[0]:
                 self._release(host, number, self._rings[number].before(host.rounds[number]))
 
-    def _runs(self, ring: RingPlan) -> RunningPlan | None:
+    def _runs(self, ring: PipelinePlan) -> AsyncMmaPlan | None:
         """The loop of running products that a ring is filled in; it frees the ring itself."""
         return next((plan for plan in self.running.values() if plan.ahead.block == ring.block), None)
 
-    def _is_early(self, ring: RingPlan) -> bool:
+    def _is_early(self, ring: PipelinePlan) -> bool:
         """Whether a ring is waited for a round early."""
         plan = self._runs(ring)
         return plan is not None and plan.ahead == ring.first
 
-    def _is_overlapped(self, ring: RingPlan) -> bool:
+    def _is_overlapped(self, ring: PipelinePlan) -> bool:
         """Whether an overlapped loop waits for and frees this ring itself."""
         return any(plan.load in ring.loads for plan in self._plan.overlaps.values())
 
-    def _finish(self, host: Host, number: int, loop: Any, ring: RingPlan) -> None:
+    def _finish(self, host: PipelineContext, number: int, loop: Any, ring: PipelinePlan) -> None:
         """Behind a loop: wait for its last product and free its buffers."""
         build = host.build
         carried = next(
@@ -327,7 +327,7 @@ class Stages:
         with build.when(build.compare("slt", lower, upper)):
             self._release(host, number, self._rings[number].before(host.rounds[number]))
 
-    def _release(self, host: Host, number: int, now: Round) -> None:
+    def _release(self, host: PipelineContext, number: int, now: PipelineState) -> None:
         build = host.build
         read = any(is_vector(load) for load in self._plan.rings[number].loads)
         if read or any(kind != WGMMA for kind in self._plan.products.values()):
@@ -344,7 +344,7 @@ class Stages:
     def _number(self, op: Any) -> int | None:
         return next((n for n, ring in enumerate(self._plan.rings) if op in ring.loads), None)
 
-    def _address(self, host: Host, op: Any, number: int) -> Any:
+    def _address(self, host: PipelineContext, op: Any, number: int) -> Any:
         build = host.build
         base = self._rings[number].data(self._now[number])
         offset = self._offsets[op]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tessera.core.schedule.tile_schedule import TileSchedule
 from tessera.lowering.cuda.base.buffer_allocation import BufferAllocator
 from tessera.lowering.cuda.schedule.cp_async_loads import CopyPlan
-from tessera.lowering.cuda.schedule.multibuffer import RingPlan
+from tessera.lowering.cuda.schedule.multibuffer import PipelinePlan
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.storage.shared_tile import panels_of
 
@@ -29,7 +29,7 @@ class StageLayout:
     size: int
 
 
-def stage_layout(plan: RingPlan | CopyPlan) -> StageLayout:
+def stage_layout(plan: PipelinePlan | CopyPlan) -> StageLayout:
     """Lay out the loads of a pipeline one after the other."""
     offsets: dict[Any, int] = {}
     size = 0

@@ -15,7 +15,7 @@ from tessera.lowering.cuda.storage.global_access import Window, load_tile, load_
 from tessera.lowering.cuda.storage.register_tiles import shared_pointer, to_words
 from tessera.lowering.cuda.storage.shared_access import Cursor
 from tessera.lowering.cuda.storage.shared_tile import SharedTile
-from tessera.lowering.cuda.storage.warps import ROLLED, Team
+from tessera.lowering.cuda.storage.warps import ROLLED, WarpSet
 
 _UNIT: Final = 16
 _WORDS: Final = 4
@@ -39,7 +39,7 @@ class _Piece:
     words: Sequence[Any]
 
 
-def copy_shifted(build: IndexBuilder, team: Team, window: Window, target: SharedTile) -> None:
+def copy_shifted(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile) -> None:
     """Copy a window whose rows have no gaps between elements of at most two bytes; zeros outside the array."""
     panels = target.panels
     count = _UNIT // panels.size
@@ -64,7 +64,7 @@ def copy_shifted(build: IndexBuilder, team: Team, window: Window, target: Shared
     build.loop(0, panels.rows, step, [], rows, ROLLED)
 
 
-def _copy(build: IndexBuilder, team: Team, window: Window, target: SharedTile, layout: Layout) -> None:
+def _copy(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile, layout: Layout) -> None:
     """Copy the elements of a layout, the reads of all of which are in flight together."""
     count = _UNIT // target.panels.size
     places = team.places(layout)

@@ -42,13 +42,13 @@ def copied(dots: Sequence[Any], plan: ScheduleView) -> bool:
 
 
 def promotion(dots: Sequence[Any], program: Program) -> int:
-    """Return `TileSchedule.promotion_interval`: what the option `promote` says, else 128, and 0 with `fast=True`.
+    """Return `TileSchedule.promotion_interval`: the option's value, else 128, and 0 with `fast=True`.
 
     The tensor cores of sm_90a keep about 14 bits of each product of bytes that they add.  Single warps add up every 32.
     """
     if not byte_products(dots):
         return 0
-    wanted = program.options.get("promote")
+    wanted = program.options.get("promotion_interval")
     if isinstance(wanted, int):
         return int(wanted)
     return 0 if program.options.get("fast") else _PROMOTED

@@ -25,7 +25,7 @@ def fits_copy_engine(kernel: ScheduleContext, load: Any) -> bool:
 def begins_anywhere(kernel: ScheduleContext, load: Any) -> bool:
     """Whether the copy engine would do a load, perhaps of a realigned copy, if it were sure to begin at 16 bytes."""
     kind = kernel.array(load.operands[0])
-    readable = kind.aligned or (is_gapless(kind) and bool(kernel.option("realign", 1)))
+    readable = kind.aligned or (is_gapless(kind) and bool(kernel.option("pad_rows", 1)))
     return readable and _has_box(kernel, load) and not begins_aligned(kind, list(load.operands)[-1])
 
 

@@ -10,7 +10,7 @@ from tessera.lowering.cuda.schedule.context import ScheduleContext, SchedulePass
 from tessera.lowering.cuda.schedule.cp_async_loads import find_copies
 from tessera.lowering.cuda.schedule.load_legality import begins_anywhere, copied_ahead, copied_by_team, fits_copy_engine
 from tessera.lowering.cuda.schedule.mma_selection import MMA, MOST_WARP_BITS, WGMMA, may_run_on, product_kind
-from tessera.lowering.cuda.schedule.multibuffer import RingPlan, find_rings, source_load
+from tessera.lowering.cuda.schedule.multibuffer import PipelinePlan, find_rings, source_load
 from tessera.lowering.cuda.schedule.row_padding import find_realigned, is_gapless
 from tessera.lowering.cuda.schedule.view import ScheduleView, column_blocks
 
@@ -23,7 +23,7 @@ _RESIDENT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Realign(SchedulePass):
-    """Let the launcher copy factors to rows that the copy engine can read (option `realign`).
+    """Let the launcher copy factors to rows that the copy engine can read (option `pad_rows`).
 
     That reads and writes each element once; otherwise lanes fetch them 4 or 2 bytes at a time, again in every group
     that reads them.  So it is done where several groups read the same elements.
@@ -38,7 +38,7 @@ class Realign(SchedulePass):
     def decide(self, kernel: ScheduleContext) -> None:
         """For all factors of a product, or none of them."""
         plan = kernel.plan
-        if kernel.option("realign", 1) and kernel.dots and kernel.chip.tma and _fills_processor(plan):
+        if kernel.option("pad_rows", 1) and kernel.dots and kernel.chip.tma and _fills_processor(plan):
             found = find_realigned(
                 [dot for dot in kernel.dots if plan.products[dot] != MMA],
                 lambda load: copied_ahead(kernel, load),
@@ -77,13 +77,14 @@ class CopyAhead(SchedulePass):
         for load in (load for copy in copies for load in copy.loads):
             mark_only(load, COPIED)
         stored = min(
-            kernel.option("store_blocks", _MOST_BLOCKS), max((column_blocks(op) for op in kernel.operations), default=1)
+            kernel.option("epilogue_stages", _MOST_BLOCKS),
+            max((column_blocks(op) for op in kernel.operations), default=1),
         )
         kernel.set(producer_warp=bool(rings), epilogue_stages=stored)
         if anywhere and not rings and _leaves_registers(kernel):
             kernel.set(min_blocks_per_sm=_RESIDENT)
 
-    def _rings(self, kernel: ScheduleContext, anywhere: set[Any]) -> list[RingPlan]:
+    def _rings(self, kernel: ScheduleContext, anywhere: set[Any]) -> list[PipelinePlan]:
         """Mark the loads of the copy engine, and the products that run on."""
         plan = kernel.plan
         if not (kernel.dots and kernel.chip.tma and _fills_processor(plan)):
@@ -106,7 +107,7 @@ def _wanted(kernel: ScheduleContext) -> Iterator[Any]:
     """The loads that the copy engine would do if it had windows on all of them."""
     if not kernel.chip.tma:
         return
-    fills, warps = _fills_processor(kernel.plan), kernel.option("warps", 0)
+    fills, warps = _fills_processor(kernel.plan), kernel.option("num_warps", 0)
     for dot in kernel.dots:
         groups = product_kind(dot, kernel.chip, lambda _: True, warps) == WGMMA
         if groups or (fills and kernel.plan.products[dot] != MMA):

@@ -40,7 +40,7 @@ _IN_MEMORY: Final = "another product of the kernel keeps all tiles in memory"
 
 @dataclass(frozen=True, slots=True)
 class ChooseProducts(SchedulePass):
-    """Say how each product is computed: by warp groups, by warps, or by fused multiply-adds (option `warps`).
+    """Say how each product is computed: by warp groups, by warps, or by fused multiply-adds (option `num_warps`).
 
     before: `%s = tessera.dot %a, %b`
     after:  `%s = tessera.dot %a, %b product wgmma`; with factors of tf32, their loads are `rounded to tf32`
@@ -50,7 +50,7 @@ class ChooseProducts(SchedulePass):
 
     def decide(self, kernel: ScheduleContext) -> None:
         """By the element types, the extents and the chip, with as many warps as somebody asks for."""
-        warps = kernel.option("warps", 0)
+        warps = kernel.option("num_warps", 0)
         found = {
             op: product_kind(op, kernel.chip, lambda load: copied_ahead(kernel, load), warps) for op in kernel.dots
         }
@@ -69,12 +69,13 @@ class ChooseProducts(SchedulePass):
 
 @dataclass(frozen=True, slots=True)
 class OverlapProducts(SchedulePass):
-    """Issue the second of a loop's two products beside the next round's arithmetic (options `overlap`, `turns`).
+    """Issue the second of a loop's two products beside the next round's arithmetic (options `overlap`, `pingpong`).
 
     before: `for i: %s = dot(q, k[i]); %p = f(%s); %acc = dot(%p, v[i], %acc_1)`
     after:  the second product is marked `beside the next round's first`, see `overlap`; where registers hold two
-            rounds' scores, the first is issued `ahead of its round` (option `ahead`), see `ahead`; factors of sums that
-            are mostly one are `skipped where they are one`, see `rescaling`
+            rounds' scores, the first is issued `ahead of its round` (option
+            `pipeline_first_mma`), see `prefetch_scores`; factors of sums that are mostly one are `skipped where they
+            are one`, see `lazy_rescale`
     """
 
     name: ClassVar[str] = "cuda-overlap-products"
@@ -93,7 +94,7 @@ class OverlapProducts(SchedulePass):
                     mark_only(overlap.first, AHEAD)
             # Groups that differ in length fall out of step by themselves; there the barriers cost more than they give.
             turns = not unevenness(plan.rings) or any(one.ahead for one in overlaps)
-            kernel.set(pingpong=bool(overlaps) and bool(kernel.option("turns", turns)))
+            kernel.set(pingpong=bool(overlaps) and bool(kernel.option("pingpong", turns)))
         if WGMMA in plan.products.values():
             for op in find_rescalings(kernel.operations):
                 mark_only(op, SKIPPED)
@@ -139,7 +140,11 @@ def _issued(kernel: ScheduleContext, overlap: OverlapPlan) -> OverlapPlan | None
     most = _MOST_RUNNING << (plan.bits + 5)
     # What else a round reads, such as what is added to the scores, is there beside the next round's.
     read = sum(math.prod(op.results[0].type.shape) for op in _read_by_lanes(plan, overlap.loop))
-    if kernel.option("ahead", 1) and not plan.schedule.promotion_interval and 2 * scores + factor + sums + read <= most:
+    if (
+        kernel.option("pipeline_first_mma", 1)
+        and not plan.schedule.promotion_interval
+        and 2 * scores + factor + sums + read <= most
+    ):
         return overlap
     return replace(overlap, ahead=()) if scores + factor + sums <= most else None
 

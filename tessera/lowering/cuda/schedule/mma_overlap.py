@@ -6,7 +6,7 @@ from typing import Any
 
 from tessera.core.mlir import ir
 from tessera.lowering.analysis.uniformity import walk
-from tessera.lowering.cuda.schedule.multibuffer import RingPlan, in_a_ring, source_load
+from tessera.lowering.cuda.schedule.multibuffer import PipelinePlan, in_a_ring, source_load
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +27,13 @@ class OverlapPlan:
     ahead: tuple[Any, ...] = ()
 
 
-def find_overlaps(dots: list[Any], rings: list[RingPlan]) -> list[OverlapPlan]:
+def find_overlaps(dots: list[Any], rings: list[PipelinePlan]) -> list[OverlapPlan]:
     """The loops that hold two products like those of attention; the first one is done ahead."""
     found = (_overlap(second, dots, rings) for second in dots)
     return [plan for plan in found if plan is not None]
 
 
-def _overlap(second: Any, dots: list[Any], rings: list[RingPlan]) -> OverlapPlan | None:
+def _overlap(second: Any, dots: list[Any], rings: list[PipelinePlan]) -> OverlapPlan | None:
     block = second.block
     loop = block.owner.operation
     mine = [dot for dot in dots if dot.block == block]

@@ -18,7 +18,7 @@ _MOST_REGISTERS: Final = 224
 
 
 @dataclass(eq=False)
-class RingPlan:
+class PipelinePlan:
     """Loads that share one ring of buffers, because one product reads them together.
 
     block: where they stand; in_loop: whether that is a loop's body
@@ -35,7 +35,7 @@ class RingPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class LaterPlan:
+class DeferredPlan:
     """A `store` that is made in the next group, while the first products of `loop` run.
 
     rows: whether each warp stores rows of its own (see `later_rows`)
@@ -46,12 +46,12 @@ class LaterPlan:
     rows: bool = False
 
 
-def in_a_ring(load: Any, rings: Sequence[RingPlan]) -> bool:
+def in_a_ring(load: Any, rings: Sequence[PipelinePlan]) -> bool:
     """Whether a load (None: it is none) goes through one of some rings."""
     return load is not None and any(load in ring.loads for ring in rings)
 
 
-def find_rings(dots: list[Any], possible: Callable[[Any], bool]) -> list[RingPlan]:
+def find_rings(dots: list[Any], possible: Callable[[Any], bool]) -> list[PipelinePlan]:
     """A ring for each set of loads that a product of `dots` is the first to read, of those `possible`."""
     groups: dict[Any, list[Any]] = {}
     seen: set[Any] = set()
@@ -69,7 +69,7 @@ def find_rings(dots: list[Any], possible: Callable[[Any], bool]) -> list[RingPla
 
 
 @dataclass(frozen=True, eq=False)
-class RunningPlan:
+class AsyncMmaPlan:
     """A loop whose products run on; `ahead` is the first one, issued a round early, and `last` the last one."""
 
     loop: Any
@@ -81,18 +81,18 @@ class RunningPlan:
         return op.block == self.ahead.block
 
 
-def find_running(dots: Sequence[Any], rings: Sequence[RingPlan], lanes: int) -> dict[Any, RunningPlan]:
+def find_running(dots: Sequence[Any], rings: Sequence[PipelinePlan], lanes: int) -> dict[Any, AsyncMmaPlan]:
     """The loops of four products or more whose right factors, and all of the first one's, are in rings.
 
     lanes: of the team, whose registers must hold all sums at once
     """
-    found: dict[Any, RunningPlan] = {}
+    found: dict[Any, AsyncMmaPlan] = {}
     for block in dict.fromkeys(dot.block for dot in dots):
         mine = [dot for dot in dots if dot.block == block]
         loop = block.owner.operation
         fits = len(mine) >= _FEWEST_RUNNING and _registers(mine) <= _MOST_REGISTERS * lanes
         if loop.name == "scf.for" and fits and _run_on(mine, rings):
-            found[loop] = RunningPlan(loop, mine[0], mine[-1])
+            found[loop] = AsyncMmaPlan(loop, mine[0], mine[-1])
     return found
 
 
@@ -103,7 +103,7 @@ def _registers(dots: Sequence[Any]) -> int:
     return sums + sum(map(math.prod, computed)) // 2
 
 
-def _run_on(dots: Sequence[Any], rings: Sequence[RingPlan]) -> bool:
+def _run_on(dots: Sequence[Any], rings: Sequence[PipelinePlan]) -> bool:
     first = dots[0]
     factors = [first.operands[0], *(dot.operands[1] for dot in dots)]
     lefts = [source_load(dot.operands[0]) for dot in dots]
@@ -115,16 +115,16 @@ def _run_on(dots: Sequence[Any], rings: Sequence[RingPlan]) -> bool:
     return len(first.operands) == 2 and bool(early) and all(ring.first == first for ring in early)
 
 
-def running_from(dots: Sequence[Any], early: Sequence[Any]) -> dict[Any, RunningPlan]:
+def running_from(dots: Sequence[Any], early: Sequence[Any]) -> dict[Any, AsyncMmaPlan]:
     """The loops of such products whose first ones, `early`, are issued a round early."""
-    found: dict[Any, RunningPlan] = {}
+    found: dict[Any, AsyncMmaPlan] = {}
     for first in early:
         loop = first.block.owner.operation
-        found[loop] = RunningPlan(loop, first, [dot for dot in dots if dot.block == first.block][-1])
+        found[loop] = AsyncMmaPlan(loop, first, [dot for dot in dots if dot.block == first.block][-1])
     return found
 
 
-def vector_ring(rings: Sequence[RingPlan], load: Any) -> int | None:
+def vector_ring(rings: Sequence[PipelinePlan], load: Any) -> int | None:
     """The number of the ring that a load of a vector comes with: that of what the product before it reads."""
     order = {view.operation: place for place, view in enumerate(load.block.operations)}
     mine = [n for n, ring in enumerate(rings) if ring.block == load.block and ring.in_loop]
@@ -132,7 +132,7 @@ def vector_ring(rings: Sequence[RingPlan], load: Any) -> int | None:
     return max(before, key=lambda n: order[rings[n].first], default=None)
 
 
-def rings_of(operations: Sequence[Any]) -> list[RingPlan]:
+def rings_of(operations: Sequence[Any]) -> list[PipelinePlan]:
     """The rings that the attributes of loads and products say, by their numbers.
 
     A vector comes with what a product reads: lanes read it where the load stands.
@@ -182,14 +182,14 @@ def only_products(value: Any, dots: list[Any]) -> bool:
     return True
 
 
-def _ring(loads: list[Any]) -> RingPlan:
+def _ring(loads: list[Any]) -> PipelinePlan:
     block = loads[0].block
     order = {view.operation: place for place, view in enumerate(block.operations)}
     users = [order[_ancestor(op, block)] for load in loads for op in readers(load.results[0])]
     places = {place: op for op, place in order.items()}
     owner = block.owner.operation
     loads = sorted(loads, key=lambda load: order[load])
-    return RingPlan(loads, block, owner.name == "scf.for", places[min(users)], places[max(users)])
+    return PipelinePlan(loads, block, owner.name == "scf.for", places[min(users)], places[max(users)])
 
 
 def readers(value: Any) -> list[Any]:
@@ -208,7 +208,7 @@ def _ancestor(op: Any, block: Any) -> Any:
     return op
 
 
-def _mark_running(dot: Any, rings: list[RingPlan]) -> None:
+def _mark_running(dot: Any, rings: list[PipelinePlan]) -> None:
     """A product whose sum goes straight to itself in the next round need not be waited for in this one."""
     if not accumulates(dot):
         return
@@ -231,7 +231,7 @@ def accumulates(dot: Any) -> bool:
     return number >= 0 and uses == [("scf.yield", number)] and len(list(acc.uses)) == 1
 
 
-def find_later(block: Any, rings: list[RingPlan]) -> LaterPlan | None:
+def find_later(block: Any, rings: list[PipelinePlan]) -> DeferredPlan | None:
     """The last operation of a kernel's `block`, if it stores 16-bit elements of the only loop's sum and may wait.
 
     Exponentials and divisions between the two have no registers for what else is kept there.  All groups have as many
@@ -250,7 +250,7 @@ def find_later(block: Any, rings: list[RingPlan]) -> LaterPlan | None:
         return None
     kind = store.operands[1].type
     fits = len(kind.shape) == _AXES and width(str(kind.element_type)) == _STORED_BITS
-    return LaterPlan(store, loop) if fits else None
+    return DeferredPlan(store, loop) if fits else None
 
 
 def _same_for_all(value: Any) -> bool:

@@ -42,7 +42,7 @@ Observer = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class ChooseTeam(SchedulePass):
-    """Say how many warps compute a group's tiles together (option `warps`).
+    """Say how many warps compute a group's tiles together (option `num_warps`).
 
     before: `func.func @f(...)`
     after:  `func.func @f(...) warps 8`; with reductions, also how many blocks a multiprocessor should hold, which
@@ -66,24 +66,24 @@ class ChooseTeam(SchedulePass):
         most, largest = _MOST_VALUES if kernel.dots else _ROW_VALUES, kernel.largest(plan)
         if largest > most * lanes:
             needed = f"the largest tile takes {largest // lanes} registers of each lane of {lanes // WARP} warps"
-            kernel.refuse(f"{needed}, and {most} is the most", "more warps (the option `warps`) or smaller blocks")
+            kernel.refuse(f"{needed}, and {most} is the most", "more warps (the option `num_warps`) or smaller blocks")
 
     def _bits(self, kernel: ScheduleContext, plan: ScheduleView) -> int:
-        wanted = kernel.option("warps", 0)
+        wanted = kernel.option("num_warps", 0)
         if wanted:
             return wanted.bit_length() - 1
         if kernel.dots:
             return product_bits(plan.products, kernel.operations)
         warps = max(1, kernel.largest(plan) // (_VALUES * WARP))
         bits = min(MOST_WARP_BITS, (warps - 1).bit_length())
-        vector = kernel.option("vector", 0)
+        vector = kernel.option("vector_width", 0)
         reduced = reduction_bits(kernel.operations, padded, kernel.access_bytes, plan.parts, vector)
         return bits if reduced is None else min(bits, reduced)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderGroups(SchedulePass):
-    """Say in which order groups are done, and which blocks share loads (options `band`, `cluster`).
+    """Say in which order groups are done, and which blocks share loads (options `raster_group`, `cluster`).
 
     after: the function says `grid persistent`: as many blocks as multiprocessors, each of which takes one group after
            the other; `band 16`: so many rows of groups are done side by side, column after column, before the next
@@ -101,7 +101,7 @@ class OrderGroups(SchedulePass):
         for load in shared:
             mark_only(load, SHARED)
         # Neighbours of a cluster are in one band.
-        band = -(-kernel.option("band", band_of(kernel.function)) // cluster) * cluster
+        band = -(-kernel.option("raster_group", band_of(kernel.function)) // cluster) * cluster
         banded = bool(plan.products) and not uneven and has_bands(ranges_of(kernel.function))
         kernel.set(
             persistent=plan.specialised, load_balance=uneven, cluster=cluster, raster_group=band if banded else 1
@@ -110,13 +110,13 @@ class OrderGroups(SchedulePass):
 
 @dataclass(frozen=True, slots=True)
 class AssignLayouts(SchedulePass):
-    """Give each tile its place in the registers of lanes and warps (options `vector`, `warp_columns`).
+    """Give each tile its place in the registers of lanes and warps (options `vector_width`, `warp_columns`).
 
     before: `%s = tessera.dot %a, %b`
     after:  `%s = tessera.dot %a, %b layout registers [1:1, 0:8] lanes [1:2, 1:4, 0:1, 0:2, 0:4] warps [0:16, 0:32]`:
             the second bit of a register's number moves 8 along axis 0; see `core.layouts`
     `vector`: a lane has at most so many neighbouring elements of what is loaded, stored or reduced, where 16 bytes are
-            the rule: with `vector=2`, `registers [1:1] lanes [1:2, 1:4, ...]`
+            the rule: with `vector_width=2`, `registers [1:1] lanes [1:2, 1:4, ...]`
     `warp_columns`: so many warps share the columns of a product, and the others its rows, where the rule is what reads
             least of the factors: with `warp_columns=2`, `warps [0:16, 1:32]`.  Warp groups have whole rows, and so
             have warps that reduce them: there, and where a warp would have less than an instruction, another value
@@ -129,7 +129,7 @@ class AssignLayouts(SchedulePass):
         """From the products, reductions, loads and stores outwards."""
         plan, beside = kernel.plan, kernel.option("warp_columns", 0)
         sums = sum_layouts(plan.products, kernel.operations, plan.bits, plan.is_staged, beside)
-        vector = kernel.option("vector", 0)
+        vector = kernel.option("vector_width", 0)
         layouts = infer(kernel.operations, plan.bits, padded, kernel.access_bytes, sums, plan.parts, vector)
         for op in kernel.operations:
             results = [layouts.get(v) for v in op.results]

@@ -6,7 +6,7 @@ from typing import Any, Final
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.lowering.base.launch_grid import ranges_of
-from tessera.lowering.cuda.schedule.multibuffer import RingPlan
+from tessera.lowering.cuda.schedule.multibuffer import PipelinePlan
 from tessera.lowering.cuda.schedule.view import ScheduleView
 
 _ROWS_AND_COLUMNS: Final = 2
@@ -16,7 +16,7 @@ _AXES: Final = {"arith.divui": 0, "arith.remui": 1}
 """A group's number divided by the count of the last range: its row, and its column."""
 
 
-def unevenness(rings: list[RingPlan]) -> int:
+def unevenness(rings: list[PipelinePlan]) -> int:
     """Whether a loop that copies ahead is longer in later groups (1), in earlier ones (-1), or neither (0).
 
     The index along the last range is the group's number modulo the range's count: a bound made of it differs from

@@ -17,7 +17,9 @@ from tessera.lowering.cuda.schedule.view import ScheduleView
 
 MOST_SUMS: Final = 232
 """Registers of a lane that multiplies, beside a warp that copies (see `function`)."""
-HINT: Final = "use smaller blocks, or more warps for as many rows: the option `warps`, 64 rows for every four of them"
+HINT: Final = (
+    "use smaller blocks, or more warps for as many rows: the option `num_warps`, 64 rows for every four of them"
+)
 _LANES: Final = 5
 _WORD: Final = 32
 

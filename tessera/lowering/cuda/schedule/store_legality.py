@@ -8,7 +8,7 @@ from tessera.core.program.types import Array
 from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.cuda.base.index_builder import width
 from tessera.lowering.cuda.storage.global_access import before_array, begins_aligned
-from tessera.lowering.cuda.storage.shared_tile import Panels
+from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels
 
 _LINE: Final = 128
 _GROUP_BITS: Final = 2
@@ -17,7 +17,7 @@ _ROWS: Final = 8
 _MOST_ROWS: Final = 128
 
 
-def copied_panels(op: Any, layout: Layout, array: Array) -> Panels | None:
+def copied_panels(op: Any, layout: Layout, array: Array) -> SwizzledPanels | None:
     """How one column block of a stored tile is gathered for the copy engine; None where that may not store it.
 
     It takes tiles of at most 128 rows whose lanes hold parts of every column block: the results of products.  It would
@@ -29,7 +29,7 @@ def copied_panels(op: Any, layout: Layout, array: Array) -> Panels | None:
     if not may_copy(op, array):
         return None
     size = width(str(kind.element_type)) // 8
-    panels = Panels(layout.shape[0], min(layout.shape[1], _LINE // size), size)
+    panels = SwizzledPanels(layout.shape[0], min(layout.shape[1], _LINE // size), size)
     outer = [bit for bit in axis_bits(layout.shape, 1) if bit >= panels.columns]
     return panels if panels.swizzle == _LINE and all(bit in layout.registers for bit in outer) else None
 

@@ -17,7 +17,7 @@ from tessera.core.tile.schedule_attributes import (
 )
 from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.cuda.schedule.context import ScheduleContext, SchedulePass
-from tessera.lowering.cuda.schedule.multibuffer import LaterPlan, find_later
+from tessera.lowering.cuda.schedule.multibuffer import DeferredPlan, find_later
 from tessera.lowering.cuda.schedule.store_legality import copied_panels, fits_rows, own_rows
 from tessera.lowering.cuda.schedule.view import is_matrix_store
 from tessera.lowering.cuda.storage.global_access import begins_aligned, multiple_of
@@ -29,7 +29,7 @@ class DivideStores(SchedulePass):
 
     before: `tessera.store %acc, %C[...]`: all warps gather the tile, wait for each other, and one lane starts the copy
     after:  `tessera.store %acc, %C[...] stored by each warp group`: one multiplies on while the other stores; with the
-            option `apart=False`, `stored by the team`
+            option `epilogue_per_warpgroup=False`, `stored by the team`
     """
 
     name: ClassVar[str] = "cuda-divide-stores"
@@ -40,7 +40,7 @@ class DivideStores(SchedulePass):
         if not plan.specialised:
             return
         stores = list(filter(is_matrix_store, kernel.operations))
-        apart = bool(kernel.option("apart", 1)) and all(self._divides(kernel, op) for op in stores)
+        apart = bool(kernel.option("epilogue_per_warpgroup", 1)) and all(self._divides(kernel, op) for op in stores)
         for op in stores:
             if self._begins_anywhere(kernel, op):
                 mark_only(op, BEGINS)
@@ -59,7 +59,7 @@ class DivideStores(SchedulePass):
 
 @dataclass(frozen=True, slots=True)
 class DelayStores(SchedulePass):
-    """Store a group's result while the first products of the next group run (option `later`).
+    """Store a group's result while the first products of the next group run (option `defer_epilogue`).
 
     before: `for k: acc = dot(a[k], b[k], acc)`, `tessera.store %acc, %C[...]`, group after group
     after:  `tessera.store %acc, %C[...] delayed until the next group's products run`; see `later_stores`, and
@@ -71,7 +71,7 @@ class DelayStores(SchedulePass):
     def decide(self, kernel: ScheduleContext) -> None:
         """Where a group is one loop and one store, and its values leave enough registers free."""
         plan = kernel.plan
-        if not kernel.option("later", 1) or plan.schedule.load_balance or wants_profile(kernel.program):
+        if not kernel.option("defer_epilogue", 1) or plan.schedule.load_balance or wants_profile(kernel.program):
             return
         later = find_later(kernel.block, plan.rings)
         if later is not None and not plan.apart:
@@ -79,7 +79,7 @@ class DelayStores(SchedulePass):
         if later is not None:
             mark(later.store, DELAYED, DELAY_BY_ROWS if later.rows else DELAY)
 
-    def _by_rows(self, kernel: ScheduleContext, later: LaterPlan) -> LaterPlan | None:
+    def _by_rows(self, kernel: ScheduleContext, later: DeferredPlan) -> DeferredPlan | None:
         """The plan for rows that begin anywhere; None where they may not wait."""
         plan, (memory, value) = kernel.plan, list(later.store.operands)[:2]
         array, layout, step = kernel.array(memory), plan.layouts[value], later.loop.operands[2]

@@ -42,8 +42,8 @@ from tessera.lowering.cuda.schedule.cp_async_loads import CopyPlan, find_copies
 from tessera.lowering.cuda.schedule.memory_dependences import MemoryOrder, order_memory
 from tessera.lowering.cuda.schedule.mma_overlap import OverlapPlan, find_overlaps
 from tessera.lowering.cuda.schedule.mma_selection import may_run_on
-from tessera.lowering.cuda.schedule.multibuffer import LaterPlan, RingPlan, RunningPlan, rings_of, running_from
-from tessera.lowering.cuda.storage.streamed_reduction import Stream, stream_of
+from tessera.lowering.cuda.schedule.multibuffer import AsyncMmaPlan, DeferredPlan, PipelinePlan, rings_of, running_from
+from tessera.lowering.cuda.storage.streamed_reduction import StreamedTile, stream_of
 
 _BLOCK_BYTES = 128
 _WRITES = ("tessera.store", "tessera.masked_store", "tessera.write")
@@ -110,7 +110,7 @@ class ScheduleView:
         return {one.loop: one if is_marked(one.first, AHEAD) else replace(one, ahead=()) for one in beside}
 
     @cached_property
-    def running(self) -> dict[Any, RunningPlan]:
+    def running(self) -> dict[Any, AsyncMmaPlan]:
         """Loops with several products that run until their sums are needed, by loop."""
         return running_from(self.dots, marked(self.dots, ISSUED))
 
@@ -122,7 +122,7 @@ class ScheduleView:
     # -- loads -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def rings(self) -> list[RingPlan]:
+    def rings(self) -> list[PipelinePlan]:
         """The pipelines that the producer warp fills, by their numbers."""
         return rings_of(self.operations)
 
@@ -152,7 +152,7 @@ class ScheduleView:
         return set(marked(self.operations, SHARED))
 
     @cached_property
-    def streams(self) -> dict[Any, Stream]:
+    def streams(self) -> dict[Any, StreamedTile]:
         """Reductions whose tile is added while it is read, by operation."""
         found = {op: stream_of(op) for op in marked(self.operations, STREAMED)}
         return {op: stream for op, stream in found.items() if stream is not None}
@@ -167,7 +167,7 @@ class ScheduleView:
         """Extents of what streams have in registers at a time, by reduction."""
         return {op: stream.shape() for op, stream in self.streams.items()}
 
-    def ring_of(self, op: Any) -> RingPlan | None:
+    def ring_of(self, op: Any) -> PipelinePlan | None:
         """The ring that load `op` goes through."""
         return next((ring for ring in self.rings if op in ring.loads), None)
 
@@ -188,10 +188,10 @@ class ScheduleView:
         return any(text_of(op, STORED) == BY_GROUPS for op in self.operations)
 
     @cached_property
-    def later(self) -> LaterPlan | None:
+    def later(self) -> DeferredPlan | None:
         """The store that is made in the next group."""
         for store in marked(self.operations, DELAYED):
-            return LaterPlan(store, self.rings[0].block.owner.operation, text_of(store, DELAYED) == DELAY_BY_ROWS)
+            return DeferredPlan(store, self.rings[0].block.owner.operation, text_of(store, DELAYED) == DELAY_BY_ROWS)
         return None
 
     # -- memory ------------------------------------------------------------------------------------------------

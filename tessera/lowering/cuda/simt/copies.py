@@ -17,14 +17,14 @@ _PIECE: Final = 16
 _ASYNCHRONOUS: Final = (4, 8, 16)
 
 
-class Host(Protocol):
+class CopyContext(Protocol):
     """What copies ask of the lowering around them."""
 
     build: IndexBuilder
     tiles: Tiles
 
 
-def copy_window(host: Host, op: Any, destination: Memory, source: Memory, starts: Sequence[Any]) -> None:
+def copy_window(host: CopyContext, op: Any, destination: Memory, source: Memory, starts: Sequence[Any]) -> None:
     """Start copying the window of `source` at `starts` that the `tessera.copy` names into `destination`.
 
     The bytes are there after the next `cp.async.wait_all` and barrier.
@@ -49,7 +49,7 @@ class _Window:
 
     def __init__(
         self,
-        host: Host,
+        host: CopyContext,
         destination: Memory,
         source: Memory,
         starts: list[Any],

@@ -117,13 +117,13 @@ class Coarsening:
 def coarsen(function: Any, program: Program, facts: Uniformity) -> Coarsening:
     """Decide how many elements a lane of the `func.func` takes; 1 where it would not pay or could be noticed.
 
-    The schedule option `elements` overrules the number (a power of two up to 32; 1: never).
+    The schedule option `elements_per_thread` overrules the number (a power of two up to 32; 1: never).
 
     Raises:
         NotOnCuda: the option is another number.
     """
     block = function.regions[0].blocks[0]
-    wanted = program.options.get("elements")
+    wanted = program.options.get("elements_per_thread")
     if isinstance(wanted, int) and wanted not in _CHOICES:
         message = f"the option elements is a power of two up to {_CHOICES[-1]}, got {wanted}"
         raise NotOnCuda(message, program.span)

@@ -23,7 +23,7 @@ _COSTS: Final = {"arith.divf": 8, "math.sqrt": 8}
 _FUNCTION_COST: Final = 16
 
 
-class Host(Protocol):
+class SimtTileContext(Protocol):
     """What tile operations ask of the code around them."""
 
     build: IndexBuilder
@@ -56,7 +56,7 @@ class Host(Protocol):
         ...
 
 
-def tile_operation(host: Host, op: Any) -> None:
+def tile_operation(host: SimtTileContext, op: Any) -> None:
     """Lower an operation that takes or gives a tile.
 
     Raises:
@@ -83,7 +83,7 @@ def element_of(kind: Any) -> str:
     return str(kind.element_type)
 
 
-def _keep(host: Host, op: Any, tile: TileValue, *, must: bool = False) -> None:
+def _keep(host: SimtTileContext, op: Any, tile: TileValue, *, must: bool = False) -> None:
     """Define the result of `op` as `tile`: as a rule, or, where it pays or `must` be, in memory."""
     result = op.results[0]
     repeated = tile.cost > _CHEAP and host.lifetimes.uses(result) > 1
@@ -96,7 +96,7 @@ def _keep(host: Host, op: Any, tile: TileValue, *, must: bool = False) -> None:
     host.define(result, tile)
 
 
-def hold(host: Host, op: Any, buffer: Buffer) -> None:
+def hold(host: SimtTileContext, op: Any, buffer: Buffer) -> None:
     """Define the result of `op` as the contents of `buffer`, which is freed after its last use."""
     host.define(op.results[0], host.tiles.value(buffer))
     host.lifetimes.free_after(op.results[0], buffer)
@@ -105,7 +105,7 @@ def hold(host: Host, op: Any, buffer: Buffer) -> None:
 # -- rules -------------------------------------------------------------------------------------------------------
 
 
-def _elementwise(host: Host, op: Any) -> None:
+def _elementwise(host: SimtTileContext, op: Any) -> None:
     kind = op.results[0].type
     name, element = str(op.name), element_of(kind)
     if name == "arith.constant":
@@ -128,12 +128,12 @@ def _elementwise(host: Host, op: Any) -> None:
     _keep(host, op, TileValue(shape_of(kind), element, at, _all(tiles, "reads"), _all(tiles, "own"), cost))
 
 
-def _splat(host: Host, op: Any) -> None:
+def _splat(host: SimtTileContext, op: Any) -> None:
     value, kind = host.build.index(host.scalar(op.operands[0])), op.results[0].type
     host.define(op.results[0], TileValue(shape_of(kind), element_of(kind), lambda _: value))
 
 
-def _arange(host: Host, op: Any) -> None:
+def _arange(host: SimtTileContext, op: Any) -> None:
     start, kind = host.scalar(op.operands[0]), op.results[0].type
 
     def at(indices: Sequence[Any]) -> Any:
@@ -142,7 +142,7 @@ def _arange(host: Host, op: Any) -> None:
     host.define(op.results[0], TileValue(shape_of(kind), element_of(kind), at))
 
 
-def _broadcast(host: Host, op: Any) -> None:
+def _broadcast(host: SimtTileContext, op: Any) -> None:
     source, shape = _source(host, op), shape_of(op.results[0].type)
     repeated = [before != after for before, after in zip(source.shape, shape, strict=True)]
 
@@ -152,7 +152,7 @@ def _broadcast(host: Host, op: Any) -> None:
     host.define(op.results[0], _moved(source, shape, at))
 
 
-def _transpose(host: Host, op: Any) -> None:
+def _transpose(host: SimtTileContext, op: Any) -> None:
     source, shape = _source(host, op), shape_of(op.results[0].type)
     order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
 
@@ -165,7 +165,7 @@ def _transpose(host: Host, op: Any) -> None:
     host.define(op.results[0], _moved(source, shape, at))
 
 
-def _reshape(host: Host, op: Any) -> None:
+def _reshape(host: SimtTileContext, op: Any) -> None:
     source, shape = host.tile(op.operands[0]), shape_of(op.results[0].type)
     build = host.build
 
@@ -184,7 +184,7 @@ def _reshape(host: Host, op: Any) -> None:
     host.define(op.results[0], TileValue(shape, source.element, rule, source.reads, source.own, source.cost))
 
 
-def _source(host: Host, op: Any) -> TileValue:
+def _source(host: SimtTileContext, op: Any) -> TileValue:
     """The operand of an operation that reads elements elsewhere or often: kept in memory where it is dear."""
     tile = host.tile(op.operands[0])
     if tile.cost <= _CHEAP:
@@ -207,7 +207,7 @@ def _moved(source: TileValue, shape: tuple[int, ...], at: Callable[[Sequence[Any
 class _Window:
     """The part of a memory that a load, store or copy touches."""
 
-    def __init__(self, host: Host, op: Any, memory: Any, starts: Sequence[Any]) -> None:
+    def __init__(self, host: SimtTileContext, op: Any, memory: Any, starts: Sequence[Any]) -> None:
         self.build = host.build
         self.memory = host.memory(memory)
         self.starts = [host.scalar(v) for v in starts]
@@ -223,7 +223,7 @@ class _Window:
         ]
 
 
-def _load(host: Host, op: Any) -> None:
+def _load(host: SimtTileContext, op: Any) -> None:
     memory, *starts = op.operands
     window, kind = _Window(host, op, memory, starts), op.results[0].type
     element, location, hint = element_of(kind), op.location, cache_of(op)
@@ -236,17 +236,19 @@ def _load(host: Host, op: Any) -> None:
     _keep(host, op, tile, must=host.lifetimes.overwritten(op))
 
 
-def _store(host: Host, op: Any) -> None:
+def _store(host: SimtTileContext, op: Any) -> None:
     memory, value, *starts = op.operands
     _put(host, op, memory, value, starts, None)
 
 
-def _masked_store(host: Host, op: Any) -> None:
+def _masked_store(host: SimtTileContext, op: Any) -> None:
     memory, value, mask, *starts = op.operands
     _put(host, op, memory, value, starts, host.tile(mask))
 
 
-def _put(host: Host, op: Any, memory: Any, value: Any, starts: Sequence[Any], mask: TileValue | None) -> None:
+def _put(
+    host: SimtTileContext, op: Any, memory: Any, value: Any, starts: Sequence[Any], mask: TileValue | None
+) -> None:
     """Store a tile, of which the elements for which `mask` (None: all) is true."""
     window, tile, hint = _Window(host, op, memory, starts), host.tile(value), cache_of(op)
     classes = tile.classes if mask is None else tile.classes | mask.classes
@@ -266,7 +268,7 @@ def _put(host: Host, op: Any, memory: Any, value: Any, starts: Sequence[Any], ma
 # -- results in memory ---------------------------------------------------------------------------------------------
 
 
-def _reduce(host: Host, op: Any) -> None:
+def _reduce(host: SimtTileContext, op: Any) -> None:
     tile, kind = host.tile(op.operands[0]), op.results[0].type
     axis = named_axis(op)
     rule = Rule(ir.StringAttr(op.attributes["kind"]).value, tile.element, not host.unsigned(op))
@@ -280,7 +282,7 @@ def _reduce(host: Host, op: Any) -> None:
     host.tiles.free(buffer)
 
 
-def _dot(host: Host, op: Any) -> None:
+def _dot(host: SimtTileContext, op: Any) -> None:
     kind = op.results[0].type
     a, b, *acc = (host.tile(v) for v in op.operands)
     product = Product(a, b, acc[0] if acc else None, element_of(kind), not host.unsigned(op))
@@ -298,7 +300,7 @@ def _all(tiles: Sequence[TileValue], name: str) -> frozenset[int]:
     return NOTHING.union(*(getattr(tile, name) for tile in tiles))
 
 
-_SPECIAL: Final[dict[str, Callable[[Host, Any], None]]] = {
+_SPECIAL: Final[dict[str, Callable[[SimtTileContext, Any], None]]] = {
     "tensor.splat": _splat,
     "tessera.arange": _arange,
     "tessera.broadcast": _broadcast,

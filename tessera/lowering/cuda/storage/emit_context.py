@@ -10,29 +10,29 @@ from tessera.core.layouts import Layout
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.storage.global_access import Window
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile
-from tessera.lowering.cuda.storage.shared_scratch import Room
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 
-class Host(Protocol):
+class EmitContext(Protocol):
     """Who emits code for whom; `env`: what each value of the Tile IR has become."""
 
     build: IndexBuilder
     env: dict[Any, Any]
 
     @property
-    def team(self) -> Team:
+    def team(self) -> WarpSet:
         """The team."""
         ...
 
 
-class RoomHost(Host, Protocol):
+class ScratchContext(EmitContext, Protocol):
     """A host with shared memory to lend."""
 
-    room: Room
+    room: SharedScratch
 
 
-class TileHost(RoomHost, Protocol):
+class TileContext(ScratchContext, Protocol):
     """A host that knows the tiles in registers."""
 
     def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
@@ -56,7 +56,7 @@ class DeferredStore(Protocol):
         ...
 
 
-class WindowHost(RoomHost, Protocol):
+class WindowContext(ScratchContext, Protocol):
     """A host that knows the arrays."""
 
     def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:

@@ -15,7 +15,7 @@ from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 from tessera.lowering.cuda.base.memory import Memory, address, inside
 from tessera.lowering.cuda.storage.register_tiles import WORD, RegisterTile, from_words, to_words, vector_bits
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 _VECTOR_BYTES: Final = 16
 _SHORT: Final = 16
@@ -134,7 +134,7 @@ def is_padding(layout: Layout, register: int, extents: Sequence[int]) -> bool:
     return any(place >= extent for place, extent in zip(places, extents, strict=True))
 
 
-def load_tile(build: IndexBuilder, team: Team, window: Window, layout: Layout, element: str) -> RegisterTile:
+def load_tile(build: IndexBuilder, team: WarpSet, window: Window, layout: Layout, element: str) -> RegisterTile:
     """Load a window; 0 outside the array."""
     places = team.places(layout)
     count = 1 << _vector(window, layout, element)
@@ -156,7 +156,7 @@ def load_tile(build: IndexBuilder, team: Team, window: Window, layout: Layout, e
 
 
 def store_tile(
-    build: IndexBuilder, team: Team, window: Window, tile: RegisterTile, mask: RegisterTile | None = None
+    build: IndexBuilder, team: WarpSet, window: Window, tile: RegisterTile, mask: RegisterTile | None = None
 ) -> None:
     """Store a tile; elements outside the array are left out, and those for which `mask`, laid out alike, is false."""
     places = team.places(tile.layout)

@@ -11,7 +11,7 @@ from tessera.core.base.reductions import BLOCK, COLUMNS
 from tessera.core.layouts import Layout, axis_bits, spread
 from tessera.lowering.cuda.simt.reductions import Rule
 from tessera.lowering.cuda.simt.synchronization import exchange
-from tessera.lowering.cuda.storage.emit_context import RoomHost
+from tessera.lowering.cuda.storage.emit_context import ScratchContext
 from tessera.lowering.cuda.storage.global_access import is_padding
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, convert
 from tessera.lowering.cuda.storage.warps import WARP
@@ -23,7 +23,7 @@ _FEW: Final = 16
 
 
 def reduce_tile(
-    host: RoomHost, tile: RegisterTile, extents: tuple[int, ...], rule: Rule, axis: int | None
+    host: ScratchContext, tile: RegisterTile, extents: tuple[int, ...], rule: Rule, axis: int | None
 ) -> RegisterTile:
     """Reduce along `axis` (None: everything); the axis stays, with extent 1, and every lane has the result.
 
@@ -49,13 +49,13 @@ def reduce_tile(
     return RegisterTile(_without(tile.layout, axis), rule.element, values)
 
 
-def halved(host: RoomHost, tile: RegisterTile, rule: Rule, axis: int) -> RegisterTile:
+def halved(host: ScratchContext, tile: RegisterTile, rule: Rule, axis: int) -> RegisterTile:
     """Reduce partial results along `axis`, at most 128 of them, by halving."""
     tile = _added(host, tile, rule, list(reversed(axis_bits(tile.shape, axis))))
     return RegisterTile(_without(tile.layout, axis), tile.element, tile.values)
 
 
-def _added(host: RoomHost, tile: RegisterTile, rule: Rule, order: list[int]) -> RegisterTile:
+def _added(host: ScratchContext, tile: RegisterTile, rule: Rule, order: list[int]) -> RegisterTile:
     """Add what differs in the bits of `order`, one bit after the other."""
     for number, bit in enumerate(order):
         if bit in tile.layout.warps:
@@ -70,7 +70,7 @@ def _without(layout: Layout, axis: int | None) -> Layout:
     return layout.sliced([a for a, extent in enumerate(shape) if extent == 1])
 
 
-def _widened(host: RoomHost, tile: RegisterTile, extents: tuple[int, ...], rule: Rule) -> RegisterTile:
+def _widened(host: ScratchContext, tile: RegisterTile, extents: tuple[int, ...], rule: Rule) -> RegisterTile:
     """The elements in the type of partial results; the identity where the tile was padded."""
     build = host.build
     values = [rule.widen(build, value) for value in tile.values]
@@ -92,7 +92,7 @@ def _widened(host: RoomHost, tile: RegisterTile, extents: tuple[int, ...], rule:
 
 
 def _chains(
-    host: RoomHost, tile: RegisterTile, rule: Rule, chain: list[int], extents: tuple[int, ...]
+    host: ScratchContext, tile: RegisterTile, rule: Rule, chain: list[int], extents: tuple[int, ...]
 ) -> RegisterTile:  # fmt: skip
     """Add the elements of each chain in order: they are registers of one lane; padding changes nothing."""
     layout = tile.layout
@@ -112,7 +112,7 @@ def _chains(
     return RegisterTile(short, rule.wide, tuple(values))
 
 
-def _halve(host: RoomHost, tile: RegisterTile, rule: Rule, bit: int) -> RegisterTile:
+def _halve(host: ScratchContext, tile: RegisterTile, rule: Rule, bit: int) -> RegisterTile:
     """Add the elements with `bit` to those without it."""
     layout, build = tile.layout, host.build
     if bit in layout.registers:
@@ -132,7 +132,7 @@ def _halve(host: RoomHost, tile: RegisterTile, rule: Rule, bit: int) -> Register
     return RegisterTile(Layout(layout.shape, layout.registers, lanes, layout.warps), rule.wide, values)
 
 
-def _gathered(host: RoomHost, tile: RegisterTile, order: list[int]) -> RegisterTile:
+def _gathered(host: ScratchContext, tile: RegisterTile, order: list[int]) -> RegisterTile:
     """The partial results with nothing that is still to be added in other warps.
 
     Where it is little, every lane has it all in registers, and adds it without asking others; otherwise what is left
@@ -153,7 +153,7 @@ def _gathered(host: RoomHost, tile: RegisterTile, order: list[int]) -> RegisterT
     return convert(host.build, host.team, host.room, tile, target)
 
 
-def _moved(host: RoomHost, tile: RegisterTile, chain: list[int]) -> RegisterTile:
+def _moved(host: ScratchContext, tile: RegisterTile, chain: list[int]) -> RegisterTile:
     """The tile in a layout that has every chain in one lane."""
     layout = tile.layout
     others = [basis for basis in layout.bases if basis and basis not in chain]

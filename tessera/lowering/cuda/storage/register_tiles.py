@@ -7,8 +7,8 @@ from typing import Any, Final
 from tessera.core.layouts import Change, Layout, Swizzle, choose_swizzle
 from tessera.core.mlir import ir
 from tessera.lowering.cuda.base.index_builder import SHARED, IndexBuilder, width
-from tessera.lowering.cuda.storage.shared_scratch import Room
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 WORD: Final = 4
 _UNIT: Final = 16
@@ -64,7 +64,9 @@ def permuted(tile: RegisterTile, layout: Layout) -> RegisterTile | None:
     return RegisterTile(layout, tile.element, tuple(tile.values[place] for place in wanted if place is not None))
 
 
-def convert(build: IndexBuilder, team: Team, room: Room, tile: RegisterTile, layout: Layout) -> RegisterTile:
+def convert(
+    build: IndexBuilder, team: WarpSet, room: SharedScratch, tile: RegisterTile, layout: Layout
+) -> RegisterTile:
     """Move a tile to another layout through shared memory; the team waits once, between writing and reading."""
     stored = "i8" if tile.element == "i1" else tile.element
     before, after = compressed(tile.layout, layout)
@@ -115,7 +117,7 @@ class _Buffer:
         return build.offset(self.pointer, build.xor(lane, self.swizzle(self.layout.element(register) * size)), "i8")
 
 
-def _write(build: IndexBuilder, team: Team, tile: RegisterTile, buffer: _Buffer) -> None:
+def _write(build: IndexBuilder, team: WarpSet, tile: RegisterTile, buffer: _Buffer) -> None:
     layout, count, stored = buffer.layout, buffer.count, buffer.stored
     base = team.base(layout)
     with build.when(team.owns(layout)):
@@ -130,7 +132,7 @@ def _write(build: IndexBuilder, team: Team, tile: RegisterTile, buffer: _Buffer)
                 build.store_vector(vector, buffer.at(base, first), count, str(vector.type.element_type))
 
 
-def _read(build: IndexBuilder, team: Team, buffer: _Buffer) -> list[Any]:
+def _read(build: IndexBuilder, team: WarpSet, buffer: _Buffer) -> list[Any]:
     layout, count, stored = buffer.layout, buffer.count, buffer.stored
     base = team.base(layout)
     values: list[Any] = []

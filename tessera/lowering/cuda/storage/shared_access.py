@@ -5,14 +5,14 @@ from typing import Any, Final
 from tessera.core.layouts import Layout, swizzled
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, shared_pointer, vector_bits
-from tessera.lowering.cuda.storage.shared_tile import Panels, SharedTile
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.shared_tile import SharedTile, SwizzledPanels
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 _LINE: Final = 128
 _UNIT: Final = 16
 
 
-def lane_offset(build: IndexBuilder, panels: Panels, row: Any, column: Any) -> Any:
+def lane_offset(build: IndexBuilder, panels: SwizzledPanels, row: Any, column: Any) -> Any:
     """An i32: the byte offset of the element at (row, column), two indices, in its panels."""
     panel = build.divide(column, panels.width)
     rest = build.mul(build.remainder(column, panels.width), panels.size)
@@ -48,7 +48,7 @@ class Cursor:
         return self._known[low], offset - low
 
 
-def read_vector(build: IndexBuilder, team: Team, vector: SharedTile, layout: Layout) -> RegisterTile:
+def read_vector(build: IndexBuilder, team: WarpSet, vector: SharedTile, layout: Layout) -> RegisterTile:
     """A tile of one axis out of shared memory, where its elements follow each other."""
     size = vector.panels.size
     count = 1 << vector_bits(layout, (_UNIT // size).bit_length() - 1)

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from tessera.lowering.cuda.base.buffer_allocation import Allocation
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 _ALIGNMENT: Final = 1024
 
 
-class Room:
+class SharedScratch:
     """The part of a block's shared memory that rings leave.
 
     What lanes may still be reading stays reserved until the team has waited again, so that one wait an exchange is
@@ -21,10 +21,10 @@ class Room:
     def __init__(self, frame: GpuFunction) -> None:
         self._frame = frame
         self._read: list[Allocation] = []
-        self._team: Team | None = None
+        self._team: WarpSet | None = None
 
     @contextmanager
-    def exchange(self, team: Team, size: int) -> Generator[Any]:
+    def exchange(self, team: WarpSet, size: int) -> Generator[Any]:
         """A pointer to `size` bytes that no lane still reads; the code inside the `with` waits and calls `waited`."""
         self._team = team
         piece = self.take(size)

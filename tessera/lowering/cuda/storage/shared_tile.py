@@ -10,7 +10,7 @@ _LINE: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
+class SwizzledPanels:
     """How a tile of rows lies in shared memory: cut into panels of at most 128 bytes of each row, one after the other.
 
     rows: of a panel; swizzle: bytes of a row in it, within which the hardware permutes units of 16; size: of an element
@@ -51,16 +51,16 @@ class SharedTile:
     """A tile in shared memory: `address` (i32) of its panels; `transposed`: it stands for the transpose of them."""
 
     address: Any
-    panels: Panels
+    panels: SwizzledPanels
     element: str
     transposed: bool = False
 
 
-def panels_of(load: Any) -> Panels:
+def panels_of(load: Any) -> SwizzledPanels:
     """How what a load reads lies in shared memory: a vector as one row."""
     kind = load.results[0].type
     rows, columns = (1, *kind.shape)[-2:]
-    return Panels(rows, columns, width(str(kind.element_type)) // 8)
+    return SwizzledPanels(rows, columns, width(str(kind.element_type)) // 8)
 
 
 def box_of(extents: Sequence[int], dropped: Collection[int], rank: int) -> tuple[int, ...]:

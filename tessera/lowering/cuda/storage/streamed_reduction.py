@@ -15,7 +15,7 @@ from tessera.core.tile.schedule_attributes import own_attributes
 from tessera.lowering.analysis.uniformity import is_tile
 from tessera.lowering.cuda.base.scalars import scalar_operation
 from tessera.lowering.cuda.simt.reductions import Rule
-from tessera.lowering.cuda.storage.emit_context import WindowHost
+from tessera.lowering.cuda.storage.emit_context import WindowContext
 from tessera.lowering.cuda.storage.global_access import Window, load_tile
 from tessera.lowering.cuda.storage.reductions import halved
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile
@@ -26,7 +26,7 @@ _TOGETHER: Final = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class StreamedTile:
     """A reduction along `axis`, not the last, of what `load` reads, cast by `casts`; nobody else looks at that."""
 
     load: Any
@@ -39,9 +39,9 @@ class Stream:
         return (*extents[: self.axis], COLUMNS, *extents[self.axis + 1 :])
 
 
-def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dict[Any, Stream]:
+def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dict[Any, StreamedTile]:
     """The reductions that can be streams, by operation; `unchanged(load)`: the kernel does not write its array."""
-    found: dict[Any, Stream] = {}
+    found: dict[Any, StreamedTile] = {}
     for op in operations:
         if op.name == "tessera.reduce" and "axis" in op.attributes:
             stream = stream_of(op)
@@ -50,7 +50,7 @@ def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dic
     return found
 
 
-def stream_of(op: Any) -> Stream | None:
+def stream_of(op: Any) -> StreamedTile | None:
     """The stream that a reduction along an axis can be; None where its tile is needed as a whole."""
     axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
     shape = op.operands[0].type.shape
@@ -63,7 +63,7 @@ def stream_of(op: Any) -> Stream | None:
         if source.block != op.block:
             return None
         if source.name == "tessera.load":
-            return Stream(source, tuple(reversed(casts)), axis)
+            return StreamedTile(source, tuple(reversed(casts)), axis)
         if not source.name.startswith("arith.") or len(source.operands) != 1:
             return None
         casts.append(source)
@@ -71,7 +71,7 @@ def stream_of(op: Any) -> Stream | None:
     return None
 
 
-def reduce_stream(host: WindowHost, stream: Stream, rule: Rule, layout: Layout) -> RegisterTile:
+def reduce_stream(host: WindowContext, stream: StreamedTile, rule: Rule, layout: Layout) -> RegisterTile:
     """The reduction, with extent 1 along the axis; `layout` is that of 128 rows."""
     memory, *starts = stream.load.operands
     window = host.window(stream.load, memory, starts, stream.shape())
@@ -87,13 +87,13 @@ def reduce_stream(host: WindowHost, stream: Stream, rule: Rule, layout: Layout) 
     return RegisterTile(results[0].layout, rule.element, values)
 
 
-def _combined(host: WindowHost, rule: Rule, a: RegisterTile, b: RegisterTile) -> RegisterTile:
+def _combined(host: WindowContext, rule: Rule, a: RegisterTile, b: RegisterTile) -> RegisterTile:
     values = tuple(rule.combine(host.build, x, y) for x, y in zip(a.values, b.values, strict=True))
     return RegisterTile(a.layout, a.element, values)
 
 
 def _block(
-    host: WindowHost, stream: Stream, rule: Rule, layout: Layout, window: Window, first: int, end: int
+    host: WindowContext, stream: StreamedTile, rule: Rule, layout: Layout, window: Window, first: int, end: int
 ) -> RegisterTile:  # fmt: skip
     """The 128 columns of the rows from `first` to `end`, at most 4096 of them."""
     build = host.build
@@ -114,7 +114,7 @@ def _block(
 
 
 def _rows(
-    host: WindowHost, stream: Stream, rule: Rule, layout: Layout, window: Window, row: Any, end: int | None
+    host: WindowContext, stream: StreamedTile, rule: Rule, layout: Layout, window: Window, row: Any, end: int | None
 ) -> list[Any]:  # fmt: skip
     """The elements of 128 rows from `row` on, as partial results; those from `end` on are the identity."""
     build, kind = host.build, stream.load.results[0].type

@@ -6,13 +6,13 @@ from tessera.core.layouts import coordinates
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, pack, shared_pointer
 from tessera.lowering.cuda.storage.shared_access import Cursor
-from tessera.lowering.cuda.storage.shared_tile import Panels, SharedTile
-from tessera.lowering.cuda.storage.warps import Team
+from tessera.lowering.cuda.storage.shared_tile import SharedTile, SwizzledPanels
+from tessera.lowering.cuda.storage.warps import WarpSet
 
 _PACKED: Final = 2
 
 
-def write_panels(build: IndexBuilder, team: Team, tile: RegisterTile, panels: Panels, address: Any) -> None:
+def write_panels(build: IndexBuilder, team: WarpSet, tile: RegisterTile, panels: SwizzledPanels, address: Any) -> None:
     """Store a tile's elements (or those of some of its columns) as panels, two of 16 bits at a time."""
     layout = tile.layout
     pairs = panels.size == _PACKED and layout.registers[:1] == (1,)

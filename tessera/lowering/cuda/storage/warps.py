@@ -14,7 +14,7 @@ ROLLED: Final = {"llvm.loop_annotation": "#llvm.loop_annotation<unroll = <disabl
 
 
 @dataclass
-class Team:
+class WarpSet:
     """Warps [0, 2 ** bits) of a block, counted by `thread`.
 
     thread: the lane's number within the team, an index
@@ -71,9 +71,9 @@ class Team:
             position += length
         return total
 
-    def places(self, layout: Layout) -> "Places":
+    def places(self, layout: Layout) -> "LanePlaces":
         """Where the elements of a layout are, for this lane."""
-        return Places(self.build, layout, self.base(layout))
+        return LanePlaces(self.build, layout, self.base(layout))
 
     def owns(self, layout: Layout) -> Any | None:
         """An i1: this lane is the first of those that hold the same elements; None when none do."""
@@ -85,7 +85,7 @@ class Team:
         return build.compare("eq", build.bits(self.thread, mask), 0) if mask else None
 
 
-class Places:
+class LanePlaces:
     """The indices of a lane's elements: a part that depends on the lane, and one that depends on the register."""
 
     def __init__(self, build: IndexBuilder, layout: Layout, base: Any) -> None:

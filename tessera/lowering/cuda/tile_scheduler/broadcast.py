@@ -8,41 +8,41 @@ from typing import Any
 
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.isa import sm90
-from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Ring, Round
+from tessera.lowering.cuda.pipeline.mbarrier_pipeline import Pipeline, PipelineState
 from tessera.lowering.cuda.pipeline.shared_plan import BARRIER_BYTES, DEALT_BYTES, DEALT_STAGES
-from tessera.lowering.cuda.storage.shared_scratch import Room
-from tessera.lowering.cuda.storage.warps import WARP, Team
+from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
+from tessera.lowering.cuda.storage.warps import WARP, WarpSet
 
 
-class Dealing:
+class WorkTileBroadcast:
     """A ring of group numbers in shared memory, i32: ring `number` of the kernel's."""
 
-    def __init__(self, frame: GpuFunction, room: Room, team: Team, number: int) -> None:
+    def __init__(self, frame: GpuFunction, room: SharedScratch, team: WarpSet, number: int) -> None:
         self.number = number
         self._build = frame.build
         numbers = room.take(DEALT_STAGES * DEALT_BYTES, BARRIER_BYTES)
         barriers = room.take(2 * DEALT_STAGES * BARRIER_BYTES, BARRIER_BYTES)
         self._pointer = frame.build.offset(frame.shared_base, numbers.start, "i8")
-        self.ring = Ring(
+        self.ring = Pipeline(
             frame.build, room.address(numbers), room.address(barriers), DEALT_STAGES, DEALT_BYTES, copied_bytes=0,
             arrivals=team.warps,
         )  # fmt: skip
 
-    def tell(self, now: Round, group: Any) -> None:
+    def publish(self, now: PipelineState, group: Any) -> None:
         """The copying warp, one lane: the round's group is number `group`, an index."""
-        self.ring.wait_empty(now)
+        self.ring.producer_acquire(now)
         self._build.store(self._build.to_word(group), self._place(now), "i32")
         sm90.barrier_arrive(self._build, self.ring.full(now))
 
-    def hear(self, now: Round, team: Team) -> Any:
+    def fetch(self, now: PipelineState, team: WarpSet) -> Any:
         """The team: the round's group, an index."""
         build = self._build
-        self.ring.wait_full(now)
+        self.ring.consumer_wait(now)
         group = build.to_index(build.load(self._place(now), "i32"))
         build.create("nvvm.bar.warp.sync", [build.word(-1)])  # one lane frees the place for all of its warp
         with build.when(build.compare("eq", build.bits(team.thread, WARP - 1), 0)):
             self.ring.release(now)
         return group
 
-    def _place(self, now: Round) -> Any:
+    def _place(self, now: PipelineState) -> Any:
         return self._build.offset(self._pointer, self._build.to_index(now.stage), "i32")

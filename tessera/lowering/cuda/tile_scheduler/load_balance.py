@@ -20,7 +20,7 @@ are read at the same time.
 
 
 @dataclass(frozen=True, slots=True)
-class Uneven:
+class LoadBalancedOrder:
     """An order of `others` x `count` groups, for `blocks` that each take the numbers b, b + blocks, b + 2 blocks, ...
 
     The largest group of a head and the smallest are a pair, and so are the next ones inside: every pair is as much

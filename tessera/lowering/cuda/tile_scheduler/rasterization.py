@@ -6,7 +6,7 @@ from tessera.core.schedule.tile_schedule import TileSchedule
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.base.index_builder import INDEX, IndexBuilder
 from tessera.lowering.cuda.schedule.rasterization import has_bands
-from tessera.lowering.cuda.tile_scheduler.load_balance import Uneven
+from tessera.lowering.cuda.tile_scheduler.load_balance import LoadBalancedOrder
 
 
 def group_count(frame: GpuFunction, schedule: TileSchedule) -> Any:
@@ -18,13 +18,13 @@ def group_count(frame: GpuFunction, schedule: TileSchedule) -> Any:
 
 
 def ordered(frame: GpuFunction, schedule: TileSchedule, number: Any) -> Any:
-    """The group that is done as number `number`, where `place` has no rule for it: of unequal work, see `Uneven`."""
+    """Return the group done as number `number` where `place` has no rule: see `LoadBalancedOrder` for unequal work."""
     build, ranges = frame.build, frame.rule.ranges
     if not schedule.load_balance or not ranges:
         return number
     count = frame.trips(*ranges[-1])
     others = build.divide_words(frame.groups(), count)
-    return Uneven(build, frame.blocks(), others, count, grows=schedule.load_balance > 0).group(number)
+    return LoadBalancedOrder(build, frame.blocks(), others, count, grows=schedule.load_balance > 0).group(number)
 
 
 def is_banded(frame: GpuFunction, schedule: TileSchedule) -> bool:

@@ -72,7 +72,7 @@ class DemandedElements:
     # -- one operation each ------------------------------------------------------------------------------------
 
     def store(self, op: AnyOp) -> None:
-        """What is outside the array is left out."""
+        """Leave out what lies outside the array."""
         memory, value, *starts = op.operands
         self._use(value, frozenset(window_limits(op, memory, starts, self.shapes)))
 

@@ -69,7 +69,7 @@ class ValidityAnalysis:
         self._values: dict[Flags, ir.Value] = {}
 
     def presence(self, value: ir.Value) -> ValidElements:
-        """What exists of a tile."""
+        """Return the elements of a tile that exist."""
         found = self.of.get(value)
         return everything(tile(value.type)[0]) if found is None else found
 
@@ -228,7 +228,7 @@ class ValidityAnalysis:
         self._set(op.results[0], self._settled(op, _SHAPES[str(op.name)](self.presence(op.operands[0]), op)))
 
     def reduce(self, op: AnyOp) -> None:
-        """What is left but the axis."""
+        """Keep the limits of all axes but the reduced one."""
         if _is_tile(op.results[0]):
             axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
             self._set(op.results[0], reduced(self.presence(op.operands[0]), axis))

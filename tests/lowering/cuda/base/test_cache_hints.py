@@ -64,7 +64,7 @@ def test_every_dtype(dtype: DType, elements: int):
     i = b.id("thread")
     value: Any = b.read(x, i)
     b.write(y, value, i)
-    program = dataclasses.replace(b.program(domain=Domain("lanes", ("n",))), options={"elements": elements})
+    program = dataclasses.replace(b.program(domain=Domain("lanes", ("n",))), options={"elements_per_thread": elements})
     source = (np.arange(1300) % 5 > 2) if dtype == boolean else (normal(1300) * 50).astype(dtype.numpy)
     target = np.zeros(1300, dtype.numpy)
     agree(hinted(program, "streaming", "evict_first"), [source, target])

@@ -30,7 +30,7 @@ def narrow(**options: int) -> Program:
     [
         (matrix_product(TILE, result=bf16), True),
         (matrix_product((128, 128, 64), result=f16), True),
-        (matrix_product(TILE, result=bf16, later=False), False),
+        (matrix_product(TILE, result=bf16, defer_epilogue=False), False),
         (matrix_product(TILE, result=f32), False),  # twice the registers
         (matrix_product((64, 256, 64), result=bf16), False),  # warp groups share rows
     ],
@@ -65,7 +65,7 @@ def test_blocks_are_stored_behind_the_products_of_the_first_rounds():
 
 
 def test_nothing_of_it_is_left_where_results_are_stored_at_once():
-    assert len(places(code(narrow(later=False)), STORE)) == BLOCKS
+    assert len(places(code(narrow(defer_epilogue=False)), STORE)) == BLOCKS
 
 
 def test_no_store_stands_between_a_groups_last_product_and_the_next_ones_first():

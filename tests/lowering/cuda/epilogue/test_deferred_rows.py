@@ -54,7 +54,7 @@ def sums(*, read: bool) -> Program:
         (unaligned((64, 256, 64)), True),
         (sums(read=False), True),
         (sums(read=True), False),
-        (unaligned(later=False), False),
+        (unaligned(defer_epilogue=False), False),
         (matrix_product(TILE, result=f32, aligned=False), False),
         (matrix_product(TILE, result=bf16), False),  # the copy engine stores it
     ],
@@ -78,7 +78,7 @@ def test_two_rows_are_stored_in_a_round(program: Program, eights: int):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("options", [{}, {"later": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"defer_epilogue": False}], ids=str)
 @pytest.mark.parametrize("tile", [TILE, (128, 256, 64), (128, 128, 64)], ids=str)
 @pytest.mark.parametrize("depth", [130, 514, 1030])
 def test_more_groups_than_blocks_on_a_gpu(depth: int, tile: tuple[int, int, int], options: dict[str, int]):

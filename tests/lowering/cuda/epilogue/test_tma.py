@@ -13,7 +13,7 @@ from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.cuda.schedule.store_legality import copied_panels, own_rows
-from tessera.lowering.cuda.storage.shared_tile import Panels
+from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_warp_groups_that_have_rows_of_their_own(shape: tuple[int, int], bits: i
 def panels(
     layout: Layout, rank: int = 2, dropped: str = "", *, aligned: bool = True, shape: tuple[int, ...] = (),
     start: int = 64, others: str = "0",
-) -> Panels | None:  # fmt: skip
+) -> SwizzledPanels | None:  # fmt: skip
     """What becomes of a store of bf16, of that `shape` before padding, to column `start` of an array of this rank.
 
     others: where it begins along the other axes: "%i", which may be any number, or a constant
@@ -61,9 +61,9 @@ def panels(
 
 
 def test_column_blocks_are_128_bytes_wide():
-    assert panels(accumulator((128, 256), 3)) == Panels(128, 64, 2)
-    assert panels(accumulator((64, 64), 2), 3, "0") == Panels(64, 64, 2)
-    assert panels(accumulator((64, 64), 2), 3, "0", others="3") == Panels(64, 64, 2)
+    assert panels(accumulator((128, 256), 3)) == SwizzledPanels(128, 64, 2)
+    assert panels(accumulator((64, 64), 2), 3, "0") == SwizzledPanels(64, 64, 2)
+    assert panels(accumulator((64, 64), 2), 3, "0", others="3") == SwizzledPanels(64, 64, 2)
 
 
 def test_what_the_copy_engine_does_not_store():
@@ -112,7 +112,7 @@ def stores(*widths: int, **options: int) -> Program:
 )
 def test_a_buffer_is_filled_when_its_last_copy_has_been_read(widths: tuple[int, ...], buffers: int, pending: list[int]):
     """The last wait is the kernel's own, for all that it stored."""
-    text = ptx_of(compile_ptx(stores(*widths, store_blocks=buffers)))
+    text = ptx_of(compile_ptx(stores(*widths, epilogue_stages=buffers)))
     assert [int(n) for n in re.findall(r"cp\.async\.bulk\.wait_group\.read (\d)", text)] == pending
 
 

@@ -44,7 +44,7 @@ def stored(program: Program, arguments: list[Any]) -> list[bool]:
     # The machine that runs the code has no copy engine to wait for.
     with (
         mock.patch.object(tile_operations, "store_rows", attempt),
-        mock.patch.object(unaligned_rows.assembly, "bulk_wait_read"),
+        mock.patch.object(unaligned_rows.sm90, "bulk_wait_read"),
     ):
         in_registers(program, arguments)
     return answers
@@ -57,7 +57,7 @@ def moved(dtype: DType, shape: tuple[int, int], start: tuple[int, int], tile: tu
     out = b.matrix("out", dtype, *shape, mutable=True)
     zero = b.const(0)
     b.store(out, b.load(x, [zero, zero], list(tile)), [b.const(s) for s in start], list(tile))
-    return b.program(warps=2)
+    return b.program(num_warps=2)
 
 
 @settings(max_examples=20, deadline=None)
@@ -86,7 +86,7 @@ def test_windows_that_an_argument_begins(shift: int):
     zero = b.const(0)
     b.store(out, b.load(x, [zero, zero], [32, 128]), [by, by], [32, 128])
     arguments = [numbers(bf16, 32, 128), poison(bf16, 33, 131), shift]
-    assert stored(b.program(warps=2), arguments) == [True]
+    assert stored(b.program(num_warps=2), arguments) == [True]
 
 
 def test_a_tile_that_is_smaller_than_its_layout():
@@ -104,7 +104,7 @@ def test_an_array_that_begins_at_an_odd_element():
 @pytest.mark.parametrize(("columns", "tile"), [(64, (128, 64, 64)), (256, (128, 256, 64)), (128, (256, 128, 64))])
 def test_results_whose_rows_are_not_aligned_are_stored_in_words(columns: int, tile: tuple[int, int, int]):
     """A word and lane 32 times as often as elements, and the ends of a row; no product waits for another's registers."""
-    program = matrix_product(tile, result=bf16, aligned=False, later=False)
+    program = matrix_product(tile, result=bf16, aligned=False, defer_epilogue=False)
     text = code(program)
     rows = tile[0] // 8 // 8
     assert len(places(text, r"st\.global\.b32")) == 2 * rows * columns // 64

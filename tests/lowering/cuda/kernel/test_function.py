@@ -20,7 +20,7 @@ def test_roles_of_a_product():
 
 
 def test_four_warp_groups_share_what_five_begin_with():
-    text = code(product((256, 64, 64), warps=16))
+    text = code(product((256, 64, 64), num_warps=16))
     assert ".reqntid 640, 1, 1" in text
     assert text.count("setmaxnreg.dec.sync.aligned.u32 24;") == 1
     assert text.count("setmaxnreg.inc.sync.aligned.u32 112;") == 1
@@ -56,7 +56,7 @@ def test_each_warp_group_stores_its_rows_without_waiting_for_the_other():
 
 
 def test_a_tile_that_fits_its_buffers_is_gathered_without_waiting_in_between():
-    text = code(product((128, 128, 64), store_blocks=4))
+    text = code(product((128, 128, 64), epilogue_stages=4))
     assert len(places(text, r"bar\.sync %r\d+, 128;")) == 1 + 4
     assert len(places(text, r"cp\.async\.bulk\.commit_group")) == 4
 
@@ -115,7 +115,9 @@ CASES = [((128, 256, 64), (384, 512, 320)), ((128, 128, 64), (200, 136, 72)), ((
 @pytest.mark.parametrize("dtype", [bf16, f16], ids=str)
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)], ids=str)
 @pytest.mark.parametrize(("tile", "shape"), CASES, ids=str)
-@pytest.mark.parametrize("options", [{}, {"cluster": 2}, {"stages": 2}, {"band": 3, "store_blocks": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"cluster": 2}, {"stages": 2}, {"raster_group": 3, "epilogue_stages": 1}], ids=str
+)
 def test_products_on_a_gpu(tile, shape, turned, dtype, options: dict[str, int]):
     from support.hardware import simulate  # noqa: PLC0415 - needs a GPU
     from support.product_programs import matrix_product  # noqa: PLC0415
@@ -134,7 +136,7 @@ def test_products_on_a_gpu(tile, shape, turned, dtype, options: dict[str, int]):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("depth", [128, 256, 328], ids=str)
-@pytest.mark.parametrize("options", [{}, {"cluster": 2}, {"later": False}, {"store_blocks": 1}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"cluster": 2}, {"defer_epilogue": False}, {"epilogue_stages": 1}], ids=str)
 def test_more_groups_than_blocks_on_a_gpu(depth: int, options: dict[str, int]):
     """Results wait for the next group, where its loop has a round for each of their column blocks."""
     from support.hardware import simulate  # noqa: PLC0415 - needs a GPU

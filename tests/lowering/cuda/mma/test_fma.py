@@ -37,7 +37,7 @@ def test_products_in_every_storage_order(rows: int, columns: int, step: int, tur
 
 @pytest.mark.parametrize("columns", [1, 2, 4])
 def test_however_warps_share_the_columns_the_bits_are_the_same(columns: int):
-    program = matrix_product((32, 64, 16), f32, turned=(False, True), warps=4, warp_columns=columns)
+    program = matrix_product((32, 64, 16), f32, turned=(False, True), num_warps=4, warp_columns=columns)
     agree(program, operands((36, 68, 20), (False, True)), arch="sm_80")
 
 

@@ -78,7 +78,7 @@ def test_warp_groups_that_exchange_elements_take_no_turns():
 
 def test_turns_that_cannot_be_taken_are_a_mistake():
     with pytest.raises(BadKernelOption, match="cannot take turns") as caught:
-        BIASED.variant(turns=1).compile(*biased(), target="cuda:sm_90a")
+        BIASED.variant(pingpong=1).compile(*biased(), target="cuda:sm_90a")
     assert "leave out `turns`" in str(caught.value)
 
 

@@ -7,12 +7,12 @@ import pytest
 from lowering.cuda.hopper import code, product
 from support.product_programs import matrix_product
 from tessera.core.base.dtypes import f32
-from tessera.lowering.cuda.mma.wgmma_operands import Factor
-from tessera.lowering.cuda.storage.shared_tile import Panels, SharedTile
+from tessera.lowering.cuda.mma.wgmma_operands import Operand
+from tessera.lowering.cuda.storage.shared_tile import SharedTile, SwizzledPanels
 
 
-def factor(rows: int, columns: int, *, outer_major: bool, size: int = 2) -> Factor:
-    return Factor(SharedTile(None, Panels(rows, columns, size), "bf16"), outer_major)
+def factor(rows: int, columns: int, *, outer_major: bool, size: int = 2) -> Operand:
+    return Operand(SharedTile(None, SwizzledPanels(rows, columns, size), "bf16"), outer_major)
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def factor(rows: int, columns: int, *, outer_major: bool, size: int = 2) -> Fact
         (factor(64, 256, outer_major=True), 192, 2, 3 * 64 * 128 + 32 * 128),
     ],
 )
-def test_offsets(one: Factor, outer: int, step: int, offset: int):
+def test_offsets(one: Operand, outer: int, step: int, offset: int):
     assert one.offset(outer, 32 * step) == offset
 
 
 @pytest.mark.parametrize(("columns", "swizzle", "count"), [(16, 32, 1), (32, 64, 1), (64, 128, 1), (256, 128, 4)])
 def test_panels_are_as_wide_as_the_swizzle(columns: int, swizzle: int, count: int):
-    panels = Panels(64, columns, 2)
+    panels = SwizzledPanels(64, columns, 2)
     assert (panels.swizzle, panels.count, panels.bytes) == (swizzle, count, 64 * columns * 2)
 
 

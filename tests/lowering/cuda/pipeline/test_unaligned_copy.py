@@ -78,5 +78,7 @@ def test_large_parts_are_copied_some_rows_at_a_time(turned: tuple[bool, bool]):
     shapes = [(72, 40) if turned[0] else (40, 72), (136, 72) if turned[1] else (72, 136)]
     arrays = [numbers(bf16, *shapes[0]), numbers(bf16, *shapes[1]), np.full((40, 136), 7, np.float32)]
     want = expected(shifts, *arrays, (40, 136, 40), 5, tile)
-    launch(compile_ptx(shifted(shifts, bf16, tile=tile, warps=1), "sm_80"), arguments(arrays, (40, 136, 40), 5), seed=1)
+    launch(
+        compile_ptx(shifted(shifts, bf16, tile=tile, num_warps=1), "sm_80"), arguments(arrays, (40, 136, 40), 5), seed=1
+    )
     np.testing.assert_allclose(arrays[2], want, rtol=0, atol=2e-5 * np.abs(want).max())

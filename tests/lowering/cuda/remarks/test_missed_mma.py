@@ -14,13 +14,13 @@ from tessera.lowering.cuda.resources import resource_report, warnings_of
 Shape = tuple[int, int, int]
 
 LOST: list[tuple[str, Program, str, str]] = [
-    ("sm_90a", matrix_product((256, 256, 64), warps=4),
+    ("sm_90a", matrix_product((256, 256, 64), num_warps=4),
      "the largest tile takes 512 registers of each lane of 4 warps, and 256 is the most",
-     "more warps (the option `warps`) or smaller blocks"),
+     "more warps (the option `num_warps`) or smaller blocks"),
     ("sm_80", matrix_product((512, 256, 32), f16),
      "the largest tile takes 512 registers of each lane of 8 warps, and 256 is the most",
-     "more warps (the option `warps`) or smaller blocks"),
-    ("sm_80", matrix_product((256, 256, 512), warps=16),
+     "more warps (the option `num_warps`) or smaller blocks"),
+    ("sm_80", matrix_product((256, 256, 512), num_warps=16),
      "its factors do not fit the 166,912 bytes of shared memory", "smaller blocks"),
     ("sm_90a", matrix_product((128, 96, 64)),
      "not all of its extents 128 x 96 x 64 (M x N x K) are powers of two", "extents that are"),
@@ -48,12 +48,12 @@ def test_what_is_lost_is_named_with_its_line_and_a_remedy(arch: str, program: Pr
 @pytest.mark.parametrize(
     ("arch", "program"),
     [
-        ("sm_90a", matrix_product((256, 256, 64), warps=16)),  # the remedies of what stands above
-        ("sm_80", matrix_product((512, 256, 32), f16, warps=16)),
-        ("sm_80", matrix_product((256, 256, 64), warps=16)),
+        ("sm_90a", matrix_product((256, 256, 64), num_warps=16)),  # the remedies of what stands above
+        ("sm_80", matrix_product((512, 256, 32), f16, num_warps=16)),
+        ("sm_80", matrix_product((256, 256, 64), num_warps=16)),
         ("sm_90a", matrix_product((128, 128, 64))),
         ("sm_80", matrix_product((16, 8, 16))),
-        ("sm_90a", matrix_product((128, 128, 64), warps=2)),  # single warps: not as fast, but tensor cores
+        ("sm_90a", matrix_product((128, 128, 64), num_warps=2)),  # single warps: not as fast, but tensor cores
         ("sm_80", matrix_product((64, 64, 32), f32)),  # no tensor core is exact
         ("sm_80", matrix_product((48, 48, 32), f32)),
     ],

@@ -41,6 +41,6 @@ def test_rows_in_registers_need_no_remark(columns: int):
 
 
 def test_sums_of_a_product_that_registers_cannot_hold_are_named_where_they_are_added_up():
-    (remark,) = compile_ptx(matrix_product((512, 512, 16), f32, warps=4), "sm_90a").remarks
+    (remark,) = compile_ptx(matrix_product((512, 512, 16), f32, num_warps=4), "sm_90a").remarks
     assert remark.text.startswith("a tile of 262,144 elements is kept in memory on sm_90a")
     assert remark.span.line == 13  # the loop whose sums they are

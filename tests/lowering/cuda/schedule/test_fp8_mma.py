@@ -63,8 +63,8 @@ def test_hopper_multiplies_bytes(dtype: DType, name: str):
         (WHOLE, {}),
         ((128, 256, 128), {}),
         ((64, 64, 32), {}),
-        ((128, 256, 128), {"promote": 0}),
-        ((256, 128, 64), {"promote": 0}),
+        ((128, 256, 128), {"promotion_interval": 0}),
+        ((256, 128, 64), {"promotion_interval": 0}),
     ],
 )
 def test_machine_code(block: tuple[int, int, int], options: dict[str, int]):
@@ -77,7 +77,12 @@ def test_machine_code(block: tuple[int, int, int], options: dict[str, int]):
 
 @pytest.mark.parametrize(
     ("options", "adds", "columns"),
-    [({}, 128, 128), ({"promote": 64}, 256, 128), ({"promote": 0}, 0, 256), ({"fast": True}, 0, 256)],
+    [
+        ({}, 128, 128),
+        ({"promotion_interval": 64}, 256, 128),
+        ({"promotion_interval": 0}, 0, 256),
+        ({"fast": True}, 0, 256),
+    ],
 )
 def test_parts_of_k_are_added_in_f32(options: dict[str, int], adds: int, columns: int):
     ptx = ptx_of(compile_ptx(product(fp8_e4m3, (128, 256, 128), **options)))
@@ -106,7 +111,7 @@ def test_other_places_and_architectures_take_f16(arch: str):
         assert all(name.endswith(".f32.f16.f16.f32") for name in found)
 
 
-@pytest.mark.parametrize(("options", "adds"), [({}, True), ({"promote": 0}, False)])
+@pytest.mark.parametrize(("options", "adds"), [({}, True), ({"promotion_interval": 0}, False)])
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("dtype", [fp8_e4m3, fp8_e5m2], ids=str)
 def test_products_by_single_warps(dtype: DType, aligned: bool, options: dict[str, int], adds: bool):
@@ -122,7 +127,7 @@ def test_products_by_single_warps(dtype: DType, aligned: bool, options: dict[str
 
 
 def test_what_the_copy_engine_cannot_read_becomes_f16():
-    program = product(fp8_e4m3, (64, 64, 64), aligned=False, realign=0)
+    program = product(fp8_e4m3, (64, 64, 64), aligned=False, pad_rows=0)
     assert all(name.endswith(".f16.f16") for name in instructions(program))
 
 
@@ -145,7 +150,7 @@ def test_products_of_widened_factors(dtype: DType, along: bool):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("options", [{}, {"promote": 0}, {"promote": 64}])
+@pytest.mark.parametrize("options", [{}, {"promotion_interval": 0}, {"promotion_interval": 64}])
 @pytest.mark.parametrize(("along", "aligned"), [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("dtype", [fp8_e4m3, fp8_e5m2], ids=str)
 def test_on_a_gpu(dtype: DType, along: bool, aligned: bool, options: dict[str, int]):
@@ -155,7 +160,7 @@ def test_on_a_gpu(dtype: DType, along: bool, aligned: bool, options: dict[str, i
     program = product(dtype, (128, 128, 128 if aligned and along else 64), along=along, aligned=aligned, **options)
     hardware.simulate(program, [a, right, out])
     exact = a.astype(np.float64) @ b.astype(np.float64).T
-    bound = 2**-7 if options.get("promote") == 0 else 2**-10  # of the largest sum
+    bound = 2**-7 if options.get("promotion_interval") == 0 else 2**-10  # of the largest sum
     assert np.abs(out - exact).max() <= bound * np.abs(exact).max()
 
 

@@ -82,7 +82,7 @@ def test_a_column_reduction_reads_whole_lines():
 
 
 def test_more_warps_are_given_work_where_the_user_wants_them():
-    plan, found = plan_of(sums(f32, (1, 8192), 1, warps=8))
+    plan, found = plan_of(sums(f32, (1, 8192), 1, num_warps=8))
     assert plan is not None
     assert plan.bits == 3
     assert no_work_twice(found["tessera.load"][0])
@@ -95,7 +95,7 @@ def test_a_lane_takes_no_more_neighbours_than_it_may(vector: int, elements: int)
     x, out = b.matrix("x", bf16, 16, 256, wide=True), b.matrix("out", bf16, 16, 256, wide=True, mutable=True)
     zero = [b.const(0), b.const(0)]
     b.store(out, b.load(x, zero, [16, 256]), zero, [16, 256])
-    program = b.program(vector=vector)
+    program = b.program(vector_width=vector)
     assert layout_of(program).element(0, 1) == elements
     in_registers(program, [numbers(bf16, 16, 256), poison(bf16, 16, 256)])
 
@@ -103,7 +103,7 @@ def test_a_lane_takes_no_more_neighbours_than_it_may(vector: int, elements: int)
 @pytest.mark.parametrize(("vector", "warps"), [(1, 8), (2, 4), (4, 2)])
 @pytest.mark.parametrize(("dtype", "columns"), [(f32, 8192), (bf16, 7000)], ids=str)
 def test_neighbours_decide_how_many_warps_reduce_a_row_and_no_bits(vector: int, warps: int, dtype: DType, columns: int):
-    program = sums(dtype, (1, columns), 1, vector=vector)
+    program = sums(dtype, (1, columns), 1, vector_width=vector)
     plan, _ = plan_of(program)
     assert plan is not None
     assert 1 << plan.bits == warps

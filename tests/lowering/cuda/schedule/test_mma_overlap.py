@@ -126,7 +126,7 @@ def test_a_loop_in_which_the_team_copies_stays_as_it_is():
             n.yields = (b.dot(b.cast(scores, bf16), b.load(v, [n.index, zero], [64, 64]), n.carried[0]), exact)
         b.store(out, n.results[0], [m.index, zero], [128, 64])
         b.store(other, n.results[1], [m.index, zero], [64, 32])
-    program = b.program(realign=0)
+    program = b.program(pad_rows=0)
     plan, _ = plan_of(program)
     assert plan is not None
     assert plan.copies

@@ -93,6 +93,6 @@ def test_warps_have_square_blocks(
 )  # fmt: skip
 def test_the_warps_that_somebody_asks_for_multiply(tile: tuple[int, int, int], warps: int, kind: str):
     """Warp groups where each has 64 rows and there is room for one that copies, else single warps."""
-    text = ptx_of(compile_ptx(matrix_product(tile, bf16, warps=warps)))
+    text = ptx_of(compile_ptx(matrix_product(tile, bf16, num_warps=warps)))
     assert f".reqntid {32 * warps + 128 * (kind == WGMMA)}, 1, 1" in text
     assert {"wgmma.mma": WGMMA, "mma.sync": MMA}[min(re.findall(r"wgmma\.mma|mma\.sync", text))] == kind

@@ -50,7 +50,7 @@ def test_other_products(program, arch: str, kind: str):
 
 
 def test_unaligned_matrices_are_not_for_the_copy_engine():
-    plan, _ = plan_of(matrix_product((128, 128, 64), aligned=False, realign=False))
+    plan, _ = plan_of(matrix_product((128, 128, 64), aligned=False, pad_rows=False))
     assert plan is not None
     assert plan.rings == [] or not any(ring.loads for ring in plan.rings)
 
@@ -74,8 +74,8 @@ def test_clusters_share_what_their_groups_have_in_common(options: dict[str, int]
 
 @pytest.mark.parametrize(
     ("tile", "options", "band"),
-    [((128, 256, 64), {}, 16), ((64, 256, 64), {}, 32), ((128, 64, 64), {}, 8), (TILE, {"band": 5}, 5),
-     (TILE, {"band": 5, "cluster": 2}, 6)],
+    [((128, 256, 64), {}, 16), ((64, 256, 64), {}, 32), ((128, 64, 64), {}, 8), (TILE, {"raster_group": 5}, 5),
+     (TILE, {"raster_group": 5, "cluster": 2}, 6)],
     ids=str,
 )  # fmt: skip
 def test_bands_make_what_runs_at_a_time_about_square(tile: tuple[int, int, int], options: dict[str, int], band: int):
@@ -85,7 +85,7 @@ def test_bands_make_what_runs_at_a_time_about_square(tile: tuple[int, int, int],
 
 
 def test_the_option_warps_is_obeyed():
-    plan, _ = plan_of(product((128, 128, 64), warps=4))
+    plan, _ = plan_of(product((128, 128, 64), num_warps=4))
     assert plan is not None
     assert plan.bits == 2
 
@@ -164,7 +164,11 @@ def test_warps_share_columns_as_the_option_warp_columns_says(columns: int, layou
     [
         (product(warp_columns=2), "sm_90a", "8 warps that share this product of 128 x 256 have warp_columns=1, not 2"),
         (matrix_product((128, 128, 32), warp_columns=8), "sm_80", "have warp_columns=1 or 2 or 4, not 8"),
-        (matrix_product((32, 128, 16), f32, warp_columns=8, warps=8), "sm_80", "have warp_columns=1 or 2 or 4, not 8"),
+        (
+            matrix_product((32, 128, 16), f32, warp_columns=8, num_warps=8),
+            "sm_80",
+            "have warp_columns=1 or 2 or 4, not 8",
+        ),
     ],
     ids=["warp groups", "mma", "fma"],
 )
@@ -186,7 +190,7 @@ def test_warps_that_cannot_share_columns_so_are_a_mistake_at_the_product(program
 )
 def test_a_lane_has_as_many_neighbours_as_the_option_vector_says(vector: int, layout: str):
     """At most what 16 bytes hold; the team has as many warps as then have something to do."""
-    assert layouts_of(sums(f32, (1, 4096), 1, vector=vector))["load"] == layout
+    assert layouts_of(sums(f32, (1, 4096), 1, vector_width=vector))["load"] == layout
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_small_teams_copy_by_themselves():
 
 
 def test_the_option_leaves_it_to_the_team():
-    plan, _ = plan_of(matrix_product(TILE, aligned=False, realign=False))
+    plan, _ = plan_of(matrix_product(TILE, aligned=False, pad_rows=False))
     assert plan is not None
     assert (plan.realigned, len(plan.copies)) == (set(), 1)
 

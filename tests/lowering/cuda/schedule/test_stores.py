@@ -13,17 +13,17 @@ from tessera.core.base.dtypes import bf16
     ("tile", "apart"), [((128, 256, 64), True), ((128, 64, 64), True), ((64, 256, 64), False)], ids=str
 )
 def test_warp_groups_store_apart_where_each_has_rows_of_its_own(tile: tuple[int, int, int], apart: bool):
-    plan, _ = plan_of(product(tile, warps=8))
+    plan, _ = plan_of(product(tile, num_warps=8))
     assert plan is not None
     assert plan.apart == apart
 
 
 def test_the_option_apart_leaves_stores_to_the_team():
     """Then no result is delayed either: it would have to wait for the other group's products."""
-    plan, _ = plan_of(product(TILE, apart=False))
+    plan, _ = plan_of(product(TILE, epilogue_per_warpgroup=False))
     assert plan is not None
     assert (plan.apart, plan.later) == (False, None)
-    program = matrix_product(TILE, result=bf16, apart=False)
+    program = matrix_product(TILE, result=bf16, epilogue_per_warpgroup=False)
     stages = {listing.stage: listing.text for listing in compile_cuda(program).listings}
     assert "stored by the team" in stages["cuda-divide-stores"]
     assert "delayed" not in stages["cuda-delay-stores"]

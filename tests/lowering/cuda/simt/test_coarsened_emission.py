@@ -226,7 +226,7 @@ def test_a_fused_multiply_add_of_16_bits_rounds_once(dtype: DType, elements: int
     x, y, z = b.array("x", dtype, "n"), b.array("y", dtype, "n"), b.array("z", dtype, "n", mutable=True)
     i = b.id("thread")
     b.write(z, b.value("fma", b.read(x, i), b.read(y, i), b.read(z, i)), i)
-    program = replace(launch(b), options={"elements": elements})
+    program = replace(launch(b), options={"elements_per_thread": elements})
     random = np.random.default_rng(0)
     scale = 4.0 ** random.integers(-3, 3, (3, 5000))
     values = (random.standard_normal((3, 5000)) * scale).astype(np.float32).astype(dtype.numpy)
@@ -265,7 +265,7 @@ def test_a_gather_by_neighbouring_lanes():
 
 def test_a_schedule_may_choose_the_elements():
     for elements in (1, 2, 8):
-        program = replace(programs.saxpy(), options={"elements": elements, "lanes": 64})
+        program = replace(programs.saxpy(), options={"elements_per_thread": elements, "threads_per_block": 64})
         artifact, _ = agree(program, [normal(1500), normal(1500, seed=1), 0.3])
         assert (artifact.launch.elements, artifact.launch.threads) == (elements, 64)
 

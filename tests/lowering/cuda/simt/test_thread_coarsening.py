@@ -181,7 +181,7 @@ def test_groups_keep_whole_warps(coarse, lanes: int, elements: int):
     y, i = b.array("y", f32, "n", mutable=True), b.id("thread")
     b.write(y, b.const(1.0, f32), i)
     assert coarse(grouped(b, lanes)).elements == elements
-    assert coarse(replace(grouped(b, lanes), options={"elements": 32})).elements <= max(1, lanes // 32)
+    assert coarse(replace(grouped(b, lanes), options={"elements_per_thread": 32})).elements <= max(1, lanes // 32)
 
 
 def test_groups_that_have_to_wait_are_left_alone(coarse):
@@ -201,13 +201,13 @@ def test_groups_that_have_to_wait_are_left_alone(coarse):
 
 
 def test_a_schedule_decides(coarse):
-    assert coarse(replace(programs.saxpy(), options={"elements": 1})) == Coarsening()
-    assert coarse(replace(programs.saxpy(), options={"elements": 8})).elements == 8
+    assert coarse(replace(programs.saxpy(), options={"elements_per_thread": 1})) == Coarsening()
+    assert coarse(replace(programs.saxpy(), options={"elements_per_thread": 8})).elements == 8
 
 
 def test_a_number_that_cannot_be(coarse):
     with pytest.raises(NotOnCuda, match="a power of two up to 32, got 3"):
-        coarse(replace(programs.saxpy(), options={"elements": 3}))
+        coarse(replace(programs.saxpy(), options={"elements_per_thread": 3}))
 
 
 def test_the_launch_rule():

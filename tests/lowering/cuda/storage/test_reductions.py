@@ -72,7 +72,7 @@ def test_the_bits_do_not_depend_on_the_number_of_warps(warps: int):
     x, out = b.matrix("x", f32, "m", 3000, wide=True), b.matrix("out", f32, "m", mutable=True)
     with b.loop(b.const(0), b.dim("m"), b.const(1), kind="tile") as rows:
         b.store(out, b.reduce(b.load(x, [rows.index, b.const(0)], [1, 3000]), "sum", 1), [rows.index], [1])
-    program = b.program(warps=warps)
+    program = b.program(num_warps=warps)
     artifact = in_registers(program, [numbers(f32, 3, 3000), poison(f32, 3)])
     assert artifact.launch.threads == 32 * warps
 

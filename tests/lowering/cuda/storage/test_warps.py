@@ -33,7 +33,7 @@ def test_about_32_words_a_lane(dtype: DType, rows: int, columns: int, warps: int
 
 @pytest.mark.parametrize("warps", [1, 2, 8])
 def test_as_many_as_the_user_says(warps: int):
-    artifact = in_registers(doubled(f32, 8, 512, warps=warps), [numbers(f32, 9, 512), poison(f32, 9, 512)])
+    artifact = in_registers(doubled(f32, 8, 512, num_warps=warps), [numbers(f32, 9, 512), poison(f32, 9, 512)])
     assert artifact.launch.threads == 32 * warps
 
 

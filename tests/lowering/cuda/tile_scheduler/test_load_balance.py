@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
-from tessera.lowering.cuda.tile_scheduler.load_balance import Uneven
+from tessera.lowering.cuda.tile_scheduler.load_balance import LoadBalancedOrder
 
 OTHERS, COUNTS, BLOCKS = st.integers(1, 90), st.integers(1, 40), st.integers(1, 150)
 
 
 def order(others: int, count: int, blocks: int, *, grows: bool = True) -> list[int]:
     """The groups in the order in which they are done."""
-    uneven = Uneven(IndexBuilder.__new__(IndexBuilder), min(blocks, others * count), others, count, grows)
+    uneven = LoadBalancedOrder(IndexBuilder.__new__(IndexBuilder), min(blocks, others * count), others, count, grows)
     return [uneven.group(number) for number in range(others * count)]
 
 
