@@ -26,7 +26,7 @@ from tessera.core.settings import overridden
 from tessera.core.targets import find_kind
 from tessera.kernels.kernel import Kernel
 from tessera.performance.device_model import last_cache_bytes
-from tessera.profiling.argument_clones import Ring
+from tessera.profiling.argument_clones import CloneRing
 from tessera.profiling.timing import Timer, timer_for
 from tessera.tuning.results import PRUNED, SKIPPED, Config, Trial, config_key, show
 
@@ -176,7 +176,7 @@ class Bench:
         mutable = (*(False for _ in values[1:]), True)
         with self.timer.inside():
             cache = last_cache_bytes(kind, values)
-            self.ring = Ring(values, mutable, on_device=kind.on_gpu, cache_bytes=cache)
+            self.ring = CloneRing(values, mutable, on_device=kind.on_gpu, cache_bytes=cache)
 
     def rounds(self, kernels: Mapping[str, Kernel], count: int) -> dict[str, list[float]]:
         """Times of each kernel, in rounds of alternating order, the first of them not counted."""

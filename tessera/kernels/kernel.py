@@ -30,7 +30,7 @@ from tessera.kernels.options import (
     with_space,
 )
 from tessera.kernels.signature import Described
-from tessera.kernels.specialization import Plan
+from tessera.kernels.specialization import Specialization
 from tessera.kernels.specialize import Specializer
 from tessera.kernels.target_choice import chosen_target
 from tessera.runtime.binding.grid import Grid, read_grid
@@ -72,8 +72,8 @@ class Kernel:
         if self.options.space is not None:
             check_space(function, self.source.function, self.options.space)
         self._specializer = Specializer(function, self.source, self.options, self._session)
-        self._latest: Plan | None = None
-        self._earlier: deque[Plan] = deque(maxlen=_EARLIER)
+        self._latest: Specialization | None = None
+        self._earlier: deque[Specialization] = deque(maxlen=_EARLIER)
         self._configured: dict[object, Configured] = {}
         self._variants: dict[tuple[object, ...], Kernel] = {}
         functools.update_wrapper(self, function)

@@ -20,7 +20,7 @@ Pairs: TypeAlias = tuple[tuple[tuple[int, int], tuple[int, int]], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Specialization:
     """A kernel made ready for one kind of arguments.
 
     arguments, on_gpu: what it was made for, as its target tells them apart, and as GPUs do
@@ -76,13 +76,13 @@ def blocks_of(grid: Grid | None) -> tuple[int, ...] | None:
     return (*(grid.threads or ()), 1, 1, 1)[:axes]
 
 
-class Family:
+class SpecializationCache:
     """The plans for arguments of one kind; which extents each was specialised on is found out by building it."""
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[Places, Pairs], dict[tuple[int, ...], Plan]] = {}
+        self._plans: dict[tuple[Places, Pairs], dict[tuple[int, ...], Specialization]] = {}
 
-    def find(self, described: Described) -> Plan | None:
+    def find(self, described: Described) -> Specialization | None:
         """The plan whose fixed extents are those of `described`, which has the same extents where the plan needs it."""
         for (places, pairs), plans in self._plans.items():
             plan = plans.get(_extents(described, places))
@@ -90,7 +90,7 @@ class Family:
                 return plan
         return None
 
-    def add(self, plan: Plan) -> None:
+    def add(self, plan: Specialization) -> None:
         """Keep `plan` for its fixed extents, and for those that are to be the same."""
         places = tuple(
             (index, axis)

@@ -12,7 +12,7 @@ from tessera.kernels.closure import FreeNames
 from tessera.kernels.example_arguments import example_arguments, require_symbolic
 from tessera.kernels.options import Options
 from tessera.kernels.signature import Described, Signature
-from tessera.kernels.specialization import Family, Plan, blocks_of
+from tessera.kernels.specialization import Specialization, SpecializationCache, blocks_of
 from tessera.kernels.target_choice import target_at_hand
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
@@ -32,13 +32,13 @@ class Specializer:
     ) -> None:  # fmt: skip
         self.signature = Signature(function, source)
         self._function, self._source, self._options, self._session = function, source, options, session
-        self._families: dict[tuple[object, ...], Family] = {}
+        self._families: dict[tuple[object, ...], SpecializationCache] = {}
 
-    def plan(self, values: tuple[Any, ...], grid: Grid | None, target: Target, tuned: Tuned) -> Plan:
+    def plan(self, values: tuple[Any, ...], grid: Grid | None, target: Target, tuned: Tuned) -> Specialization:
         """Return the plan for a call, from the table or made anew.  Raises the mistakes of the kernel's author."""
         described = self.described(values, target)
         shapes = described.shape_class if self._options.space is not None else ()
-        family = self._families.setdefault((described.key, shapes, target, blocks_of(grid)), Family())
+        family = self._families.setdefault((described.key, shapes, target, blocks_of(grid)), SpecializationCache())
         plan = family.find(described)
         if plan is None or not plan.valid():
             plan = self._make(described, values, grid, target, tuned)
@@ -62,7 +62,7 @@ class Specializer:
             program = dataclasses.replace(program, options={**program.options, "fast": True})
         return program, names
 
-    def known_program(self, target: Target, latest: Plan | None) -> Program:
+    def known_program(self, target: Target, latest: Specialization | None) -> Program:
         """Return the program of the last call, or the one that the annotations alone determine, as it is for `target`.
 
         Raises UnknownLevel where there was no call, and the annotations do not say enough.
@@ -78,7 +78,7 @@ class Specializer:
 
     def _make(
         self, described: Described, values: tuple[Any, ...], grid: Grid | None, target: Target, tuned: Tuned
-    ) -> Plan:
+    ) -> Specialization:
         settings = current()
         parameters: Mapping[str, Attribute] = {}
         if self._options.space is not None:
@@ -88,7 +88,7 @@ class Specializer:
         program, names = self.program(described, parameters, blocks)
         compiled, launcher = self._launcher(program, described, target, values)
         on_gpu = self.signature.described(values, aligned=True).arguments
-        return Plan(
+        return Specialization(
             program, compiled, launcher, settings, names.captured, described, on_gpu, bool(parameters),
             launcher.quick, launcher.on_streams, blocks,
         )  # fmt: skip

@@ -1,8 +1,8 @@
 """Copies of a call's arguments, for launches whose results nobody keeps: searches and profiles never write the user's.
 
-A copy has the strides of its original, and its address is as well aligned, so that the same code serves it.  A `Ring`
-holds several copies, together larger than the cache, and hands them out in turns: what one launch leaves in the cache
-is gone when its turn comes again.
+A copy has the strides of its original, and its address is as well aligned, so that the same code serves it.  A
+`CloneRing` holds several copies, together larger than the cache, and hands them out in turns: what one launch leaves in
+the cache is gone when its turn comes again.
 """
 
 import math
@@ -161,7 +161,7 @@ def _copy_of(value: object, *, on_device: bool) -> ArgumentClone:
     return DeviceClone(door.driver(), array, on_host=True) if on_device else HostClone(array)
 
 
-class Ring:
+class CloneRing:
     """Several copies of a call's arguments, handed out in turns.
 
     cache_bytes: the ring is larger than this, unless that takes more than a gigabyte

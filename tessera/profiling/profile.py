@@ -26,7 +26,7 @@ from tessera.kernels.signature import Described, plain
 from tessera.performance.device_model import Machine, measured_again, raised, this_machine
 from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.work_count import count_work
-from tessera.profiling.argument_clones import ClonedArguments, Ring
+from tessera.profiling.argument_clones import ClonedArguments, CloneRing
 from tessera.profiling.results import Profile, read_records
 from tessera.profiling.timing import Timer, timer_for
 from tessera.runtime.binding.current_stream import forbid_in_capture
@@ -158,7 +158,7 @@ def _measure_one(
     memory = DeviceRecords(shape.groups) if on_device else HostRecords(shape.groups)
     mutable = [binding.mutable for binding in compiled.bindings]
     try:
-        ring = Ring(values, mutable, on_device=on_device, cache_bytes=machine.cache_bytes)
+        ring = CloneRing(values, mutable, on_device=on_device, cache_bytes=machine.cache_bytes)
         try:
             runs = _Runs(compiled, described, grid, memory, ring, timer)
             found = runs.take(work, machine)
@@ -202,7 +202,7 @@ class _Runs:
 
     def __init__(
         self, compiled: Compiled, described: Described, grid: Grid | None, memory: "DeviceRecords | HostRecords",
-        ring: Ring, timer: Timer,
+        ring: CloneRing, timer: Timer,
     ) -> None:  # fmt: skip
         self._compiled, self._types, self._grid = compiled, described.types, grid
         self._memory, self._ring, self._timer = memory, ring, timer

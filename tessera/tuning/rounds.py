@@ -14,7 +14,7 @@ from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import ContextLost
 from tessera.core.targets import TargetKind
 from tessera.performance.device_model import last_cache_bytes
-from tessera.profiling.argument_clones import Ring
+from tessera.profiling.argument_clones import CloneRing
 from tessera.profiling.timing import Timer, timer_for
 from tessera.runtime.binding.grid import Grid
 from tessera.tuning.results import ILLEGAL, MEASURED, Config, Trial, beats, config_key, median_of
@@ -87,7 +87,7 @@ class Bench:
     record: Callable[[Trial], Trial]
     tell: Callable[[Candidate, str], None] = lambda _candidate, _phase: None
     _timer: Timer | None = None
-    _ring: Ring | None = None
+    _ring: CloneRing | None = None
 
     def first(self, candidate: Candidate) -> Trial:
         """Run once without counting it (pages, caches and threads get ready), then a few times; record the trial.
@@ -175,7 +175,7 @@ class Bench:
             seconds.append(timer.time(lambda: kernel.launch(arguments.values, grid=self.grid)))
             arguments.restore()
 
-    def _ready(self, candidate: Candidate) -> tuple[Timer, Ring]:
+    def _ready(self, candidate: Candidate) -> tuple[Timer, CloneRing]:
         if self._timer is None:
             self._timer = timer_for(self.target, self.values)
         if self._ring is None:
@@ -183,7 +183,7 @@ class Bench:
             on_device = self.target.on_gpu
             with self._timer.inside():
                 cache = last_cache_bytes(self.target, self.values)
-                self._ring = Ring(self.values, mutable, on_device=on_device, cache_bytes=cache)
+                self._ring = CloneRing(self.values, mutable, on_device=on_device, cache_bytes=cache)
         return self._timer, self._ring
 
     def close(self) -> None:

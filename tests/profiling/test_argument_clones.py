@@ -8,7 +8,7 @@ import pytest
 
 from support.fake_cuda import FakeDriver
 from tessera.core.errors.catalog import CudaFailure
-from tessera.profiling.argument_clones import ClonedArguments, DeviceClone, HostClone, Ring
+from tessera.profiling.argument_clones import ClonedArguments, CloneRing, DeviceClone, HostClone
 from tessera.runtime.driver import driver
 from tessera.runtime.memory import device_arrays
 
@@ -86,7 +86,7 @@ def test_an_array_given_twice_is_one_copy():
 
 @pytest.mark.parametrize(("count", "cache", "sets"), [(1000, 0, 1), (1000, 10_000, 6), (10, 1 << 20, 64)])
 def test_a_ring_is_larger_than_the_cache(count: int, cache: int, sets: int):
-    ring = Ring([np.zeros(count, np.float32)], [True], cache_bytes=cache)
+    ring = CloneRing([np.zeros(count, np.float32)], [True], cache_bytes=cache)
     assert len(ring) == sets
     taken = [ring.take() for _ in range(2 * sets)]
     assert taken[:sets] == taken[sets:]
@@ -94,7 +94,7 @@ def test_a_ring_is_larger_than_the_cache(count: int, cache: int, sets: int):
 
 
 def test_a_ring_gives_its_memory_back(fake: FakeDriver):
-    ring = Ring([np.zeros(100, np.float32), 1.0], [False, False], on_device=True, cache_bytes=1000)
+    ring = CloneRing([np.zeros(100, np.float32), 1.0], [False, False], on_device=True, cache_bytes=1000)
     assert len(fake.memory) == len(ring) == 6
     ring.close()
     assert not fake.memory
@@ -115,7 +115,7 @@ def test_a_ring_that_is_interrupted_while_it_is_made_leaves_nothing(
     monkeypatch.setattr(fake, step, interrupted)
     arrays = [np.zeros(100, np.float32), np.zeros(100, np.float32)]
     with pytest.raises(KeyboardInterrupt):
-        Ring(arrays, [True, False], on_device=True, cache_bytes=10_000)
+        CloneRing(arrays, [True, False], on_device=True, cache_bytes=10_000)
     gc.collect()
     assert not fake.memory
 
@@ -130,11 +130,11 @@ def test_a_full_device_makes_a_ring_smaller(fake: FakeDriver, monkeypatch: pytes
 
     monkeypatch.setattr(fake, "allocate", limited)
     arrays = [np.zeros(100, np.float32), np.zeros(100, np.float32)]
-    ring = Ring(arrays, [True, False], on_device=True, cache_bytes=10_000)
+    ring = CloneRing(arrays, [True, False], on_device=True, cache_bytes=10_000)
     assert len(ring) == 2
     assert len(fake.memory) == 4  # the third set's first array was given back
     ring.close()
     assert not fake.memory
     fake.lost = CudaFailure("an earlier fault")
     with pytest.raises(CudaFailure):
-        Ring(arrays, [True, False], on_device=True, cache_bytes=10_000)
+        CloneRing(arrays, [True, False], on_device=True, cache_bytes=10_000)

@@ -32,7 +32,7 @@ from tessera.lowering.cuda.simt.liveness import Liveness
 from tessera.lowering.cuda.simt.synchronization import Sync
 from tessera.lowering.cuda.simt.thread_coarsening import Coarsening
 from tessera.lowering.cuda.simt.tile_operations import tile_operation
-from tessera.lowering.cuda.simt.tile_values import Team, Tiles, TileValue
+from tessera.lowering.cuda.simt.tile_values import ComputingLanes, Tiles, TileValue
 
 _NONE: Final[frozenset[int]] = frozenset()
 
@@ -47,7 +47,7 @@ class Lowering:
         self.build: IndexBuilder = frame.build
         self.sync = Sync(frame, self.build)
         self.hazards = BarrierInsertion(self.sync.barrier, enabled=not frame.whole_launch)
-        self.group_team = Team(frame.tid, frame.block_lanes)
+        self.group_team = ComputingLanes(frame.tid, frame.block_lanes)
         self.tiles = Tiles(frame, self.build, self.hazards, self.group_team, facts.next_class())
         self.lifetimes = Liveness(facts)
         self.control = Control(self)
@@ -164,7 +164,7 @@ class Lowering:
     def shared_work(self, shared: bool) -> Generator[None]:
         """Inside the `with`, tiles are computed by the whole group, or by each lane for itself."""
         before = self.tiles.team
-        self.tiles.team = self.group_team if shared else Team(self.build.index(0), 1, serial=True)
+        self.tiles.team = self.group_team if shared else ComputingLanes(self.build.index(0), 1, serial=True)
         try:
             yield
         finally:

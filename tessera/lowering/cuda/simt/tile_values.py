@@ -56,7 +56,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class ComputingLanes:
     """Who computes a tile: the lanes of the group together, or (`serial`) each lane for itself."""
 
     lane: Any
@@ -71,7 +71,7 @@ class Tiles:
     frame: GpuFunction
     build: IndexBuilder
     hazards: BarrierInsertion
-    team: Team
+    team: ComputingLanes
     next_class: int
     _history: list[tuple[BufferAllocator, Allocation, int]] = field(
         default_factory=list[tuple[BufferAllocator, Allocation, int]]
