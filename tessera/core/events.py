@@ -19,6 +19,10 @@ from typing import Final, Self
 
 from tessera.core.program.program import Attribute
 
+__all__ = [
+    "Attempted", "BytesMoved", "Compiled", "Launched", "PassRan", "Subscription", "TileRan", "TrialMeasured",
+    "subscribe",
+]  # fmt: skip
 _LOG: Final = logging.getLogger("tessera.events")
 
 

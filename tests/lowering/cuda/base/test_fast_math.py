@@ -70,9 +70,9 @@ def test_an_exponential_is_a_multiplication_and_one_special_function():
     exp, exp2, full = (
         resource_report(compile_cuda(program).artifact)
         for program in (
-            function("exp", elements=1),
-            function("exp2", elements=1),
-            function("exp", fast=False, elements=1),
+            function("exp", elements_per_thread=1),
+            function("exp2", elements_per_thread=1),
+            function("exp", fast=False, elements_per_thread=1),
         )
     )
     assert (exp.count("MUFU"), exp.count("FMUL"), exp.total - exp2.total) == (1, 1, 1)
