@@ -21,6 +21,7 @@ from replay.variants import VARIANTS
 from support import document_calls, library
 from support.examples import Example, run_section, sections
 from support.random_lanes import Kernel
+from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.lowering.program.split_phases import phases
@@ -106,7 +107,10 @@ def _run(page: Path, blocks: tuple[Example, ...]) -> list[tuple[tessera.Kernel, 
         overridden(target="interpret"), contextlib.redirect_stdout(io.StringIO()),
         mock.patch.object(tessera.Kernel, "launch", noted),
     ):  # fmt: skip
-        run_section(page, list(blocks))
+        try:
+            run_section(page, list(blocks))
+        except TesseraError as mistake:  # the page is wrong: no target refuses this
+            raise AssertionError(str(mistake)) from mistake
     return list(found.values())
 
 
