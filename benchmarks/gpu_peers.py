@@ -1,5 +1,11 @@
 """Peers of the GPU benchmarks that need code of their own: Triton, Pallas (Mosaic GPU), CuPy."""
 
+# Libraries of GPUs are not installed where types are checked: what comes from them is unknown.
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUntypedFunctionDecorator=false, reportIndexIssue=false
+# Triton has no types for the parameters of kernels.
+# pyright: reportMissingParameterType=false
+
 from __future__ import annotations
 
 import inspect

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -37,10 +38,10 @@ GOALS_MS = {"small kernel": 60.0, "GEMM": 300.0}
 
 
 @kernel
-def scale(x: f32[n], y: mut[f32[n]], alpha: f32):
+def scale(x: f32[n], y: mut[f32[n]], alpha: f32):  # pyright: ignore[reportUndefinedVariable, reportUnknownParameterType] - bound at launch
     """`y = alpha x`."""
     i = tile.linear_id()
-    if i < n:
+    if i < n:  # pyright: ignore[reportUndefinedVariable] - bound at launch
         y[i] = alpha * x[i]
 
 
@@ -69,7 +70,7 @@ def cold() -> dict[str, float]:
 def launch_us(x: np.ndarray, y: np.ndarray) -> float:
     """One call of a compiled kernel on 16 elements, in microseconds."""
     runs = 2000
-    samples = []
+    samples: list[Any] = []
     for _ in range(7):
         start = time.perf_counter()
         for _ in range(runs):

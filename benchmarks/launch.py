@@ -5,6 +5,10 @@ the GPU, the median of 15 such rounds, the rounds of all rows taken in turns so 
 `kernel by kernel` rows divide a graph's launch by its kernels.  Every Tessera row is first checked for its result.
 """
 
+# Libraries of GPUs are not installed where types are checked: what comes from them is unknown.
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUntypedFunctionDecorator=false, reportIndexIssue=false
+
 import argparse
 import json
 import os
@@ -58,7 +62,7 @@ class Row:
     call: Callable[[], object] = field(repr=False)
     calls: int = CALLS
     kernels: int = 1
-    samples: list[float] = field(default_factory=list)
+    samples: list[float] = field(default_factory=list[float])
 
     @property
     def median(self) -> float:

@@ -6,6 +6,10 @@ timed in turns, and the search's choice is timed against the fastest of them and
 Give the configurations of a few microseconds little weight on a machine that does other things, too.
 """
 
+# Libraries of GPUs are not installed where types are checked: what comes from them is unknown.
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUntypedFunctionDecorator=false
+
 from __future__ import annotations
 
 import argparse
@@ -25,6 +29,7 @@ from tessera.core.errors.base import TesseraError
 from tessera.core.settings import overridden
 from tessera.core.targets import find_kind
 from tessera.kernels.kernel import Kernel
+from tessera.kernels.options import Space
 from tessera.performance.device_model import last_cache_bytes
 from tessera.profiling.argument_clones import CloneRing
 from tessera.profiling.timing import Timer, timer_for
@@ -104,7 +109,7 @@ class Case:
     name: str
     kernel: str
     shapes: Sequence[tuple[int, ...]]
-    space: Mapping[str, Sequence[object]]
+    space: Space
     factors: int = 0  # how many of the arguments are factors of products
 
 
@@ -121,7 +126,7 @@ class Row:
     best: Trial
     cost: float
     gain: float
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list[str])
 
 
 def cases(gpu: bool) -> list[Case]:
@@ -252,7 +257,7 @@ def measure(case: Case, kernel: Kernel, values: tuple[object, ...], rounds: int)
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--gpu", action="store_true", help="arrays of torch on a GPU, no target named")
     parser.add_argument("--only", default="", help="cases whose names contain this")
     parser.add_argument("--rounds", type=int, default=15)

@@ -1,7 +1,8 @@
 """Write the generated parts of the documentation: `python docs/generate.py` (or `make docs`).
 
 `modules.md` lists every file, with the first lines of the docstrings; `errors.md` lists every
-mistake of the catalogue.  A test compares both with what this file would write.
+mistake of the catalogue; `labextension/src/names.json` holds the names of the language.  Tests compare them with what
+this file would write.
 """
 
 import ast
@@ -12,6 +13,7 @@ from typing import Final
 
 from tessera.core.errors import catalog
 from tessera.core.errors.base import TesseraError
+from tessera_magics.language.tokens import table
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
@@ -71,9 +73,9 @@ def source_files() -> list[Path]:
     order = {name: rank for rank, name in enumerate(ROOMS)}
 
     def rank(path: Path) -> tuple[object, ...]:
-        parts = path.relative_to(ROOT).parts
-        inner = order.get(parts[1], len(order)) if len(parts) > 2 else len(order)
-        return parts[0], inner, path.parent.as_posix(), path.name
+        package, *inside = path.relative_to(ROOT).parts
+        inner = order.get(inside[0], len(order)) if len(inside) > 1 else len(order)
+        return package, inner, path.parent.as_posix(), path.name
 
     return sorted(kept, key=rank)
 
@@ -126,9 +128,10 @@ def module_page() -> str:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write all of them."""
     (DOCS / "modules.md").write_text(module_page(), encoding="utf-8")
     (DOCS / "errors.md").write_text(error_pages(), encoding="utf-8")
+    (ROOT / "labextension" / "src" / "names.json").write_text(json.dumps(table(), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

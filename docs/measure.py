@@ -32,7 +32,8 @@ OPENINGS: Final = ("The same", "What", "Where", "Which", "Who", "Whether")
 PRONOUNS: Final = re.compile(r"\b(nobody|somebody|whoever)\b", re.IGNORECASE)
 
 # The private vocabulary, from which the code is moving to the words of CUTLASS, MLIR, Triton and LLVM.  A module counts
-# where its name stands in a folder of that name; a class by its whole name; a word as a part of a defined identifier.
+# where its name stands in a folder of that name; a class by its whole name; a word as a part of an identifier that is
+# defined in such a folder.
 PRIVATE_MODULES: Final[Mapping[str, str]] = {
     "cuda": "generate lower decision decisions plan team engine host room parking panels dealing order uneven ring "
     "stages copy_ring running overlap overlapped_loop ahead later_stores later_rows row_stores warp_stores realignment "
@@ -52,10 +53,16 @@ PRIVATE_OPTIONS: Final = frozenset(
     ("ahead", "turns", "later", "apart", "band", "store_blocks", "promote", "realign", "resident", "lanes", "elements",
      "warps", "vector", "rows")
 )  # fmt: skip
-PRIVATE_WORDS: Final = frozenset(
-    ("team", "room", "parking", "park", "parked", "homes", "stretch", "stretches", "dealing", "dealt", "later", "ahead",
-     "turns", "band", "apart", "uneven", "realign", "realigned", "factor", "factors", "sums")
-)  # fmt: skip
+PRIVATE_WORDS: Final[Mapping[str, str]] = {
+    "tessera": "team room parking park parked homes stretch stretches dealing dealt later ahead band apart uneven "
+    "realign realigned",
+    # An operand of an MMA, its accumulators, and the turns of warp groups; a scale is a factor elsewhere.
+    "cuda": "factor factors sums turns",
+    "cuda_tile": "factor factors sums",
+    "tile": "factor factors",
+    "frontend": "factor factors",
+    "core": "factor factors",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +227,12 @@ def docstrings(module: Module) -> Iterator[tuple[int, str]]:
 
 def private_identifiers(module: Module) -> Iterator[tuple[int, str]]:
     """Yield each identifier defined with a private word in it: `_later_rows`, `factors`, `TeamStore`."""
+    folders = module.folder.split("/")
+    private = {word for folder, words in PRIVATE_WORDS.items() if folder in folders for word in words.split()}
     for node in ast.walk(module.tree):
         for name in _defined(node):
             parts = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)
-            if any(part.lower() in PRIVATE_WORDS for part in parts):
+            if any(part.lower() in private for part in parts):
                 yield getattr(node, "lineno", 1), name
 
 
@@ -284,6 +293,8 @@ def _public(body: Iterable[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFun
     """Yield the public functions and classes of a module, and the public methods of these classes."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            if any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list):
+                continue  # the implementation has the docstring of all its overloads
             yield node
             if isinstance(node, ast.ClassDef):
                 yield from _public(node.body)
@@ -320,16 +331,16 @@ def sizes(sources: list[Module]) -> Iterator[Measurement]:
     yield count("functions of a complexity above 10", found["C901"], 0)
     yield count("functions of more than 40 statements", found["PLR0915"], 0)
     inner = found["PLC0415"]
-    yield count("imports inside functions", inner, 21, goal=21)
+    yield count("imports inside functions", inner, 25, goal=25)
     yield count("imports inside functions that give no reason", (p for p in inner if not has_reason(p, lines)), 0)
 
 
 def types(sources: list[Module]) -> Iterator[Measurement]:
     """Measure what types and names leave open."""
     places = {f"{m.path}:{line}": why for m in sources for line, why in places_with_any(m).items()}
-    yield count("places with Any", places, 1412, goal=60)
-    yield count("places with Any that give no reason", (place for place, why in places.items() if not why), 1366)
-    yield count("class names used twice in one layer", repeated_classes(sources), 22)
+    yield count("places with Any", places, 60, goal=60)
+    yield count("places with Any that give no reason", (place for place, why in places.items() if not why), 0)
+    yield count("class names used twice in one layer", repeated_classes(sources), 0)
 
 
 def words(sources: list[Module]) -> Iterator[Measurement]:
@@ -337,18 +348,18 @@ def words(sources: list[Module]) -> Iterator[Measurement]:
     code = [module for module in sources if module.path.endswith(".py")]
     texts = [(f"{module.path}:{line}", text) for module in code for line, text in docstrings(module)]
     opens = re.compile(rf"(?:{'|'.join(OPENINGS)})\b")
-    yield count("docstrings that begin with The same, What, Where, ...", (p for p, t in texts if opens.match(t)), 634)
+    yield count("docstrings that begin with The same, What, Where, ...", (p for p, t in texts if opens.match(t)), 0)
     lines = ((module.path, number, line) for module in code for number, line in enumerate(module.text.split("\n"), 1))
     spoken = (f"{path}:{number}" for path, number, line in lines if PRONOUNS.search(line))
-    yield count("lines with nobody, somebody, whoever", spoken, 77)
+    yield count("lines with nobody, somebody, whoever", spoken, 0)
     yield count("modules with a private name", private_modules(code), 0)
     yield count("classes with a private name", private_classes(code), 0)
     yield count("schedule options with a private name", private_options(code), 0)
     named = (f"{module.path}:{line} {name}" for module in code for line, name in private_identifiers(module))
-    yield count("identifiers with a private word", named, 396)
+    yield count("identifiers with a private word", named, 0)
     total, missing = undocumented(code)
     share = 100 * (total - len(missing)) // total
-    yield Measurement("per cent of public functions documented", share, 100, 99, tuple(missing), rising=True)
+    yield Measurement("per cent of public functions documented", share, 100, 100, tuple(missing), rising=True)
 
 
 def measurements() -> list[Measurement]:

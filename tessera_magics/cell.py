@@ -1,10 +1,10 @@
-"""What `%%tessera` does: run the cell, then time, keep and show what it compiled."""
+"""The magic `%%tessera`: run the cell, then time, keep and show what it compiled."""
 
 import ast
 import time
 from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from IPython.core.error import UsageError
 
@@ -16,10 +16,13 @@ from tessera.kernels.kernel import Kernel
 from tessera.kernels.options import Options
 from tessera.session.compiled import Compiled
 from tessera.session.session import session
-from tessera_magics import execute, options
-from tessera_magics.ipython import show
+from tessera_magics import execute
+from tessera_magics.ipython import Shell, display, show
+from tessera_magics.suggestions import suggestion
+from tessera_magics.views import views_of
 
 _COLLECT: Final = "__tessera_cell__"
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -29,7 +32,7 @@ class Collector:
     wanted: Options
     kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: T) -> T | Kernel:
         """Return `value`; a kernel comes with the cell's options, where its own decorator is silent."""
         if not isinstance(value, Kernel):
             return value
@@ -41,7 +44,7 @@ class Collector:
         return value
 
 
-def run_magic(shell: execute.Shell, line: str, body: str, chosen: Namespace) -> None:
+def run_magic(shell: Shell, line: str, body: str, chosen: Namespace) -> None:
     """Run `body`, the cell below the magic's `line`, with the options `chosen`."""
     __tracebackhide__ = True
     started, known = time.perf_counter(), set(map(id, session().recent))
@@ -51,12 +54,15 @@ def run_magic(shell: execute.Shell, line: str, body: str, chosen: Namespace) -> 
     execute.run(shell, cell, {**language_names(), _COLLECT: collector})
     if chosen.time:
         print(_times(time.perf_counter() - started, known))  # noqa: T201 - what was asked for
-    if chosen.show or chosen.out or chosen.name:
+    if chosen.show or chosen.out or (chosen.name and not chosen.view):
         compiled = compilation_of(_choose(collector.kernels, chosen.name), chosen.target, chosen.show or ())
         if chosen.out:
             shell.user_ns[chosen.out] = compiled
         if chosen.show:
             show(compiled, chosen.show)
+    if chosen.view:
+        for view in views_of(_choose(collector.kernels, chosen.name), chosen.view):
+            display(view)
 
 
 def _collect_with(cell: Cell) -> None:
@@ -73,7 +79,7 @@ def _choose(kernels: dict[str, Kernel], name: str | None) -> Kernel:
     if name is None:
         return list(kernels.values())[-1]
     if name not in kernels:
-        hint = options.suggestion(name, kernels)
+        hint = suggestion(name, kernels)
         raise UsageError(f"the cell defines no kernel {name!r}{hint} (kernels: {', '.join(kernels)})")
     return kernels[name]
 
@@ -96,7 +102,7 @@ def compilation_of(kernel: Kernel, target: str | None, wanted: tuple[str, ...]) 
 
 
 def _times(seconds: float, known: set[int]) -> str:
-    """One line for the cell, and one for each kernel that was compiled or fetched in it."""
+    """Return one line for the cell, and one for each kernel that was compiled or fetched in it."""
     fresh = [compiled for compiled in session().recent if id(compiled) not in known]
     where = {"disk": "read from the cache", "compiler": "compiled", "memory": "remembered"}
     lines = [

@@ -56,7 +56,7 @@ def _targets() -> list[tuple[str, str, str]]:
 
 
 def _compiles(kind: TargetKind) -> str:
-    """How far kernels for GPUs are compiled with the tools that are installed."""
+    """Return how far kernels for GPUs are compiled with the tools that are installed."""
     if all(find_tool(name) for name in kind.tools):
         return "compiles, to look at"
     if "ptx" in kind.levels:
@@ -98,7 +98,7 @@ def _worker() -> tuple[str, str, str]:
 
 
 def shown_path(path: Path) -> str:
-    """A path as people say it, so that a saved notebook does not tell where somebody's files lie."""
+    """Return a path with `~` for the home folder, so that a saved notebook does not show the user's name."""
     if path.is_relative_to(sys.prefix):
         return "in this Python environment"
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)

@@ -8,18 +8,15 @@ import linecache
 import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 from tessera.core.errors.catalog import SyntaxMistake
 from tessera.frontend.syntax.source_file import Cell, read_cell
-
-Shell: TypeAlias = Any
-"""An `IPython.core.interactiveshell.InteractiveShell`; most of its attributes have no types."""
+from tessera_magics.ipython import Shell
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a cell's body stands: the file name IPython uses, its first line there, and its label for people."""
+    """The place of a cell's body: the file name IPython uses, its first line there, and its label for people."""
 
     name: str
     first_line: int
@@ -45,7 +42,7 @@ def place_of(shell: Shell, magic_line: str, body: str) -> Place:
 
 
 def _running_name(shell: Shell) -> str | None:
-    """The file name of the cell that is being executed, from the frame that called the magic."""
+    """Return the file name of the cell that is being executed, from the frame that called the magic."""
     frame = inspect.currentframe()
     while frame is not None:
         name = frame.f_code.co_filename
@@ -56,8 +53,8 @@ def _running_name(shell: Shell) -> str | None:
 
 
 def _typed_text(shell: Shell) -> str | None:
-    """What the user typed into the running cell, where the history keeps it."""
-    history: Any = getattr(shell, "history_manager", None)
+    """Return the text that the user typed into the running cell, where the history keeps it."""
+    history: object = getattr(shell, "history_manager", None)
     typed: list[str] = getattr(history, "input_hist_raw", None) or []
     return typed[-1] if typed else None
 
@@ -76,14 +73,14 @@ def read_body(shell: Shell, body: str, place: Place) -> Cell:
         return read_cell("\n".join(plain), place.name, place.first_line, place.label)
 
 
-def run(shell: Shell, cell: Cell, names: Mapping[str, Any]) -> None:
+def run(shell: Shell, cell: Cell, names: Mapping[str, object]) -> None:
     """Execute the cell in the user's namespace; its last expression is displayed like any cell's.
 
     `names` are visible to the cell's code without being put among the user's own, which go first.
     """
     # IPython hides such frames in tracebacks, and its debugger all those above this mark.
     __tracebackhide__ = "__ipython_bottom__"
-    namespace: dict[str, Any] = shell.user_ns
+    namespace = shell.user_ns
     before = namespace.get("__builtins__", builtins)
     # Functions keep the builtins of the moment they are defined in: their code sees the names later, too.
     namespace["__builtins__"] = {**vars(builtins), **names}
@@ -95,7 +92,7 @@ def run(shell: Shell, cell: Cell, names: Mapping[str, Any]) -> None:
 
 
 def _steps(tree: ast.Module, interactivity: str, silenced: bool) -> Iterator[tuple[ast.Module | ast.Interactive, str]]:
-    """The statements to execute: "single" displays the value of an expression, "exec" does not."""
+    """Yield the statements to execute: "single" displays the value of an expression, "exec" does not."""
     body = list(tree.body)
     if interactivity == "last_expr_or_assign" and body and isinstance(body[-1], ast.Assign):
         target = body[-1].targets[0]

@@ -1,19 +1,19 @@
-"""Register with an IPython shell what Tessera adds to it, and take it back."""
-
-from typing import Any
+"""Register Tessera's magics, completion and views with an IPython shell, and take them back."""
 
 from tessera.frontend.syntax.source_file import AnnotationTransformer
 from tessera.session.session import session
 from tessera.viz import display
 from tessera_magics.complete import complete_language, forget_language
 from tessera_magics.inspection import describe_language, forget_descriptions
+from tessera_magics.ipython import Shell
+from tessera_magics.language_comm import serve_language, stop_serving
 from tessera_magics.magics import TesseraMagics
 from tessera_magics.progress import hide_progress, show_progress
 from tessera_magics.tracebacks import paint_errors, plain_errors
 
 
-def register(shell: Any) -> None:
-    """Register the magics, completion, inspection, display formatters, error views and progress; start a compiler."""
+def register(shell: Shell) -> None:
+    """Register magics, completion, inspection, displays, error views, progress and the language service."""
     unregister(shell)
     shell.register_magics(TesseraMagics(shell))
     complete_language(shell)
@@ -22,10 +22,11 @@ def register(shell: Any) -> None:
     display.register(shell.display_formatter)
     paint_errors()
     show_progress(shell)
+    serve_language(shell)
     session().warm()
 
 
-def unregister(shell: Any) -> None:
+def unregister(shell: Shell) -> None:
     """Take back everything that `register` did, also for an earlier import of this package."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("tessera", None)
@@ -36,3 +37,4 @@ def unregister(shell: Any) -> None:
     display.unregister(shell.display_formatter)
     plain_errors()
     hide_progress()
+    stop_serving(shell)

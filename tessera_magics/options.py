@@ -1,6 +1,5 @@
 """The options of `%%tessera` and the commands of `%tessera`: reading them, suggesting, completing."""
 
-import difflib
 import shlex
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,17 +7,13 @@ from typing import Final
 from IPython.core.error import UsageError
 
 from tessera.core.targets import TARGETS, every_level, find_kind
+from tessera_magics import views
+from tessera_magics.suggestions import suggestion
 
-OPTIONS: Final = ("--target", "--show", "--name", "--time", "--sanitize", "--out")
-COMMANDS: Final = ("doctor", "ir", "resources", "targets", "cache", "--version")
+OPTIONS: Final = ("--target", "--show", "--view", "--name", "--time", "--sanitize", "--out")
+COMMANDS: Final = ("doctor", "ir", "diff", *views.NAMES, "resources", "targets", "cache", "--version")
 CACHE_ACTIONS: Final = ("info", "clear")
 _TARGET: Final = "--target"
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean X?" for the name nearest to `word`, or an empty string."""
-    near = difflib.get_close_matches(word, list(known), 1, 0.5)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def target_name(text: str) -> str:
@@ -95,7 +90,7 @@ def _gpu_name(text: str) -> str:
 
 
 def complete_cell(line: str) -> list[str]:
-    """Completions for the first line of a cell, `%%tessera ...` up to the cursor."""
+    """Return completions for the first line of a cell, `%%tessera ...` up to the cursor."""
     words = line.split()
     current = "" if line.endswith(" ") else words.pop()
     before = words[-1] if words else ""
@@ -104,11 +99,14 @@ def complete_cell(line: str) -> list[str]:
     if before == "--show":
         done, comma, part = current.rpartition(",")
         return [done + comma + level for level in _starting(every_level(), part)]
+    if before == "--view":
+        done, comma, part = current.rpartition(",")
+        return [done + comma + name for name in _starting((*views.NAMES, *views.ALIASES), part)]
     return [option for option in _starting(OPTIONS, current) if option not in words]
 
 
 def complete_line(line: str, kernels: Iterable[str]) -> list[str]:
-    """Completions for `%tessera ...` up to the cursor; `kernels` are the names of kernels the user has."""
+    """Return completions for `%tessera ...` up to the cursor; `kernels` are the names of kernels the user has."""
     words = line.split()[1:]
     current = "" if line.endswith(" ") or not words else words.pop()
     if not words:
@@ -117,6 +115,9 @@ def complete_line(line: str, kernels: Iterable[str]) -> list[str]:
         return _starting(CACHE_ACTIONS, current) if len(words) == 1 else []
     if words[0] == "ir":
         return _starting(sorted(kernels), current) if len(words) == 1 else _starting(every_level(), current)
+    if words[0] == "diff" or words[0] in views.NAMES:
+        most = 2 if words[0] == "diff" else 1
+        return _starting(sorted(kernels), current) if len(words) <= most else []
     if words[0] == "resources":
         return _complete_resources(words[1:], current, kernels)
     return []

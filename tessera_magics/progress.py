@@ -1,12 +1,13 @@
-"""The progress of a search in a notebook: one display under the cell, kept up to date."""
+"""The progress of long work in a notebook: one display under the cell, kept up to date."""
 
 from collections.abc import Callable
 from html import escape
-from typing import Any, Final
+from typing import Final
 
-from tessera.tuning.progress import NOTEBOOK, Reporter, Status
-from tessera.viz.tuning_view import tuning_html, tuning_text
-from tessera_magics.ipython import display
+from tessera.core.progress import NOTEBOOK, Reporter, State
+from tessera.tuning.progress import Status
+from tessera.viz.tuning.table import tuning_html, tuning_text
+from tessera_magics.ipython import DisplayHandle, Shell, display
 
 _ROWS: Final = 8
 """Configurations shown while the search goes on."""
@@ -15,32 +16,35 @@ _DONE: Final = "display:block;height:10px;background-color:#56b4e9"
 
 
 class Display:
-    """One display of the notebook that shows a search."""
+    """One display of the notebook that shows a piece of work: a bar and a line, of a search the best configurations."""
 
     def __init__(self) -> None:
-        self._handle: Any = None
+        self._handle: DisplayHandle | None = None
 
-    def show(self, status: Status) -> None:
-        """Show a state in place of the one before: a bar, a line, and the best configurations."""
-        share = status.settled / max(1, len(status.tuning.trials))
-        bar = f'<span style="{_BAR}"><span style="{_DONE};width:{round(240 * share)}px"></span></span>'
+    def show(self, status: State) -> None:
+        """Show a state in place of the one before."""
+        bar = f'<span style="{_BAR}"><span style="{_DONE};width:{round(240 * status.share)}px"></span></span>'
         head = f"<div>{bar} {escape(status.line)}</div>"
-        self._update(status, head + tuning_html(status.tuning, _ROWS))
+        if isinstance(status, Status):
+            self._update(tuning_text(status.tuning), head + tuning_html(status.tuning, _ROWS))
+        else:
+            self._update(status.line, head)
 
-    def close(self, status: Status) -> None:
-        """Leave one line: the outcome has its own display."""
-        self._update(status, f"<div>{escape(status.last_line)}</div>")
+    def close(self, status: State) -> None:
+        """Leave one line, or nothing: the outcome has its own display."""
+        text = tuning_text(status.tuning) if isinstance(status, Status) else status.last_line
+        self._update(text, f"<div>{escape(status.last_line)}</div>" if status.last_line else "")
 
-    def _update(self, status: Status, html: str) -> None:
-        bundle = {"text/plain": tuning_text(status.tuning), "text/html": html}
+    def _update(self, text: str, html: str) -> None:
+        bundle = {"text/plain": text, "text/html": html}
         if self._handle is None:
             self._handle = display(bundle, raw=True, display_id=True)
         else:
             self._handle.update(bundle, raw=True)
 
 
-def show_progress(shell: Any) -> None:
-    """Show searches in the notebook of a shell; a shell in a terminal has its line."""
+def show_progress(shell: Shell) -> None:
+    """Show long work in the notebook of a shell; a shell in a terminal has its line."""
     NOTEBOOK.opener = _opener(shell)
 
 
@@ -49,5 +53,11 @@ def hide_progress() -> None:
     NOTEBOOK.opener = None
 
 
-def _opener(shell: Any) -> Callable[[], Reporter | None]:
-    return lambda: Display() if getattr(shell, "kernel", None) is not None else None
+def _opener(shell: Shell) -> Callable[[], Reporter | None]:
+    def opened() -> Reporter | None:
+        kernel = getattr(shell, "kernel", None)
+        # Programs that execute notebooks (nbconvert, nbval) can be asked nothing, and keep what only passes by.
+        watched = kernel is not None and getattr(kernel, "_allow_stdin", True)
+        return Display() if watched else None
+
+    return opened

@@ -10,5 +10,5 @@ def paint_errors() -> None:
 
 
 def plain_errors() -> None:
-    """Back to plain text."""
+    """Show errors as plain text again."""
     TesseraError.paint = None

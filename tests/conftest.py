@@ -3,9 +3,11 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +19,13 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     _cache = tempfile.TemporaryDirectory(prefix="tessera-tests-")
     os.environ["TESSERA_CACHE_DIR"] = _cache.name
 
+# A shell starts its background jobs with SIGINT ignored, and Python then leaves it so: tests that send one would wait for
+# a KeyboardInterrupt that never comes.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+ROOT = Path(__file__).resolve().parent.parent
+BEFORE = frozenset(ROOT.iterdir())
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,6 +47,30 @@ def _missing_browser() -> str:
 
 
 MISSING = {"gpu": _missing_gpu, "browser": _missing_browser}
+
+
+def _left_behind() -> list[str]:
+    """What the tests have put into the repository's own folder, but for the caches of tools.
+
+    Git may do so meanwhile, too: what it knows is none of theirs.
+    """
+    new = sorted(path.name for path in ROOT.iterdir() if path not in BEFORE and not path.name.startswith((".", "_")))
+    if not new or shutil.which("git") is None:
+        return new
+    known = subprocess.run(["git", "ls-files", "--", *new], cwd=ROOT, capture_output=True, text=True, check=False)
+    return sorted({*new} - {path.partition("/")[0] for path in known.stdout.splitlines()})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves something in the repository, such as a cache in a relative folder."""
+    if "PYTEST_XDIST_WORKER" not in os.environ and _left_behind():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what was left."""
+    for name in _left_behind():
+        terminalreporter.write_line(f"ERROR: the run left {name!r} in the repository", red=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

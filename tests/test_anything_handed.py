@@ -4,6 +4,7 @@ import contextlib
 import math
 import pathlib
 from collections.abc import Generator
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from tessera.core.errors.catalog import (
     UnsupportedSyntax,
 )
 from tessera.core.settings import current, from_environment, overridden
+from tessera.kernels.kernel import Kernel
+
+Handed: TypeAlias = Any  # whatever there is, where something else belongs
 
 
 class Odd:
@@ -35,7 +39,7 @@ class Odd:
 
 NUMBERS = [True, False, np.bool_(True), 0, -1, 7, 2**31, 2**63, -(2**63), 2**70, 1.5, -0.0, math.nan, math.inf, 1e300,
            np.int8(3), np.uint64(2**64 - 1), np.float16(2.5), np.float64(1e300), np.array(3), np.array(True)]  # fmt: skip
-OTHERS = [None, "4", "", b"bytes", 1j, (), [], [1.0, 2.0], {}, set(), range(3), Odd(), Odd, len, ..., slice(1, 2),
+OTHERS: list[object] = [None, "4", "", b"bytes", 1j, (), [], [1.0, 2.0], {}, set(), range(3), Odd(), Odd, len, ..., slice(1, 2),
           np.datetime64("2020-01-01"), np.str_("x"), pathlib.Path("x"), "\udc80", "a\0b"]  # fmt: skip
 
 
@@ -53,7 +57,7 @@ def arrays() -> list[object]:
     ]  # fmt: skip
 
 
-EVERYTHING = [*NUMBERS, *OTHERS, *arrays()]
+EVERYTHING: list[Handed] = [*NUMBERS, *OTHERS, *arrays()]
 HANDED = st.integers(0, len(EVERYTHING) - 1).map(EVERYTHING.__getitem__)  # hypothesis hashes what it samples from
 PARAMETERS = st.sampled_from([
     "x", "x: f32", "x: f32[n]", "x: mut f32[n]", "y: mut f32[n, m]", "a: i32", "a: bool = True", "a: u8 = 300", "a=None",
@@ -75,7 +79,7 @@ def mistakes() -> Generator[None]:
 
 
 @pytest.fixture(scope="module")
-def scale():
+def scale() -> Kernel:
     """A kernel that has been compiled for the CPU."""
     found = compile_source(
         "@kernel tile[(64,)]\ndef scale(x: f32[n], y: mut f32[n], a: i32, b: f32):\n"
@@ -87,7 +91,7 @@ def scale():
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(PARAMETERS, max_size=4), st.lists(HANDED, max_size=4), st.booleans())
-def test_any_signature(parameters, handed, by_name):
+def test_any_signature(parameters: list[str], handed: list[Handed], by_name: bool):
     text = f"@kernel(target='interpret')\ndef k({', '.join(parameters)}):\n    pass\n"
     with mistakes():
         k = compile_source(text).k
@@ -99,7 +103,7 @@ def test_any_signature(parameters, handed, by_name):
 
 @settings(max_examples=300, deadline=None)
 @given(handed=st.lists(HANDED, min_size=3, max_size=5), place=st.integers(0, 3))
-def test_any_argument(scale, handed, place):
+def test_any_argument(scale: Kernel, handed: list[Handed], place: int):
     with mistakes():
         scale(*handed)
     fitting: list[object] = [np.ones(4, np.float32), np.ones(4, np.float32), 2, 1.0]
@@ -110,7 +114,7 @@ def test_any_argument(scale, handed, place):
 
 @settings(max_examples=200, deadline=None)
 @given(key=st.one_of(HANDED, st.lists(HANDED, max_size=4).map(tuple), st.tuples(st.integers(-2, 4), HANDED)))
-def test_any_grid(scale, key):
+def test_any_grid(scale: Kernel, key: Handed):
     x = np.ones(4, np.float32)
     with mistakes():
         scale[key](x, x.copy(), 2, 1.0)
@@ -120,10 +124,10 @@ def test_any_grid(scale, key):
 @given(
     name=st.sampled_from(["tile", "shared", "target", "sanitize", "fast", "constants", "space", "til"]), value=HANDED
 )
-def test_any_option(scale, name, value):
+def test_any_option(scale: Kernel, name: str, value: Handed):
     x = np.ones(4, np.float32)
     with mistakes():
-        tessera.kernel(**{name: value})(scale).variant(BM=value)  # pyright: ignore[reportArgumentType]
+        tessera.kernel(**{name: value})(scale).variant(BM=value)
     with mistakes():
         scale.autotune(space=value)
     with mistakes():
@@ -132,7 +136,7 @@ def test_any_option(scale, name, value):
 
 @settings(max_examples=150, deadline=None)
 @given(value=HANDED)
-def test_anything_to_look_at_or_to_copy(scale, value):
+def test_anything_to_look_at_or_to_copy(scale: Kernel, value: Handed):
     x = np.ones(4, np.float32)
     for call in (
         lambda: compile_source(value) if not isinstance(value, str) else None,
@@ -148,7 +152,7 @@ def test_anything_to_look_at_or_to_copy(scale, value):
             call()
 
 
-def test_objects_are_not_copied_for_a_profile(scale):
+def test_objects_are_not_copied_for_a_profile(scale: Kernel):
     """Their bytes are pointers."""
     with pytest.raises(ArgumentType, match="x holds object, which Tessera has no type for"):
         tessera.profile(scale)(np.array([None, 1], object), np.ones(2, np.float32), 2, 1.0)
@@ -156,7 +160,7 @@ def test_objects_are_not_copied_for_a_profile(scale):
 
 @settings(max_examples=200, deadline=None)
 @given(name=st.sampled_from([*tessera.core.settings.Settings.__slots__, "thread", "target_"]), value=HANDED)
-def test_any_setting(name, value):
+def test_any_setting(name: str, value: Handed):
     before = current()
     with contextlib.suppress(BadSetting), overridden(**{name: value}):
         pass
@@ -170,7 +174,7 @@ def test_any_setting(name, value):
         st.text(max_size=6), st.sampled_from(["0", "-1", "1", "1e9", "nan", "inf", "cpu", "~nope/x", "9" * 40])
     ),
 )
-def test_any_variable(name, text):
+def test_any_variable(name: str, text: str):
     with contextlib.suppress(BadSetting):
         from_environment({f"TESSERA_{name.upper()}": text})
 
@@ -178,7 +182,7 @@ def test_any_variable(name, text):
 @pytest.mark.parametrize(
     ("parameters", "caret"), [("*args", "args"), ("x: mut f32[n], *more", "more"), ("**options", "options")]
 )
-def test_collected_parameters(parameters, caret):
+def test_collected_parameters(parameters: str, caret: str):
     with pytest.raises(UnsupportedSyntax) as caught:
         compile_source(f"@kernel\ndef k({parameters}):\n    pass\n")
     line = f"def k({parameters}):"
@@ -199,7 +203,7 @@ def test_a_lone_surrogate():
     assert (caught.value.span.line, caught.value.span.column) == (3, 7)
 
 
-def test_a_grid_of_three_numbers_shows_its_place(scale):
+def test_a_grid_of_three_numbers_shows_its_place(scale: Kernel):
     x = np.ones(4, np.float32)
     with pytest.raises(BadGrid, match="the third entry of a launch is a stream, got 3") as caught:
         scale[1, 64, 3](x, x, 2, 1.0)
@@ -207,6 +211,6 @@ def test_a_grid_of_three_numbers_shows_its_place(scale):
     assert "        scale[1, 64, 3](x, x, 2, 1.0)\n     |         ^^^^^^^^^^^^^^^" in str(caught.value)
 
 
-def test_arguments_by_the_wrong_name(scale):
+def test_arguments_by_the_wrong_name(scale: Kernel):
     with pytest.raises(ArgumentCount, match="unexpected keyword argument 'z'"):
         scale(1, 2, 3, 4, z=3)

@@ -15,7 +15,7 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_names():
-    from tessera import KiB, autotune, ceil_div, f32, kernel, launch, tile, tshared  # noqa: PLC0415
+    from tessera import KiB, autotune, ceil_div, f32, kernel, launch, tile, tshared  # noqa: PLC0415  # pyright: ignore[reportUnusedImport]
 
     assert (KiB, ceil_div(5, 2)) == (1024, 3)
     assert f32.name == "f32"
@@ -36,7 +36,7 @@ def test_unknown_names():
 
 
 def test_modules_do_not_shadow_names():
-    import tessera.api.decorator  # noqa: PLC0415
-    import tessera.tuning.autotune  # noqa: PLC0415
+    import tessera.api.decorator  # noqa: PLC0415  # pyright: ignore[reportUnusedImport]
+    import tessera.tuning.autotune  # noqa: PLC0415  # pyright: ignore[reportUnusedImport]
 
     assert tessera.kernel is tessera.api.decorator.kernel

@@ -14,7 +14,7 @@ from typing import Final
 import tessera
 from tessera.core import settings
 from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES
-from tessera.core.schedule.options import SCHEDULE
+from tessera.core.schedule.options import SCHEDULE, targets_of
 from tessera.frontend.language.namespace import LANGUAGE, Intrinsic, Namespace
 from tessera.frontend.language.reference import REFERENCE, Operation
 from tessera_magics.magics import TesseraMagics
@@ -164,7 +164,8 @@ def magics() -> str:
 def schedule() -> str:
     """Return the page of the options that say how a kernel is compiled."""
     rows = (
-        f"| `{one.name}` | {one.summary} | {_codes(one.targets)} | {_codes(one.candidates)} | {_range(one.legal)} |"
+        f"| `{one.name}` | {one.summary} | {_codes(targets_of(one.name))} "
+        f"| {_codes(one.candidates)} | {_range(one.legal)} |"
         for one in SCHEDULE.values()
     )
     return (

@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, overload
+from typing import Final, Unpack, overload
 
 from tessera.core.errors.catalog import UnknownLevel
 from tessera.core.program.program import Attribute
 from tessera.kernels.kernel import Function, Kernel, Latest
-from tessera.kernels.options import Options, Space, read_options, with_space
+from tessera.kernels.options import OptionArguments, Options, Space, read_options, with_space
 from tessera.runtime.binding.grid import Grid
 from tessera.session.compiled import IrText
 
@@ -18,8 +18,12 @@ class KernelDecorator:
     @overload
     def __call__(self, function: Function, /) -> Kernel: ...
     @overload
-    def __call__(self, function: None = None, /, **options: Any) -> Callable[[Function], Kernel]: ...
-    def __call__(self, function: Function | None = None, /, **options: Any) -> Kernel | Callable[[Function], Kernel]:
+    def __call__(
+        self, function: None = None, /, **options: Unpack[OptionArguments]
+    ) -> Callable[[Function], Kernel]: ...
+    def __call__(
+        self, function: Function | None = None, /, **options: Unpack[OptionArguments]
+    ) -> Kernel | Callable[[Function], Kernel]:
         """Make a kernel of `function`; with options (see `Options`), return the decorator that does."""
         if function is not None and not options:
             return decorate(function, Options())
@@ -30,11 +34,14 @@ class KernelDecorator:
         """Return a decorator: the kernel searches `space` for its fastest parameters when it is first called."""
         return lambda function: decorate(function, with_space(Options(), space, more))
 
-    def inspect_ir(self, level: str = "tile", *arguments: Any, **options: Any) -> IrText:
-        """Return a level of the kernel that was defined, called or inspected last."""
+    def inspect_ir(self, level: str = "tile", *arguments: object, stage: str = "", target: str | None = None) -> IrText:
+        """Return a level of the kernel that was defined, called or inspected last; see `Kernel.inspect_ir`.
+
+        Raises UnknownLevel where no kernel was defined.
+        """
         if Latest.kernel is None:
             raise UnknownLevel("no kernel was defined yet", hint="define one with @kernel")
-        return Latest.kernel.inspect_ir(level, *arguments, **options)
+        return Latest.kernel.inspect_ir(level, *arguments, stage=stage, target=target)
 
     def __repr__(self) -> str:
         return "<kernel: makes a kernel of a function>"

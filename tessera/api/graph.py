@@ -14,7 +14,7 @@ libraries do inside the `with` is not part of the graph, and runs at once.
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 from tessera.core.errors.catalog import BadCapture
 from tessera.runtime.launch.graph_replay import Graph
@@ -39,7 +39,7 @@ def capture() -> Generator[Graph]:
     made.complete(noted)
 
 
-def launch(captured: Graph, stream: Any = None) -> None:
+def launch(captured: Graph, stream: object = None) -> None:
     """Run a captured graph once more, in the order of `stream`.
 
     Raises BadCapture inside a capture, or for what is no graph, or not complete.

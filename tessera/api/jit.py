@@ -14,7 +14,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast, overload
+from typing import Final, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
@@ -26,33 +26,34 @@ from tessera.runtime.launch.argument_guards import identity
 from tessera.runtime.memory.device_arrays import device_view, is_on_device
 from tessera.runtime.streams.graph_capture import recording
 
-Function = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 _KEPT: Final = 8
 """Graphs kept of one function; the one used longest ago gives its executable to the next."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Captured:
+class _Captured(Generic[R]):
     """One call: its graph, what the function returned, and the arguments, which keep their places and identities."""
 
     graph: Graph
-    result: Any
-    keep: tuple[Any, ...]
+    result: R
+    keep: tuple[object, ...]
 
 
-class Jit:
+class Jit(Generic[P, R]):
     """A host function whose launches are captured and replayed.
 
     graphs: those of the last calls, by what their arguments were
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
         self.name: str = getattr(function, "__name__", "a function")
-        self.graphs: OrderedDict[tuple[Any, ...], _Captured] = OrderedDict()
+        self.graphs: OrderedDict[tuple[object, ...], _Captured[R]] = OrderedDict()
         functools.update_wrapper(self, function)
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         """Launch the graph of these arguments, capturing it first where there is none; return what the function did.
 
         Raises BadCapture for functions that wait for their launches, see `tessera.graph.capture`.
@@ -62,13 +63,13 @@ class Jit:
         key = (*map(_identity, arguments), *((name, _identity(value)) for name, value in sorted(keywords.items())))
         found = self.graphs.get(key)
         if found is None:
-            found = self._capture(key, arguments, keywords)
+            found = self._capture(key, *arguments, **keywords)
         else:
             self.graphs.move_to_end(key)
         found.graph.launch()
         return found.result
 
-    def _capture(self, key: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> _Captured:
+    def _capture(self, key: tuple[object, ...], /, *arguments: P.args, **keywords: P.kwargs) -> _Captured[R]:
         with capture() as graph:
             result = self.function(*arguments, **keywords)
         if not graph.kernels:
@@ -84,8 +85,8 @@ class Jit:
         return f"<jit {self.name}, {len(self.graphs)} graphs>"
 
 
-def _identity(value: Any) -> tuple[Any, ...]:
-    """What tells arguments apart."""
+def _identity(value: object) -> tuple[object, ...]:
+    """Return a key that tells arguments apart."""
     quick = identity(value)
     if quick is not None:
         return ("array", *quick)
@@ -102,15 +103,18 @@ def _identity(value: Any) -> tuple[Any, ...]:
 
 
 @overload
-def jit(function: Function, /) -> Function: ...
+def jit(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def jit(function: None = None, /, *, capture_graph: bool = False) -> Callable[[Function], Function]: ...
+def jit(function: None = None, /, *, capture_graph: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def jit(
-    function: Function | None = None, /, *, capture_graph: bool = False
-) -> Function | Callable[[Function], Function]:
+    function: Callable[P, R] | None = None, /, *, capture_graph: bool = False
+) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Mark a host function that calls kernels.
 
     `@jit` alone runs the function as it is; `@jit(capture_graph=True)` captures its launches, see above.
     """
-    make: Callable[[Function], Function] = Jit if capture_graph else lambda function: function
+
+    def make(host: Callable[P, R]) -> Callable[P, R]:
+        return Jit(host) if capture_graph else host
+
     return make if function is None else make(function)

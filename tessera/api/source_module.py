@@ -3,10 +3,11 @@
 import builtins
 import dataclasses
 import hashlib
+import importlib
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, cast
+from typing import cast
 
 from tessera.api.decorator import kernel
 from tessera.core.errors.base import TesseraError
@@ -14,23 +15,23 @@ from tessera.core.errors.catalog import NoSource
 from tessera.frontend.language.namespace import LANGUAGE
 from tessera.frontend.syntax.source_file import read_cell
 from tessera.kernels.kernel import Kernel
-from tessera.tuning import autotune
 
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """What a cell defined: its kernels by name, in the order of the text."""
+    """The kernels that a cell defined, by name, in the order of the text."""
 
     kernels: dict[str, Kernel]
 
 
-def language_names() -> dict[str, Any]:
-    """Every name that a cell may use without importing it: the language's, `kernel`, and `autotune`."""
+def language_names() -> dict[str, object]:
+    """Return every name that a cell may use without importing it: the language's, `kernel`, and `autotune`."""
+    autotune = importlib.import_module("tessera.tuning.autotune")  # as late as the package itself loads it
     return {**LANGUAGE, "kernel": kernel, "autotune": autotune, "TesseraError": TesseraError}
 
 
 def run_cell(
-    text: str, namespace: MutableMapping[str, Any], *, name: str, first_line: int = 1, label: str = ""
+    text: str, namespace: MutableMapping[str, object], *, name: str, first_line: int = 1, label: str = ""
 ) -> CellRun:
     """Run a cell of Tessera syntax in `namespace`, where everything it defines lands.
 

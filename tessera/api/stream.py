@@ -9,15 +9,18 @@
     s1.wait(done)                        # what s1 gets from now on begins after that
     stream.synchronize()
 
-Streams of other libraries (cupy, torch, whatever has `__cuda_stream__`, addresses) are taken wherever one of ours is.
+Streams of other libraries (cupy, torch, objects with `__cuda_stream__`, addresses) are taken wherever one of ours is.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.streams.graph_capture import forbid
 from tessera.runtime.streams.streams import Event, Stream, as_stream
 from tessera.runtime.streams.streams import synchronize as _synchronize
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["Event", "Stream", "as_stream", "memcpy_async", "new", "pinned", "synchronize"]
 
@@ -31,7 +34,7 @@ def new(weight: float = 1.0) -> Stream:
     return Stream(weight)
 
 
-def memcpy_async(*, dst: object, src: object, stream: Any = None) -> None:
+def memcpy_async(*, dst: object, src: object, stream: object = None) -> None:
     """Copy all of `src` to `dst`, two arrays of one shape and dtype on any devices, in the order of `stream`.
 
     Returns at once; `src` must not change and `dst` not be read before the stream is synchronized.  Copies between
@@ -44,7 +47,7 @@ def memcpy_async(*, dst: object, src: object, stream: Any = None) -> None:
     memcpy(dst, src, None if stream is None else as_stream(stream))
 
 
-def pinned(shape: int | tuple[int, ...], dtype: Any = "float32") -> AnyArray:
+def pinned(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> AnyArray:
     """Return a NumPy array in pinned memory, not initialised.  Raises CudaFailure where there is no GPU."""
     from tessera.runtime.memory.owned import pinned as allocate  # noqa: PLC0415 - few programs need it
 

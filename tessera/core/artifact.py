@@ -24,8 +24,8 @@ from tessera.core.program.types import Type
 from tessera.core.resources import Buffers
 from tessera.core.targets import Target
 
-REALIGNED_BYTES: Final = 128
-"""What the rows of a realigned copy are multiples of (see `TensorMap`): whole lines of the caches."""
+PADDED_ROW_BYTES: Final = 128
+"""The rows of a padded copy (see `TensorMap`) are multiples of this: whole cache lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class TensorMap:
     box: elements along each axis of the array, in the array's own order (outermost first)
     swizzle: 0, 32, 64 or 128: bytes of the rows inside which 16-byte units are permuted in shared memory
     rounded: whether f32 are rounded to tf32 on the way
-    realigned: whether the window is on a copy of the array whose rows begin at multiples of REALIGNED_BYTES; the
-               launcher makes it before the kernel, of an array without gaps whose rows may begin anywhere
+    padded_rows: whether the window is on a copy of the array whose rows begin at multiples of PADDED_ROW_BYTES; the
+                 launcher makes it before the kernel, of an array without gaps whose rows may begin anywhere
     stored: whether the kernel stores through it; else it loads
     """
 
     box: tuple[int, ...]
     swizzle: int = 0
     rounded: bool = False
-    realigned: bool = False
+    padded_rows: bool = False
     stored: bool = False
 
 
@@ -62,7 +62,7 @@ class Slot:
                     number of blocks, each of which does one group after the other
          "tensor_map": (GPU) a CUtensorMap of array parameter `parameter`, made by the launcher from `tensor_map`; the
                     array's innermost stride is 1, its address and other strides are multiples of 16 bytes, where it
-                    is not `realigned`
+                    is not `padded_rows`
          "profile": address of the launch's profile records, see `core.profile`; 0 without a profile
     """
 
@@ -152,7 +152,7 @@ class LaunchRule:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a person should know of how a kernel was compiled: `text`, about what stands at `span`.
+    """A remark on how a kernel was compiled: `text`, about the source at `span`.
 
     concerns: the arrays, by their parameters' numbers, whose size decides whether it is worth a warning; none: it is
     """
@@ -164,7 +164,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one group (CPU: one thread) needs; GPU fields are None elsewhere.  Bytes, and registers a lane.
+    """Resources that one group (CPU: one thread) needs, in bytes and registers a lane; GPU fields are None elsewhere.
 
     spill_bytes: stored and loaded where a lane's registers do not suffice; stack_bytes: of a lane
     barriers: hardware barriers of a group; notes: what the assembler has to say, such as a request it ignored
@@ -212,4 +212,4 @@ class Artifact:
     span: Span
     toolchain: Mapping[str, str] = field(default_factory=dict[str, str])
     remarks: tuple[Remark, ...] = ()
-    apart: tuple[tuple[int, int], ...] = ()
+    no_alias: tuple[tuple[int, int], ...] = ()

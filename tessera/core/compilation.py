@@ -1,4 +1,4 @@
-"""What a compilation hands back: the artifact, and, when asked for, every level and every pass.
+"""The result of a compilation: the artifact, and, when asked for, every level and every pass.
 
 Plain data that imports no MLIR: it travels from the worker process to the notebook, and lies in the cache.
 """
@@ -12,8 +12,12 @@ from tessera.core.listing import Listing
 
 FROM_IR: Final = "from_ir"
 """Option of a program: the Tile IR that is compiled instead of what would be made of the program."""
+FROM_PTX: Final = "from_ptx"
+"""Option of a program: the PTX that is compiled instead of what would be made of the program."""
 AS_MLIR: Final = "as_mlir"
 """Option of a program: levels of Tile IR are MLIR's own text, which can be edited and compiled (see `FROM_IR`)."""
+LLVM_PASSES: Final = "llvm_passes"
+"""Option of a program: LLVM IR is listed after each of LLVM's own passes that changes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Publish what happens while kernels are compiled, tuned, launched and profiled to whoever subscribed.
+"""Publish what happens while kernels are compiled, tuned, launched and profiled to subscribers.
 
 Every event is a frozen value of one of the classes below, made of plain data, so that it can be pickled, logged or
 written as JSON.  Views, progress displays and logs all subscribe in the same way:
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar, cast, overload
 
 from tessera.core.program.program import Attribute
 
@@ -154,6 +154,8 @@ KINDS: Final[tuple[type[Event], ...]] = (
     PassRan, Attempted, Compiled, Launched, TrialMeasured, TileRan, BytesMoved,
 )  # fmt: skip
 
+_E = TypeVar("_E", bound=Event)
+
 Subscriber = Callable[[Event], object]
 """Called with each event in the thread that it happens in, so from several threads at once; it should return soon."""
 
@@ -217,7 +219,11 @@ class _Hub:
 _HUB: Final = _Hub()
 
 
-def subscribe(subscriber: Subscriber, *kinds: type[Event]) -> Subscription:
+@overload
+def subscribe(subscriber: Subscriber) -> Subscription: ...
+@overload
+def subscribe(subscriber: Callable[[_E], object], first: type[_E], /, *kinds: type[_E]) -> Subscription: ...
+def subscribe(subscriber: Callable[[_E], object], *kinds: type[_E]) -> Subscription:
     """Call `subscriber` with every event of `kinds` (none: of all) until the subscription is closed.
 
     What a subscriber raises does not reach the compiler or the launch: it is logged, once, with its traceback, by the
@@ -227,13 +233,13 @@ def subscribe(subscriber: Subscriber, *kinds: type[Event]) -> Subscription:
     if unknown:
         known = ", ".join(kind.__name__ for kind in KINDS)
         raise TypeError(f"{unknown[0]!r} is no kind of event: choose of {known}")
-    subscription = Subscription(subscriber, kinds or KINDS)
+    subscription = Subscription(cast("Subscriber", subscriber), kinds or KINDS)  # it is called with these kinds alone
     _HUB.add(subscription)
     return subscription
 
 
 def wanted(kind: type[Event]) -> bool:
-    """Whether anything subscribed to events of `kind`."""
+    """Return whether anything subscribed to events of `kind`."""
     return kind in _HUB.wanted
 
 

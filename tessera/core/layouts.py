@@ -1,4 +1,4 @@
-"""Where the elements of a tile lie: one algebra for registers, shared memory and swizzles.
+"""Layouts, which say where the elements of a tile lie: one algebra for registers, shared memory and swizzles.
 
 A tile's extents are powers of two, and its elements are numbered in row-major order, so an element is a string of bits.
 A layout is linear over these bits: the number of an element is the exclusive or of one *basis* for each bit that is
@@ -87,7 +87,7 @@ class Layout:
         return found
 
     def covers(self) -> bool:
-        """Whether every element lies somewhere, and no register twice in one lane."""
+        """Return whether every element lies somewhere, and no register twice in one lane."""
         if any(not basis for basis in self.registers):
             return False
         return rank(self.bases) == bits_of(math.prod(self.shape))
@@ -105,7 +105,7 @@ class Layout:
         return self.map(Change.transpose(self.shape, permutation), shape)
 
     def reshaped(self, shape: tuple[int, ...]) -> "Layout":
-        """The same elements, numbered the same way."""
+        """Return the layout of a tile of other extents with the same elements in row-major order."""
         return Layout(shape, self.registers, self.lanes, self.warps)
 
     def sliced(self, axes: Iterable[int]) -> "Layout":
@@ -269,11 +269,11 @@ def spread(shape: tuple[int, ...], order: Sequence[tuple[str, int]], warps: int,
            bit on to the next of lanes, warps, registers
     warps, lanes: how many bits of warp and lane numbers there are; what is left over holds the same elements
     """
-    room = {"registers": 64, "lanes": lanes, "warps": warps}
+    capacity = {"registers": 64, "lanes": lanes, "warps": warps}
     given: dict[str, list[int]] = {"registers": [], "lanes": [], "warps": []}
     for place, basis in order:
         choices = [place, *(p for p in ("lanes", "warps", "registers") if p != place)]
-        free = next(p for p in choices if len(given[p]) < room[p])
+        free = next(p for p in choices if len(given[p]) < capacity[p])
         given[free].append(basis)
     for place, size in (("lanes", lanes), ("warps", warps)):
         given[place] += [0] * (size - len(given[place]))
@@ -361,14 +361,14 @@ class Swizzle:
     pairs: tuple[tuple[int, int], ...] = ()
 
     def __call__(self, offset: int) -> int:
-        """Where the byte at `offset` lies; linear: that of an exclusive or is the exclusive or of those."""
+        """Return where the byte at `offset` lies; linear: that of an exclusive or is the exclusive or of those."""
         result = offset
         for source, target in self.pairs:
             result ^= (offset >> source & 1) << target
         return result
 
     def shifts(self) -> dict[int, int]:
-        """The same as `offset ^ (offset >> distance & mask)` for each distance and its mask."""
+        """Return the swizzle as `offset ^ (offset >> distance & mask)`: the mask of each distance."""
         masks: dict[int, int] = {}
         for source, target in self.pairs:
             masks[source - target] = masks.get(source - target, 0) | 1 << target

@@ -2,7 +2,7 @@
 
 The texts of Target IR, LLVM IR, PTX, SASS and assembly are made by MLIR, LLVM and NVIDIA's tools, and printing them
 from records would only be a worse copy of these printers.  So here the text comes first, and records are made of its
-lines, by whoever asks for them: they cost a compilation nothing, and the cache no room.
+lines when they are asked for: they cost a compilation nothing, and the cache no space.
 """
 
 import re
@@ -21,7 +21,7 @@ _COUNTED: Final = re.compile(r"(%[\w$-]+):(\d+)$")
 _SSA_NAME: Final = re.compile(r'(?:(?:tail|musttail|notail)\s+)?"?([A-Za-z_][\w.]*)')
 _MACHINE: Final = re.compile(r"(?:/\*[0-9a-f]+\*/)?\s*(?:@!?[\w%]+\s+)?([A-Za-z][\w.]*)(.*)")
 _REGISTER: Final = re.compile(r"%[\w.]+|\bU?[RP]\d+\b")
-_LABEL: Final = re.compile(r"[\w.$]+:|\^")
+_LABEL: Final = re.compile(r"[\w.$]+:(?!:)|\^")
 _NOT_AN_OPERATION: Final = (
     ";",
     "//",
@@ -41,11 +41,11 @@ def records_of_lines(level: str, lines: Sequence[Line], above: Sequence[OpRecord
 
     above: the last stage of Tile IR: its operations are the origin of those that stand for the same of the Program
     """
-    reader = _Reader(level, above)
+    reader = _LineReader(level, above)
     return tuple(reader.read(line) for line in lines)
 
 
-class _Reader:
+class _LineReader:
     """Reads one text from top to bottom; `open` are the operations whose regions the next line stands in."""
 
     def __init__(self, level: str, above: Sequence[OpRecord]) -> None:

@@ -1,4 +1,4 @@
-"""What a profiled launch writes down: one record a group, and how a record lies in memory.
+"""Profile records of a launch, one a group, and how a record lies in memory.
 
 A kernel is compiled to write records when its program carries the option `OPTION`, which is part of the artifact's
 key: an ordinary kernel carries nothing of it.  Its artifact then has one slot of kind "profile": the address of zeroed

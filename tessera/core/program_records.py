@@ -11,7 +11,7 @@ ROOT = "kernel"
 
 def records_of_program(program: Program) -> tuple[OpRecord, ...]:
     """Return the operations of a Program, outer before inner; the kernel itself is the first."""
-    reader = _Reader()
+    reader = _ProgramReader()
     parameters = tuple(
         reader.define(parameter.value, argument_id(KERNEL, 0, number))
         for number, parameter in enumerate(program.parameters)
@@ -23,7 +23,7 @@ def records_of_program(program: Program) -> tuple[OpRecord, ...]:
     return tuple(reader.records)
 
 
-class _Reader:
+class _ProgramReader:
     """Numbers the operations as `Block.walk` goes over them."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a compiled kernel needs of its machine, and how much of the machine that leaves in use: plain data.
+"""Resources that a compiled kernel needs, and the occupancy that they allow: plain data.
 
 Nothing here needs a GPU: figures come from the compiler, limits from tables.
 """
@@ -55,7 +55,7 @@ class Instructions:
 class Buffers:
     """Shared memory of a group that is used in turns: `count` buffers (stages) of `size` bytes each.
 
-    role: whose they are, as the levels call it ("ring 0", "copied by the team", "stores")
+    role: whose they are, as the levels call it ("pipeline 0", "copied by the consumer warps", "stores")
     """
 
     role: str
@@ -73,7 +73,7 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class ResourceReport:
-    """What one compiled kernel uses; None is what this target, or this machine without its tools, cannot say.
+    """Resources of one compiled kernel; None where this target, or this machine without its tools, cannot say.
 
     registers, spill_bytes, stack_bytes: of a lane; shared_bytes, scratch_bytes, barriers: of a block
     threads: of a block; elements: lanes of the launch that each of them runs
@@ -101,7 +101,7 @@ class ResourceReport:
     notes: tuple[str, ...] = ()
     buffers: tuple[Buffers, ...] = ()
     groups: str = ""
-    later: "tuple[ResourceReport, ...]" = ()
+    next_phases: "tuple[ResourceReport, ...]" = ()
 
     def count(self, *names: str) -> int:
         """Instructions of these kinds together: `report.count("HGMMA", "QGMMA")`; a name means all widths of it."""
@@ -109,7 +109,7 @@ class ResourceReport:
 
     @property
     def figures(self) -> tuple[tuple[str, str], ...]:
-        """What there is to say in words: pairs of a name and a value with its unit."""
+        """Return what there is to say in words: pairs of a name and a value with its unit."""
         rows: list[tuple[str, str]] = [("groups", self.groups)] if self.groups else []
         if self.threads:
             more = f", {self.elements} elements each" if self.elements > 1 else ""
@@ -142,8 +142,8 @@ class ResourceReport:
             lines.append("instructions")
             lines += [f"  {kind.name:{width}}  {kind.count:>6}  {kind.meaning}" for kind in self.instructions]
         lines += [f"note: {note}" for note in self.notes]
-        if not self.later:
+        if not self.next_phases:
             return "\n".join(lines)
-        count = len(self.later) + 1
-        parts = ["\n".join(lines), *map(str, self.later)]
+        count = len(self.next_phases) + 1
+        parts = ["\n".join(lines), *map(str, self.next_phases)]
         return "\n".join(f"phase {number} of {count}: {part}" for number, part in enumerate(parts, 1))

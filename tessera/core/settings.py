@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, Unpack, cast
 
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import BadSetting
@@ -39,7 +39,7 @@ def _cores() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be set.
+    """All settings, with their defaults.
 
     cache_dir: where compiled kernels, tuning results and crash reports lie (`TESSERA_CACHE_DIR`)
     cache_bytes: size at which the least recently used compiled kernels go (`TESSERA_CACHE_BYTES`)
@@ -50,7 +50,8 @@ class Settings:
     compile_timeout: seconds after which a compilation is given up (`TESSERA_COMPILE_TIMEOUT`)
     workers: compiler processes at most; a second one starts only when the first is busy (`TESSERA_WORKERS`)
     worker_bytes: memory at which a compiler process is replaced after its reply (`TESSERA_WORKER_BYTES`)
-    progress: whether searches show how far they are, in notebooks and terminals (`TESSERA_PROGRESS`, 0 or 1)
+    progress: whether searches and other long work show how far they are, in notebooks and terminals
+        (`TESSERA_PROGRESS`, 0 or 1)
     """
 
     cache_dir: Path = field(default_factory=_cache_dir)
@@ -74,9 +75,23 @@ class Settings:
                 raise BadSetting(f"{name} is {value!r}, it must be {rule.wanted}", hint=hint) from None
 
 
+class SettingArguments(TypedDict, total=False):
+    """Changes of settings, as `configure` takes them."""
+
+    cache_dir: str | os.PathLike[str]
+    cache_bytes: int
+    cache: bool
+    threads: int
+    target: str
+    compile_timeout: float
+    workers: int
+    worker_bytes: int
+    progress: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What one setting can be.
+    """The legal values of one setting.
 
     read: from the text of an environment variable to a value; raises ValueError
     accept: from any value to one of the setting's own type; raises TypeError, ValueError or OverflowError
@@ -93,8 +108,8 @@ def _path(value: object) -> Path:
     if not isinstance(text, str) or not text or "\0" in text:  # pyright: ignore[reportUnnecessaryIsInstance] - bytes
         raise ValueError(value)
     try:
-        return Path(text).expanduser()
-    except RuntimeError:  # ~name of an unknown user
+        return Path(text).expanduser().absolute()  # a notebook that changes its folder keeps its cache
+    except (RuntimeError, OSError):  # ~name of an unknown user, or a working directory that is gone
         raise ValueError(value) from None
 
 
@@ -157,7 +172,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     An empty value is none.  An unknown name that begins with `TESSERA_` may belong to other software, or be a slip: it
     gets a warning.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {}  # each of its setting's own type
     for variable, text in environment.items():
         if not variable.startswith(_PREFIX):
             continue
@@ -190,7 +205,7 @@ def current() -> Settings:
     return value
 
 
-def configure(**changes: Any) -> Settings:
+def configure(**changes: Unpack[SettingArguments]) -> Settings:
     """Change settings for the whole process and return the new ones; names and meanings as in `Settings`.
 
     Raises BadSetting, with the place of the call.
@@ -206,7 +221,7 @@ def configure(**changes: Any) -> Settings:
 
 
 @contextmanager
-def overridden(**changes: Any) -> Generator[Settings]:
+def overridden(**changes: Unpack[SettingArguments]) -> Generator[Settings]:
     """Change settings inside the `with`, for the whole process."""
     before = current()
     try:

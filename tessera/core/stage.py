@@ -8,8 +8,6 @@ from typing import Final
 from tessera.core.events import PassRan
 from tessera.core.line_records import records_of_lines
 from tessera.core.listing import Line, Listing
-from tessera.core.program.program import Program
-from tessera.core.program_records import records_of_program
 from tessera.core.record import OpRecord
 
 PROGRAM: Final = "program"
@@ -51,15 +49,35 @@ class Stage:
         return () if self.listing is None else records_of_lines(self.level, self.listing.lines, self.above)
 
 
-def stages_of(program: Program, listings: Sequence[Listing], passes: Sequence[PassRan]) -> Iterator[Stage]:
-    """Yield the stages of a compilation that was observed, in order; the user's own text is none of them."""
-    ran = {(each.level, each.name): each for each in passes}
-    whole = {each.level: each for each in passes if each.level != "tile"}
-    yield Stage(PROGRAM, "", known=records_of_program(program))
+def stages_of(program: tuple[OpRecord, ...], listings: Sequence[Listing], passes: Sequence[PassRan]) -> Iterator[Stage]:
+    """Yield the stages of a compilation that was observed, in order; the user's own text is none of them.
+
+    program: the operations of the Program
+    """
+    ran = passes_by_place(passes)
+    yield Stage(PROGRAM, "", known=program)
     above: tuple[OpRecord, ...] = ()
     for listing in listings:
         if listing.level == "source":
             continue
-        did = ran.get((listing.level, listing.stage)) if listing.stage else whole.get(listing.level)
+        did = ran.get((listing.level, listing.stage))
         above = listing.records or above
         yield Stage(listing.level, listing.stage, did, listing, listing.records, () if listing.records else above)
+
+
+def passes_by_place(passes: Sequence[PassRan]) -> dict[tuple[str, str], PassRan]:
+    """Return the passes by level and name; that of a whole level below Tile IR, by the level and "".
+
+    A kernel in phases goes through a pass once for each: that is one pass here, with the time of all.
+    """
+    found: dict[tuple[str, str], PassRan] = {}
+    for each in passes:
+        place = (each.level, each.name)
+        known = found.get(place)
+        if known is None:
+            found[place] = each
+        else:
+            changed = known.changed or each.changed if None not in (known.changed, each.changed) else None
+            found[place] = replace(each, seconds=known.seconds + each.seconds, changed=changed)
+    whole = {(level, ""): each for (level, _), each in found.items() if level != "tile"}
+    return {**found, **whole}

@@ -1,12 +1,12 @@
-"""What a launch's work is, as data; `tessera/performance/work_count.py` counts it."""
+"""The work of a launch as data; `tessera/performance/work_count.py` counts it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-Numbers = npt.NDArray[Any]
+Numbers: TypeAlias = npt.NDArray[Any]  # integers or floats, as the counting needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of a launch decides its work.
+    """The properties of a launch that its work depends on.
 
     extents: the value of each shape symbol; groups: groups in all
     axes: groups along each axis of the grid; lanes: of a group; whole: lanes of the launch, for kernels whose one group

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from types import CellType, FunctionType
-from typing import Any, Final
+from typing import Final
 
 _MISSING: Final = object()
 
@@ -13,7 +13,7 @@ Capture = tuple[Callable[[str], object], str, object]
 class FreeNames(Mapping[str, object]):
     """A function's surroundings as one mapping; `captured` remembers every name that was found in it."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._globals: dict[str, object] = {}
         self._cells: dict[str, CellType] = {}
         if isinstance(function, FunctionType):
@@ -56,7 +56,7 @@ class FreeNames(Mapping[str, object]):
 
 
 def unchanged(captured: tuple[Capture, ...]) -> bool:
-    """Does every captured name still stand for the same object?"""
+    """Return whether every captured name still stands for the same object."""
     for find, name, value in captured:  # noqa: SIM110 - `all` with a generator takes three times as long, in every launch
         if find(name) is not value:
             return False

@@ -41,7 +41,7 @@ def example_arguments(
 
 
 def _ends_well(extent: int, size: int) -> bool:
-    """Whether a row of `extent` elements of `size` bytes may end at a multiple of 16 bytes."""
+    """Return whether a row of `extent` elements of `size` bytes may end at a multiple of 16 bytes."""
     return extent >= _FIRST_EXTENT or extent * size % 16 == 0
 
 
@@ -83,7 +83,7 @@ def _not_enough(kernel: KernelSource, node: ast.arg) -> UnknownLevel:
     error = UnknownLevel(
         f"{kernel.name} was not called yet, and {node.arg}'s annotation alone does not say what to compile for",
         span_of(kernel, node),
-        f"call it first, or give arguments: {kernel.name}.inspect_ir('tile', {names})",
+        f"call it first, or compile it for arguments: {kernel.name}.compile({names})",
     )
     error.with_source(kernel.source)
     return error

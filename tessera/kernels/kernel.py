@@ -6,9 +6,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from tessera.core.compilation import FROM_IR
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import BadGrid
@@ -26,6 +25,7 @@ from tessera.kernels.options import (
     check_constants,
     check_space,
     constants_key,
+    edited_ir,
     no_tuner,
     with_space,
 )
@@ -41,7 +41,7 @@ from tessera.runtime.streams.streams import Stream, as_stream
 from tessera.session.compiled import Compiled, IrText, warn_of_slow_code
 from tessera.session.session import Session, resolve_target, session
 
-Function = Callable[..., Any]
+Function = Callable[..., object]
 _MANY: Final = 3
 _HOW: Final = "write kernel[grid, block](...)"
 _AXES: Final = (
@@ -81,7 +81,7 @@ class Kernel:
         if _interactive():
             self._session.warm()
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> None:
+    def __call__(self, *arguments: object, **keywords: object) -> None:
         """Run the kernel on a grid derived from the arguments."""
         plan = self._latest
         if keywords or plan is None or CaptureSession.count or Shared.dispatcher.busy:
@@ -89,7 +89,7 @@ class Kernel:
         elif not plan.run(arguments):
             self._run_another(arguments)
 
-    def _run_another(self, arguments: tuple[Any, ...]) -> None:
+    def _run_another(self, arguments: tuple[object, ...]) -> None:
         """Run the plan of an earlier call like this one: on GPUs, calls of several kinds take turns."""
         for plan in self._earlier:
             if plan.run(arguments):
@@ -98,7 +98,7 @@ class Kernel:
         self.launch(arguments)
 
     def __getitem__(self, key: object) -> "Configured":
-        """`k[grid, block]`: the kernel with an explicit launch grid; each of the two an int or a tuple.
+        """Return the kernel for `k[grid, block]`: with an explicit launch grid; each of the two an int or a tuple.
 
         A third entry is a stream, as `k[grid, block, stream=s]` is in Tessera syntax.
         """
@@ -127,7 +127,7 @@ class Kernel:
             raise at_call(mistake) from None
 
     def launch(
-        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None, grid: Grid | None = None,
+        self, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None, grid: Grid | None = None,
         stream: Stream | None = None,
     ) -> None:  # fmt: skip
         """Run the kernel with everything spelled out; raises the TesseraError of whatever is wrong.
@@ -154,20 +154,20 @@ class Kernel:
             launch_on(stream, plan.launcher, values, grid)
 
     def run_configured(
-        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], grid: Grid | None, stream: Stream | None
+        self, arguments: tuple[object, ...], keywords: Mapping[str, object], grid: Grid | None, stream: Stream | None
     ) -> None:
-        """Run on a grid and a stream: the quick way where there is one, else `launch`."""
+        """Run on a grid and a stream: by the fast path where there is one, else by `launch`."""
         plan = self._latest
         special = keywords or CaptureSession.count or (stream is None and Shared.dispatcher.busy)
         if special or plan is None or not plan.run_on(arguments, grid, stream):
             self.launch(arguments, keywords, grid, stream)
 
     def compile(
-        self, *arguments: Any, target: str | None = None, from_ir: str | None = None, **keywords: Any
+        self, *arguments: object, target: str | None = None, from_ir: str | None = None, **keywords: object
     ) -> Compiled:
         """Compile for arguments like these without running; without arguments, for those of the last call.
 
-        from_ir: Tile IR that `Compiled.mlir` gave, perhaps edited: it is compiled onward from where it stands
+        from_ir: edited Tile IR of `Compiled.mlir`, or edited text of the level ptx: it is compiled onward from there
         Warns where code for the target `cuda` lacks registers, or has products that miss the tensor cores.
         Raises UnknownLevel where there was no call, and the annotations alone do not say enough.
         """
@@ -175,12 +175,16 @@ class Kernel:
         warn_of_slow_code(compiled, described)
         return compiled
 
-    def compile_quietly(self, *arguments: Any, target: str | None = None, **keywords: Any) -> Compiled:
-        """`compile` without its warning: a search tries much that it does not take."""
+    def compile_quietly(self, *arguments: object, target: str | None = None, **keywords: object) -> Compiled:
+        """Compile as `compile` does, without its warning: a search tries much that it does not take."""
         return self._compile(arguments, keywords, target)[0]
 
     def _compile(
-        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], target: str | None, from_ir: str | None = None
+        self,
+        arguments: tuple[object, ...],
+        keywords: Mapping[str, object],
+        target: str | None,
+        from_ir: str | None = None,
     ) -> tuple[Compiled, tuple[Argument, ...]]:
         """Compile for arguments; give their types too, as far as there are any."""
         Latest.kernel = self
@@ -195,11 +199,11 @@ class Kernel:
             program, _ = self._specializer.program(described)
             known = described.arguments
         if from_ir is not None:
-            program = dataclasses.replace(program, options={**program.options, FROM_IR: from_ir})
+            program = dataclasses.replace(program, options={**program.options, **edited_ir(from_ir)})
         compiled = self._session.compile(program, wanted)
         return (compiled.for_arguments(known) if known else compiled), known
 
-    def inspect_ir(self, level: str = "tile", *arguments: Any, stage: str = "", target: str | None = None) -> IrText:
+    def inspect_ir(self, level: str = "tile", *arguments: object, stage: str = "", target: str | None = None) -> IrText:
         """Return a level of the compiler as text, for arguments like these or for those of the last call.
 
         `level`: source, tile, target, llvm, and asm (CPU) or ptx, sass (CUDA; chosen when such a level is asked for).
@@ -234,22 +238,29 @@ class Kernel:
         return found
 
     def with_constants(self, constants: Mapping[str, Attribute]) -> "Kernel":
-        """`variant` without its checks: a search says itself what it leaves out, and why."""
+        """Return a `variant` without its checks: a search reports itself what it leaves out, and why."""
         options = dataclasses.replace(self.options, constants={**self.options.constants, **constants}, space=None)
         return self.with_options(options)
+
+    def with_ir(self, text: str) -> "Kernel":
+        """Return this kernel with edited IR in place of its own: of `Compiled.mlir(stage)`, or the text of level ptx.
+
+        The IR is that of one set of argument types; a call with others raises BadTileIR or BadPtx.
+        """
+        return self.with_constants(edited_ir(text))
 
     def with_options(self, options: Options) -> "Kernel":
         """Return a kernel of the same function with other options."""
         return Kernel(self.function, options, self._session, self._tuner)
 
     def on(self, stream: object) -> "Configured":
-        """`k.on(s)(...)`: the kernel, launched in the order of a stream, ours or another library's.
+        """Return the kernel for `k.on(s)(...)`: launched in the order of a stream, ours or another library's.
 
         None stands for the default one.  Raises BadStream.
         """
         return Configured(self, None).on(stream)
 
-    def described(self, values: tuple[Any, ...], target: Target | None = None) -> Described:
+    def described(self, values: tuple[object, ...], target: Target | None = None) -> Described:
         """Return the types and shapes of `values`, one a parameter, as `target` tells them apart (None: the own one).
 
         Raises NotAnArray and the like.
@@ -261,7 +272,7 @@ class Kernel:
         self._session.close()
 
     def target_for(self, values: Sequence[object] = ()) -> Target:
-        """Return what a call on `values` runs on; without values, what the last call ran on.
+        """Return the target of a call on `values`; without values, that of the last call.
 
         That is what the kernel's own option says, else the setting; and arrays on a GPU mean that GPU, and the
         architecture to compile for, wherever no other was named.  Launches, searches, profiles and views all ask here.
@@ -283,7 +294,7 @@ class Kernel:
         """Raise WrongDevice for arrays that lie apart; what works on copies of them asks this first."""
         self._specializer.signature.require_together(values)
 
-    def program(self, values: tuple[Any, ...]) -> Program:
+    def program(self, values: tuple[object, ...]) -> Program:
         """Return the program that is compiled for arguments like `values`, one a parameter; raises its mistakes."""
         return self._specializer.program(self.described(values))[0]
 
@@ -297,17 +308,17 @@ class Kernel:
 
     @property
     def last_arguments(self) -> Described | None:
-        """What the last call's arguments were: types and shapes, not values."""
+        """The types and shapes of the last call's arguments."""
         return self._latest.arguments if self._latest is not None else None
 
     def __repr__(self) -> str:
         return f"<kernel {self.source.name}({', '.join(self._specializer.signature.names)})>"
 
-    def ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Every parameter's argument, in order, defaults filled in.  Raises ArgumentCount."""
+    def ordered(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...]:
+        """Return every parameter's argument, in order, defaults filled in.  Raises ArgumentCount."""
         return self._specializer.signature.ordered(arguments, keywords)
 
-    def _tuned(self, values: tuple[Any, ...], grid: Grid | None) -> Mapping[str, Attribute]:
+    def _tuned(self, values: tuple[object, ...], grid: Grid | None) -> Mapping[str, Attribute]:
         return self._tuner(self, values, grid)
 
 
@@ -319,12 +330,12 @@ class Configured:
     grid: Grid | None
     stream: Stream | None = None
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> None:
+    def __call__(self, *arguments: object, **keywords: object) -> None:
         """Run the kernel on this grid, in this stream."""
         self.kernel.run_configured(arguments, keywords, self.grid, self.stream)
 
     def on(self, stream: object) -> "Configured":
-        """The same in the order of a stream, ours or another library's.  Raises BadStream."""
+        """Return the same, launched in the order of a stream, ours or another library's.  Raises BadStream."""
         try:
             return Configured(self.kernel, self.grid, None if stream is None else as_stream(stream))
         except TesseraError as mistake:
@@ -332,7 +343,7 @@ class Configured:
 
 
 def _interactive() -> bool:
-    """Is a person waiting?  Then a compiler process is started before it is needed; a script may never need one."""
+    """Return whether a person is waiting, for whom a compiler process is started before it is needed."""
     return hasattr(sys, "ps1") or "ipykernel" in sys.modules
 
 

@@ -1,33 +1,37 @@
-"""What a kernel's decorator can say, and its checks."""
+"""Options of a kernel's decorator, and their checks."""
 
 import ast
 import builtins
 import dataclasses
-import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, cast
 
 import numpy as np
 
-from tessera.core.errors.catalog import BadGrid, BadKernelOption
+from tessera.core.compilation import FROM_IR, FROM_PTX
+from tessera.core.errors.catalog import BadGrid, BadKernelOption, BadTileIR
 from tessera.core.program.program import Attribute
-from tessera.core.schedule.options import SCHEDULE, illegal
+from tessera.core.schedule.options import SCHEDULE, illegal, suggestion, targets_of
 from tessera.core.targets import DEFAULT, find_kind
 from tessera.frontend.language.namespace import LANGUAGE
 from tessera.kernels.closure import FreeNames
 from tessera.runtime.binding.grid import Grid, read_grid
 
+if TYPE_CHECKING:
+    from tessera.kernels.kernel import Kernel
+
 Space = Mapping[str, Iterable[Attribute]]
 """Values to try for each tuning parameter."""
-Tuner = Callable[[Any, Sequence[object], Grid | None], Mapping[str, Attribute]]
+Tuner: TypeAlias = "Callable[[Kernel, Sequence[object], Grid | None], Mapping[str, Attribute]]"
 """Finds the fastest parameters of a kernel that has a space, for these arguments and this grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a decorator can say.
+    """The options of a kernel, checked.
 
     tile: lanes a group along each axis (`tile[(128,)]`); shared: bytes of shared memory a group may use
     target: "cpu", "interpret" or "cuda"; None: the setting of that name
@@ -47,45 +51,67 @@ class Options:
     space: Mapping[str, tuple[Attribute, ...]] | None = None
 
 
-def no_tuner(kernel: Any, values: Sequence[object], grid: Grid | None) -> Mapping[str, Attribute]:
+class OptionArguments(TypedDict, total=False):
+    """The options of a kernel as its decorator takes them, see `Options`."""
+
+    tile: int | tuple[int, ...] | None
+    shared: int | None
+    target: str | None
+    sanitize: bool
+    fast: bool
+    constants: Mapping[str, Attribute]
+    space: Space | None
+
+
+def no_tuner(kernel: "Kernel", values: Sequence[object], grid: Grid | None) -> Mapping[str, Attribute]:
     """Refuse to search.  Raises BadKernelOption: the kernel was not made by `@kernel`."""
     del values, grid
     message = f"{kernel.source.name} has a space of parameters, and nothing that searches it"
     raise BadKernelOption(message, hint="make it with @kernel.autotune(space=...)")
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
+_PTX: Final = re.compile(r"^\s*\.(?:version|target|visible|entry)\b", re.MULTILINE)
+"""Directives that only PTX has."""
+
+
+def read_tile_ir(given: object) -> str:
+    """Check the Tile IR that a compilation begins from.  Raises BadTileIR for anything but text."""
+    if isinstance(given, str):
+        return given
+    hint = "hand over the text that `kernel.compile(...).mlir(stage)` gives"
+    raise BadTileIR(f"from_ir is Tile IR as text, got {given!r}", hint=hint)
+
+
+def edited_ir(given: object) -> dict[str, Attribute]:
+    """Return edited IR as an option of a program: the text of a level says itself whether it is Tile IR or PTX.
+
+    Raises BadTileIR for anything but text.
+    """
+    text = read_tile_ir(given)
+    return {FROM_PTX if _PTX.search(text) else FROM_IR: text}
+
+
+def read_options(given: Mapping[str, object]) -> Options:
     """Check a decorator's keywords.  Raises BadKernelOption."""
     known = [field.name for field in dataclasses.fields(Options)]
     for name in given:
         if name not in known:
             raise BadKernelOption(f"a kernel has no option {name!r}", hint=f"the options are {', '.join(known)}")
-    options: dict[str, Any] = dict(given)
-    if options.get("tile") is not None:
-        options["tile"] = _tile(options["tile"])
-    shared = options.get("shared")
-    if shared is not None and (isinstance(shared, bool) or not isinstance(shared, int)):
-        raise BadKernelOption(f"shared is a number of bytes, got {shared!r}", hint="write shared=8 * KiB")
-    for name in ("fast", "sanitize"):
-        if not isinstance(options.get(name, False), bool):
-            raise BadKernelOption(f"{name} is True or False, got {options[name]!r}", hint=f"write {name}=True")
-    if "constants" in options:
-        constants = _values_by_name(options["constants"], "constants", "constants=dict(BM=64)")
-        options["constants"] = {name: _attribute(name, value) for name, value in constants.items()}
-    if options.get("target") is not None:
-        _check_target(options["target"])
-    if options.get("space") is not None:
-        space: Space = options.pop("space")
-        return with_space(Options(**options), space, {})
-    return Options(**options)
+    options = Options(
+        tile=_tile(given.get("tile")), shared=_shared(given.get("shared")), fast=_flag("fast", given),
+        sanitize=_flag("sanitize", given), constants=_constants(given.get("constants", {})),
+        target=_target(given.get("target")),
+    )  # fmt: skip
+    space = given.get("space")
+    return options if space is None else with_space(options, space, {})
 
 
-def _values_by_name(given: object, what: str, hint: str) -> dict[str, Any]:
+def _values_by_name(given: object, what: str, hint: str) -> dict[str, object]:
     if not isinstance(given, Mapping) or not all(
         isinstance(key, str) for key in cast("Mapping[object, object]", given)
     ):
         raise BadKernelOption(f"{what} gives values by name, got {given!r}", hint=f"write {hint}")
-    return dict(cast("Mapping[str, Any]", given))
+    return dict(cast("Mapping[str, object]", given))
 
 
 def _attribute(name: str, value: object) -> Attribute:
@@ -99,20 +125,43 @@ def _attribute(name: str, value: object) -> Attribute:
     raise BadKernelOption(f"{name} is {value!r}, it must be a number or a name", hint=f"write {name}=64")
 
 
-def _check_target(name: object) -> None:
+def _shared(size: object) -> int | None:
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
+        raise BadKernelOption(f"shared is a number of bytes, got {size!r}", hint="write shared=8 * KiB")
+    return size
+
+
+def _flag(name: str, given: Mapping[str, object]) -> bool:
+    value = given.get(name, False)
+    if not isinstance(value, bool):
+        raise BadKernelOption(f"{name} is True or False, got {value!r}", hint=f"write {name}=True")
+    return value
+
+
+def _constants(given: object) -> dict[str, Attribute]:
+    constants = _values_by_name(given, "constants", "constants=dict(BM=64)")
+    return {name: _attribute(name, value) for name, value in constants.items()}
+
+
+def _target(name: object) -> str | None:
+    if name is None:
+        return None
     if not isinstance(name, str):
         raise BadKernelOption(f"target is a name, got {name!r}", hint=f'write target="{DEFAULT}"')
     find_kind(name)
+    return name
 
 
-def _tile(value: object) -> tuple[int, ...]:
+def _tile(value: object) -> tuple[int, ...] | None:
+    if value is None:
+        return None
     try:
         return read_grid(value).blocks
     except BadGrid as error:
         raise BadKernelOption(f"tile: {error.message}", hint="write tile=(128,)") from None
 
 
-def with_space(options: Options, space: Space | None, more: Mapping[str, Iterable[Attribute]]) -> Options:
+def with_space(options: Options, space: object, more: Mapping[str, Iterable[Attribute] | Attribute]) -> Options:
     """Return `options` with a space to search.  Raises BadKernelOption for an empty one."""
     merged: dict[str, tuple[Attribute, ...]] = {}
     given = {} if space is None else _values_by_name(space, "space", "space=dict(BM=[64, 128])")
@@ -135,7 +184,7 @@ BLOCK_KEYWORDS: Final = ("BM", "BN", "BK")
 
 
 def check_constants(
-    function: Callable[..., Any], text: ast.FunctionDef, constants: Mapping[str, Attribute]
+    function: Callable[..., object], text: ast.FunctionDef, constants: Mapping[str, Attribute]
 ) -> dict[str, Attribute]:
     """Check and return what `kernel.variant` is given for a kernel's function, whose text is `text`.
 
@@ -153,7 +202,7 @@ def check_constants(
 
 
 def check_names(
-    function: Callable[..., Any], text: ast.FunctionDef, names: Iterable[str], known: Iterable[str] = ()
+    function: Callable[..., object], text: ast.FunctionDef, names: Iterable[str], known: Iterable[str] = ()
 ) -> None:
     """Check names of tuning parameters.
 
@@ -166,21 +215,21 @@ def check_names(
             continue
         others = _names_called(function, text)
         if others is not None and name not in others:
-            near = difflib.get_close_matches(name, [*SCHEDULE, *sorted(own)], 1)
-            more = f"did you mean {near[0]}?" if near else f"the schedule options are {', '.join(SCHEDULE)}"
+            near = suggestion(name, sorted(own))
+            more = f"did you mean {near}?" if near else f"the schedule options are {', '.join(SCHEDULE)}"
             raise BadKernelOption(f"{text.name} has no tuning parameter {name!r}, nor is it an option", hint=more)
 
 
-def check_space(function: Callable[..., Any], text: ast.FunctionDef, space: Iterable[str]) -> None:
+def check_space(function: Callable[..., object], text: ast.FunctionDef, space: Iterable[str]) -> None:
     """Check the names of a space, which may be keywords of `tile.mma`, too.  Raises BadKernelOption."""
     check_names(function, text, space, BLOCK_KEYWORDS)
 
 
 def has_no_effect(name: str, text: ast.FunctionDef, target: str) -> str:
-    """Why a name of a space changes nothing in a kernel on a target, though it is known; "" where it may."""
+    """Return why a name of a space changes nothing in a kernel on a target, though it is known; "" where it may."""
     if name in own_names(text):
         return ""
-    if name in SCHEDULE and target not in SCHEDULE[name].targets:
+    if name in SCHEDULE and target not in targets_of(name):
         return f"{name} has no effect on the target {target}: {SCHEDULE[name].summary}"
     if name in BLOCK_KEYWORDS:
         return f"{name} has no effect: {text.name} does not use it"
@@ -188,18 +237,18 @@ def has_no_effect(name: str, text: ast.FunctionDef, target: str) -> str:
 
 
 def constants_key(constants: Mapping[str, object]) -> tuple[object, ...]:
-    """What tells constants apart, by their text: 0, -0.0 and False are three, and one key of a dictionary."""
+    """Return a key that tells constants apart by their text: 0, -0.0 and False would be one key of a dictionary."""
     return tuple((name, type(value), repr(value)) for name, value in sorted(constants.items()))
 
 
 def own_names(text: ast.FunctionDef) -> set[str]:
-    """Names that a kernel's own text uses: a parameter called like a schedule option is the kernel's."""
+    """Return the names that a kernel's own text uses: a parameter called like a schedule option is the kernel's."""
     names = {node.id for node in ast.walk(text) if isinstance(node, ast.Name)}
     return names | {k.arg for node in ast.walk(text) if isinstance(node, ast.Call) for k in node.keywords if k.arg}
 
 
-def _names_called(function: Callable[..., Any], text: ast.FunctionDef) -> set[str] | None:
-    """Names in the functions that a kernel calls, and those that they call; None where one is not defined yet."""
+def _names_called(function: Callable[..., object], text: ast.FunctionDef) -> set[str] | None:
+    """Return the names in all functions that a kernel calls; None where one of them is not defined yet."""
     free = FreeNames(function)
     for node in ast.walk(text):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -220,7 +269,7 @@ def _names_called(function: Callable[..., Any], text: ast.FunctionDef) -> set[st
 
 
 def _written(function: FunctionType) -> Iterator[str]:
-    """Names in a function's code, those of keywords among them."""
+    """Yield the names in a function's code, those of keywords among them."""
     code = function.__code__
     yield from (*code.co_names, *code.co_varnames, *code.co_freevars)
     for constant in code.co_consts:
@@ -229,7 +278,7 @@ def _written(function: FunctionType) -> Iterator[str]:
 
 
 def _called(function: FunctionType) -> Iterator[FunctionType]:
-    """Functions that a function may call: those its names stand for, or attributes of the modules they stand for."""
+    """Yield the functions that a function may call: by its names, or as attributes of the modules that they name."""
     names = function.__code__.co_names
     free = FreeNames(function)
     for value in [free[name] for name in free if name in (*names, *function.__code__.co_freevars)]:

@@ -1,9 +1,9 @@
-"""What a call's arguments are, as the frontend and the plan table see them."""
+"""A kernel's signature, and the types of a call's arguments as the frontend and the specialization cache see them."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -25,14 +25,14 @@ class Signature:
     names, spans: one a parameter, in order
     """
 
-    def __init__(self, function: Callable[..., Any], source: KernelSource) -> None:
+    def __init__(self, function: Callable[..., object], source: KernelSource) -> None:
         self._source = source
         self._signature = inspect.signature(function)
         self.names = tuple(self._signature.parameters)
         args = source.function.args
         self.spans = tuple(span_of(source, node) for node in (*args.posonlyargs, *args.args, *args.kwonlyargs))
 
-    def ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+    def ordered(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...]:
         """Return every parameter's argument, in order, defaults filled in.  Raises ArgumentCount."""
         try:
             bound = self._signature.bind(*arguments, **keywords)
@@ -43,7 +43,7 @@ class Signature:
         bound.apply_defaults()
         return tuple(plain(bound.arguments[name]) for name in self.names)
 
-    def described(self, values: tuple[Any, ...], *, aligned: bool) -> "Described":
+    def described(self, values: tuple[object, ...], *, aligned: bool) -> "Described":
         """Return the types and shapes of `values`, one a parameter; see `describe_arguments`."""
         try:
             return describe_arguments(values, self.names, self.spans, aligned=aligned)
@@ -58,7 +58,7 @@ class Signature:
             raise error.with_source(self._source.source) from None
 
     def _head(self) -> Span:
-        """The place of the kernel's name, with the word before it."""
+        """Return the place of the kernel's name, with the word before it."""
         node = self._source.function
         column = node.col_offset + 1
         end = column + len("def ") + len(node.name)
@@ -79,7 +79,7 @@ class Described:
 
     @property
     def shape_class(self) -> tuple[object, ...]:
-        """Extents rounded up to powers of two: what a tuned configuration is good for."""
+        """Extents rounded up to powers of two: calls of one class share a tuned configuration."""
         return tuple(_class(a.shape) for a in self.arguments if isinstance(a, ArrayArgument))
 
 
@@ -117,10 +117,10 @@ def describe_arguments(
 
 
 def plain(value: object) -> object:
-    """A 0-d array as the scalar it holds, NumPy's bool as Python's, which packs as a number; all else as it is."""
+    """Return a 0-d array as its scalar, NumPy's bool as Python's, which packs as a number; all else as it is."""
     if isinstance(value, np.ndarray) and cast("AnyArray", value).ndim == 0:
         value = cast("object", cast("AnyArray", value)[()])
-    return bool(cast("Any", value)) if isinstance(value, np.bool_) else cast("object", value)
+    return bool(cast("object", value)) if isinstance(value, np.bool_) else cast("object", value)
 
 
 def _array(value: object, name: str, span: Span, *, aligned: bool) -> ArrayArgument:
@@ -134,7 +134,7 @@ def _array(value: object, name: str, span: Span, *, aligned: bool) -> ArrayArgum
 
 def _scalar(value: object, name: str, span: Span) -> ScalarArgument:
     if isinstance(value, np.generic):
-        dtype = from_numpy(cast("Any", value).dtype)
+        dtype = from_numpy(cast("np.generic", value).dtype)
         if dtype is not None:
             return ScalarArgument(dtype)
     elif isinstance(value, bool):

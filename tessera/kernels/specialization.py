@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.program import Program
@@ -41,7 +41,7 @@ class Specialization:
     gpu: StreamLauncher | None
     blocks: tuple[int, ...] | None = None
 
-    def run(self, values: tuple[Any, ...]) -> bool:
+    def run(self, values: tuple[object, ...]) -> bool:
         """Run on `values` when this is the plan for them; False, having done nothing, when it may not be."""
         if self.settings is not current() or (self.captured and not unchanged(self.captured)):
             return False
@@ -52,8 +52,8 @@ class Specialization:
             return False
         return self.quick is not None and self.quick(values)
 
-    def run_on(self, values: tuple[Any, ...], grid: Grid | None, stream: Stream | None) -> bool:
-        """The same on a grid and a stream; only GPUs have a quick way for a stream."""
+    def run_on(self, values: tuple[object, ...], grid: Grid | None, stream: Stream | None) -> bool:
+        """Run on a grid and a stream, as `run` does; only GPUs have a fast path for a stream."""
         if self.settings is not current() or not unchanged(self.captured):
             return False
         if self.program.chosen and grid is not None and self.blocks != blocks_of(grid):
@@ -64,12 +64,12 @@ class Specialization:
         return stream is None and not self.tuned and self.quick is not None and self.quick(values, grid)
 
     def valid(self) -> bool:
-        """Would the kernel be compiled the same way now?"""
+        """Return whether the kernel would be compiled the same way now."""
         return self.settings is current() and unchanged(self.captured)
 
 
 def blocks_of(grid: Grid | None) -> tuple[int, ...] | None:
-    """Lanes of a group along each axis, in a launch that says so along several axes; None for any other."""
+    """Return the lanes of a group along each axis, for a launch that gives several axes; None for any other."""
     if grid is None or max(len(grid.blocks), len(grid.threads or ())) == 1:
         return None
     axes = max(len(grid.blocks), len(grid.threads or ()))
@@ -83,7 +83,7 @@ class SpecializationCache:
         self._plans: dict[tuple[Places, Pairs], dict[tuple[int, ...], Specialization]] = {}
 
     def find(self, described: Described) -> Specialization | None:
-        """The plan whose fixed extents are those of `described`, which has the same extents where the plan needs it."""
+        """Return the plan for the extents of `described`: those it fixes, and those that must be equal."""
         for (places, pairs), plans in self._plans.items():
             plan = plans.get(_extents(described, places))
             if plan is not None and all(_extent(described, *a) == _extent(described, *b) for a, b in pairs):

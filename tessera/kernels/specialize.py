@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tessera.core.program.program import Attribute, Program
 from tessera.core.settings import current
@@ -20,7 +19,7 @@ from tessera.runtime.streams.graph_capture import suspended
 from tessera.session.compiled import Compiled, warn_of_slow_code
 from tessera.session.session import Session, Specification
 
-Tuned = Callable[[tuple[Any, ...], Grid | None], Mapping[str, Attribute]]
+Tuned = Callable[[tuple[object, ...], Grid | None], Mapping[str, Attribute]]
 """Finds the fastest parameters for a call's arguments and grid."""
 
 
@@ -28,13 +27,13 @@ class Specializer:
     """Makes one kernel ready for the arguments of its calls."""
 
     def __init__(
-        self, function: Callable[..., Any], source: KernelSource, options: Options, session: Session
+        self, function: Callable[..., object], source: KernelSource, options: Options, session: Session
     ) -> None:  # fmt: skip
         self.signature = Signature(function, source)
         self._function, self._source, self._options, self._session = function, source, options, session
         self._families: dict[tuple[object, ...], SpecializationCache] = {}
 
-    def plan(self, values: tuple[Any, ...], grid: Grid | None, target: Target, tuned: Tuned) -> Specialization:
+    def plan(self, values: tuple[object, ...], grid: Grid | None, target: Target, tuned: Tuned) -> Specialization:
         """Return the plan for a call, from the table or made anew.  Raises the mistakes of the kernel's author."""
         described = self.described(values, target)
         shapes = described.shape_class if self._options.space is not None else ()
@@ -45,7 +44,7 @@ class Specializer:
             family.add(plan)
         return plan
 
-    def described(self, values: tuple[Any, ...], target: Target) -> Described:
+    def described(self, values: tuple[object, ...], target: Target) -> Described:
         """Return the types and shapes of `values`, one a parameter, as `target` tells them apart."""
         return self.signature.described(values, aligned=target.kind.on_gpu)
 
@@ -77,7 +76,7 @@ class Specializer:
         return self.program(dataclasses.replace(latest.arguments, arguments=latest.on_gpu), constants)[0]
 
     def _make(
-        self, described: Described, values: tuple[Any, ...], grid: Grid | None, target: Target, tuned: Tuned
+        self, described: Described, values: tuple[object, ...], grid: Grid | None, target: Target, tuned: Tuned
     ) -> Specialization:
         settings = current()
         parameters: Mapping[str, Attribute] = {}
@@ -94,7 +93,7 @@ class Specializer:
         )  # fmt: skip
 
     def _launcher(
-        self, program: Program, described: Described, target: Target, values: tuple[Any, ...]
+        self, program: Program, described: Described, target: Target, values: tuple[object, ...]
     ) -> tuple[Compiled | None, Launcher]:
         kind = target.kind
         compiled = None

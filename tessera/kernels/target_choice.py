@@ -1,4 +1,4 @@
-"""Which target a call of a kernel runs on: what its option or the settings say, and where its arrays lie."""
+"""Choose the target of a call: by the kernel's option, by the settings, and by the memory that its arrays lie in."""
 
 from collections.abc import Sequence
 

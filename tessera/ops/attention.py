@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
 
 from tessera.core.base.dtypes import f32
 from tessera.ops import schedules
@@ -16,7 +16,7 @@ from tessera.ops.operands import (
     operand,
     output,
     require,
-    require_apart,
+    require_disjoint,
     require_floats,
     require_rank,
     require_same_dtype,
@@ -38,26 +38,43 @@ if TYPE_CHECKING:
     from tessera.ops.launch_recipe import ScheduleArguments
     from tessera.ops.operands import Operand
 
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 _LAYOUT = "an array [batch, heads, length, width]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Attention:
+class _Attention(Generic[A_co]):
     """Checked operands.  scale: with log2(e) in it; share: query heads that use one head of keys."""
 
-    q: Operand
-    k: Operand
-    v: Operand
+    q: Operand[A_co]
+    k: Operand[A_co]
+    v: Operand[A_co]
     causal: bool
     scale: float
     share: int
     machine: Machine
 
 
+@overload
 def flash_attention(
-    q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
+    q: A, k: A, v: A, out: A | None = None, *, causal: bool = False, scale: float | None = None,
+    lse: Literal[False] = False, **how: Unpack[ScheduleArguments],
+) -> A: ...  # fmt: skip
+@overload
+def flash_attention(
+    q: A, k: A, v: A, out: A | None = None, *, causal: bool = False, scale: float | None = None, lse: Literal[True],
     **how: Unpack[ScheduleArguments],
-) -> Any:  # fmt: skip
+) -> tuple[A, A]: ...  # fmt: skip
+@overload
+def flash_attention(
+    q: A, k: A, v: A, out: A | None = None, *, causal: bool = False, scale: float | None = None, lse: bool,
+    **how: Unpack[ScheduleArguments],
+) -> A | tuple[A, A]: ...  # fmt: skip
+def flash_attention(
+    q: A, k: A, v: A, out: A | None = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
+    **how: Unpack[ScheduleArguments],
+) -> A | tuple[A, A]:  # fmt: skip
     """Return softmax(scale q k^T) v, in `out` where it is given; with `lse` a pair (result, log-sum-exp).
 
     q: [batch, heads, queries, width]; k and v: [batch, key heads, keys, width], heads a multiple of key heads: head h
@@ -71,14 +88,14 @@ def flash_attention(
 
 
 def prepare_flash_attention(
-    q: Any, k: Any, v: Any, out: Any = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
+    q: A, k: A, v: A, out: A | None = None, *, causal: bool = False, scale: float | None = None, lse: bool = False,
     **how: Unpack[ScheduleArguments],
-) -> LaunchRecipe[Any]:  # fmt: skip
-    """`flash_attention` up to its launch."""
+) -> LaunchRecipe[A | tuple[A, A]]:  # fmt: skip
+    """Prepare `flash_attention` up to its launch; raises what it raises."""
     require_known(how, schedules.parameters(schedules.ATTENTION_SPACE))
     given = _checked(q, k, v, causal, scale)
     result = output(out, given.q, given.q.shape, given.q.dtype)
-    require_apart(result, given.q, given.k, given.v)
+    require_disjoint(result, given.q, given.k, given.v)
     forward = attention_forward_with_lse if lse else attention_forward
     chosen = variant(
         forward, given.machine,
@@ -89,17 +106,17 @@ def prepare_flash_attention(
     )  # fmt: skip
     if not lse:
         parts = (*map(Part, range(4)), given.scale, given.share)
-        return single_launch(chosen, parts, (given.q, given.k, given.v), result, apart=True)
+        return single_launch(chosen, parts, (given.q, given.k, given.v), result, disjoint=True)
     inputs = (given.q.value, given.k.value, given.v.value, result.value)
-    sums = empty(given.q, given.q.shape[:3], f32)
-    launch = Launch(chosen, (*inputs, sums.value, given.scale, given.share))
-    return LaunchRecipe((launch,), lambda: (as_result(result, given.q), as_result(sums, given.q)))
+    row_lse = empty(given.q, given.q.shape[:3], f32)
+    launch = Launch(chosen, (*inputs, row_lse.value, given.scale, given.share))
+    return LaunchRecipe((launch,), lambda: (as_result(result, given.q), as_result(row_lse, given.q)))
 
 
 def flash_attention_backward(
-    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
+    grad: A, q: A, k: A, v: A, out: A, lse: A, *, causal: bool = False, scale: float | None = None,
     **how: Unpack[ScheduleArguments],
-) -> tuple[Any, Any, Any]:  # fmt: skip
+) -> tuple[A, A, A]:  # fmt: skip
     """Return the gradients (dq, dk, dv) for `grad`, the gradient of `out`.
 
     out, lse: what `flash_attention(q, k, v, ..., lse=True)` returned, with the same `causal` and `scale`
@@ -112,35 +129,41 @@ def flash_attention_backward(
 
 
 def prepare_flash_attention_backward(
-    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
+    grad: A, q: A, k: A, v: A, out: A, lse: A, *, causal: bool = False, scale: float | None = None,
     **how: Unpack[ScheduleArguments],
-) -> LaunchRecipe[tuple[Any, Any, Any]]:  # fmt: skip
-    """`flash_attention_backward` up to its launches, with the memory that they need besides."""
+) -> LaunchRecipe[tuple[A, A, A]]:  # fmt: skip
+    """Prepare `flash_attention_backward` up to its launches, with the memory that they need besides."""
     require_known(how, schedules.parameters(schedules.BACKWARD_SPACE))
     given = _checked(q, k, v, causal, scale)
-    do, o, sums = operand(grad, "grad"), operand(out, "out"), operand(lse, "lse")
+    do, o, row_lse = operand(grad, "grad"), operand(out, "out"), operand(lse, "lse")
     for array in (do, o):
         require(array.shape == given.q.shape, f"{array.name} is {extents(array.shape)}, not {extents(given.q.shape)}")
     require_same_dtype(given.q, do, o)
     machine, rows = given.machine, given.q.shape[:3]
-    require(sums.shape == rows and sums.dtype == f32, f"lse is {sums.dtype} {extents(sums.shape)}", "pass what came")
-    length = -(-rows[2] // schedules.ROWS_APART) * schedules.ROWS_APART
+    require(
+        row_lse.shape == rows and row_lse.dtype == f32,
+        f"lse is {row_lse.dtype} {extents(row_lse.shape)}",
+        "pass what came",
+    )
+    length = -(-rows[2] // schedules.DELTA_ROWS) * schedules.DELTA_ROWS
     base, delta = (empty(given.q, (*rows[:2], length), f32) for _ in range(2))
-    preprocess = variant(attention_delta, machine, {"BM": schedules.ROWS_APART}, {}, {})
-    grads = tuple(empty(array, array.shape, array.dtype) for array in (given.q, given.k, given.v))
-    arrays = (given.q, given.k, given.v, do, base, delta, *grads)
+    preprocess = variant(attention_delta, machine, {"BM": schedules.DELTA_ROWS}, {}, {})
+    dq, dk, dv = (empty(array, array.shape, array.dtype) for array in (given.q, given.k, given.v))
+    arrays = (given.q, given.k, given.v, do, base, delta, dq, dk, dv)
     launches = (
-        Launch(preprocess, (o.value, do.value, sums.value, base.value, delta.value)),
+        Launch(preprocess, (o.value, do.value, row_lse.value, base.value, delta.value)),
         *_gradients(given, arrays, how),
     )
     return LaunchRecipe(
         launches,
-        lambda: tuple(as_result(made, like) for made, like in zip(grads, (given.q, given.k, given.v), strict=True)),
+        lambda: (as_result(dq, given.q), as_result(dk, given.k), as_result(dv, given.v)),
     )
 
 
-def _gradients(given: _Attention, arrays: Sequence[Operand], how: ScheduleArguments) -> Iterator[Launch]:
-    """The launches after the first; arrays: q, k, v, the gradient, its two vectors, dq, dk, dv.
+def _gradients(
+    given: _Attention[object], arrays: Sequence[Operand[object]], how: ScheduleArguments
+) -> Iterator[Launch]:
+    """Yield the launches after the first; arrays: q, k, v, the gradient, its two vectors, dq, dk, dv.
 
     Where there is room for the gradients of the scores of one key head or more, they are kept, of as many at a time as
     fit, and dq is a plain product; otherwise dq computes them once more.
@@ -176,7 +199,7 @@ def _gradients(given: _Attention, arrays: Sequence[Operand], how: ScheduleArgume
         yield Launch(product, (kept, inputs[1], dq, *scale))
 
 
-def _checked(q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> _Attention:
+def _checked(q: A, k: A, v: A, causal: bool, scale: float | None) -> _Attention[A]:
     one, two, three = operand(q, "q"), operand(k, "k"), operand(v, "v")
     for array in (one, two, three):
         require_rank(array, 4, _LAYOUT)
@@ -190,6 +213,6 @@ def _checked(q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> _Atte
     require(two.shape[3] == width, f"queries are {width} wide and keys {two.shape[3]}")
     require(heads % groups == 0, f"{heads} query heads cannot share {groups} key heads evenly", "give a multiple")
     require(not causal or queries <= keys, f"{queries} queries cannot look back on {keys} keys", "give more keys")
-    factor = 1 / math.sqrt(width) if scale is None else float(scale)
-    require(factor > 0 and math.isfinite(factor), f"scale is {factor}", "give a positive number")
-    return _Attention(one, two, three, causal, factor * math.log2(math.e), heads // groups, machine_of(one))
+    chosen = 1 / math.sqrt(width) if scale is None else float(scale)
+    require(chosen > 0 and math.isfinite(chosen), f"scale is {chosen}", "give a positive number")
+    return _Attention(one, two, three, causal, chosen * math.log2(math.e), heads // groups, machine_of(one))

@@ -1,8 +1,8 @@
-"""From a function of the library to launches: which machine, which variant of which kernel, on which arrays."""
+"""Recipes of the library's functions: the machine, the variants of kernels, and the arguments of their launches."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Final, Generic, TypedDict, TypeVar
 
 from tessera.core.base.dtypes import ComputeType
 from tessera.core.errors.catalog import BadKernelOption
@@ -15,7 +15,7 @@ from tessera.ops.operands import Operand
 from tessera.runtime.launch.launchers import runtime_of
 from tessera.runtime.memory.device_arrays import device_of
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Schedule = Mapping[str, Attribute]
 Space = Mapping[str, Iterable[Attribute]]
 _MUCH_SHARED: Final = 128 << 10
@@ -23,7 +23,7 @@ _MUCH_SHARED: Final = 128 << 10
 
 
 class ScheduleArguments(TypedDict, total=False):
-    """What every function of the library can be told besides its operands.
+    """The arguments that every function of the library takes besides its operands.
 
     schedule: tuning parameters in place of the default ones, e.g. `dict(BM=128, BN=256)`
     tune: search the function's space at the first call with such operands, and keep the best configuration
@@ -36,7 +36,7 @@ class ScheduleArguments(TypedDict, total=False):
 
 
 class MatmulArguments(ScheduleArguments, total=False):
-    """What `gemm` can be told besides its operands.
+    """The arguments that `gemm` takes besides its operands.
 
     compute: what elements are rounded to before they are multiplied
     """
@@ -45,9 +45,9 @@ class MatmulArguments(ScheduleArguments, total=False):
 
 
 def require_known(
-    how: Mapping[str, Any], parameters: Iterable[str], arguments: type[ScheduleArguments] = ScheduleArguments
+    how: ScheduleArguments, parameters: Iterable[str], arguments: type[ScheduleArguments] = ScheduleArguments
 ) -> None:
-    """Raise BadKernelOption where `how` says what a function does not know.
+    """Raise BadKernelOption for an argument or a tuning parameter that a function does not take.
 
     parameters: the tuning parameters it has besides the schedule options; arguments: the keywords it takes
     """
@@ -71,33 +71,34 @@ def _listed(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What schedules depend on.
+    """The properties of a machine that schedules depend on.
 
     gpu: the GPU's generation, None for the host; target: what the kernel's option of that name is set to, None where
-    the setting in force says it
+    the setting in force says it; tile_elements: the most elements of a tile, 0: any number
     """
 
     gpu: Architecture | None = None
     target: str | None = None
+    tile_elements: int = 0
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is a GPU."""
+        """Return whether it is a GPU."""
         return self.gpu is not None
 
     @property
     def wgmma(self) -> bool:
-        """Whether warpgroups multiply there: 64 rows at a time, four warps each."""
+        """Return whether warpgroups multiply there: 64 rows at a time, four warps each."""
         return self.gpu is not None and self.gpu.wgmma
 
     @property
     def little_shared(self) -> bool:
-        """Whether a block has too little shared memory for the largest schedules."""
+        """Return whether a block has too little shared memory for the largest schedules."""
         return self.gpu is not None and self.gpu.shared_bytes < _MUCH_SHARED
 
 
-def machine_of(array: Operand) -> Machine:
-    """Where kernels on `array` run: what the setting `target` says, and the GPU for arrays in its memory."""
+def machine_of(array: Operand[object]) -> Machine:
+    """Return the machine that kernels on `array` run on: by the setting `target`, and by the memory it lies in."""
     kind, name = find_kind(current().target)
     if not kind.on_gpu and not array.on_device:
         return Machine()
@@ -106,7 +107,7 @@ def machine_of(array: Operand) -> Machine:
     else:
         gpu = TARGETS[DEFAULT_ON_GPU]
         name = runtime_of(gpu).architecture(gpu, device_of((array.value,)))
-    return Machine(generation(name), None if kind.on_gpu else DEFAULT_ON_GPU)
+    return Machine(generation(name), None if kind.on_gpu else DEFAULT_ON_GPU, kind.tile_elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,11 @@ class Launch:
     """One kernel and its arguments."""
 
     kernel: Kernel
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRecipe(Generic[T]):
+class LaunchRecipe(Generic[T_co]):
     """A function of the library made ready on its arrays: `run` may be called again and again.
 
     finish: gives what the function returns, once the launches are under way
@@ -126,10 +127,10 @@ class LaunchRecipe(Generic[T]):
     """
 
     launches: tuple[Launch, ...]
-    finish: Callable[[], T]
+    finish: Callable[[], T_co]
     recipe: object = None
 
-    def run(self, stream: object = None) -> T:
+    def run(self, stream: object = None) -> T_co:
         """Launch everything, in order, and return the result."""
         for launch in self.launches:
             if stream is None:
@@ -142,7 +143,7 @@ class LaunchRecipe(Generic[T]):
 def variant(
     kernel: Kernel, machine: Machine, default: Schedule, space: Space, how: ScheduleArguments, **fixed: Attribute
 ) -> Kernel:
-    """`kernel` with the constants `fixed`, and the schedule that `how` asks for.
+    """Return `kernel` with the constants `fixed`, and the schedule that `how` asks for.
 
     default: the tuning parameters for this machine and these operands; space: what `tune` searches
     """

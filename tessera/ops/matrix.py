@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tessera.core.base.dtypes import COMPUTE_TYPES, bf16
 from tessera.core.errors.catalog import OperandMismatch
@@ -15,7 +15,7 @@ from tessera.ops.operands import (
     optional,
     output,
     require,
-    require_apart,
+    require_disjoint,
     require_floats,
     require_rank,
     require_same_dtype,
@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 ACTIVATIONS: Final = {None: 0, "relu": RELU, "gelu": GELU, "silu": SILU}
 
 
+A = TypeVar("A")
+
+
 def gemm(
-    a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: Any = None,
+    a: A, b: A, out: A | None = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: A | None = None,
     activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[MatmulArguments],
-) -> Any:  # fmt: skip
+) -> A:  # fmt: skip
     """Return activation(a @ b + bias), in `out` where it is given.
 
     a: [M, K], or [K, M] with `transpose_a`; b: [K, N], or [N, K] with `transpose_b`; both of one float type of at most
@@ -61,10 +64,10 @@ def gemm(
 
 
 def prepare_gemm(
-    a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: Any = None,
+    a: A, b: A, out: A | None = None, *, transpose_a: bool = False, transpose_b: bool = False, bias: A | None = None,
     activation: str | None = None, dtype: DType | str | None = None, **how: Unpack[MatmulArguments],
-) -> LaunchRecipe[Any]:  # fmt: skip
-    """`gemm` up to its launch."""
+) -> LaunchRecipe[A]:  # fmt: skip
+    """Prepare `gemm` up to its launch; raises what it raises."""
     require_known(how, schedules.parameters(schedules.GEMM_SPACE), MatmulArguments)
     left, right, added = operand(a, "a"), operand(b, "b"), optional(bias, "bias")
     require_rank(left, 2, "a matrix")
@@ -79,7 +82,7 @@ def prepare_gemm(
         raise OperandMismatch(f"{activation!r} is no activation", hint='choose "relu", "gelu" or "silu"')
     rounded = _compute(how.get("compute"), left.dtype)
     result = output(out, left, (m, n), result_dtype(dtype, bf16 if left.dtype.is_storage else left.dtype))
-    require_apart(result, left, right, added)
+    require_disjoint(result, left, right, added)
     if not result.view.size:
         return LaunchRecipe((), lambda: as_result(result, left))
     machine = machine_of(left)
@@ -90,7 +93,7 @@ def prepare_gemm(
     }  # fmt: skip
     lying = [_untransposed(x.view) for x in (left, right)]
     aligned = all(map(rows_aligned, lying))
-    pays = schedules.realign_pays(machine, m, n, k)
+    pays = schedules.padding_pays(machine, m, n, k)
     # What has no gaps can be copied to aligned rows first.
     ready = aligned or (pays and all(rows_aligned(view) or view.flags.c_contiguous for view in lying))
     default = schedules.gemm_schedule(
@@ -110,31 +113,31 @@ def prepare_gemm(
         schedules.space(schedules.GEMM_SPACE, machine), how, **fixed,
     )  # fmt: skip
     parts = [Part(0, turned[0]), Part(1, turned[1]), *([] if added is None else [Part(2)]), Part(3)]
-    return single_launch(chosen, parts, (left, right, added), result, apart=True)
+    return single_launch(chosen, parts, (left, right, added), result, disjoint=True)
 
 
 def _compute(wanted: ComputeType | str | None, dtype: DType) -> str | None:
-    """The name of what operands of type `dtype` are rounded to."""
+    """Return the name of the type that operands of type `dtype` are rounded to; None: they are not."""
     kind = COMPUTE_TYPES.get(wanted) if isinstance(wanted, str) else wanted
     if wanted is not None and kind is None:
         raise OperandMismatch(
             f"{wanted!r} is nothing to compute products in", hint=f"compute= takes {', '.join(COMPUTE_TYPES)}"
         )
-    require(kind is None or kind.factors == dtype, f"compute={kind} rounds f32, and a is {dtype}", "leave it out")
+    require(kind is None or kind.operand_dtype == dtype, f"compute={kind} rounds f32, and a is {dtype}", "leave it out")
     return None if kind is None else kind.name
 
 
-def _sizes(matrix: Operand, transposed: bool) -> tuple[int, int]:
+def _sizes(matrix: Operand[object], transposed: bool) -> tuple[int, int]:
     rows, columns = matrix.shape
     return (columns, rows) if transposed else (rows, columns)
 
 
 def _untransposed(view: AnyArray) -> AnyArray:
-    """A matrix with its contiguous axis last."""
+    """Return a matrix with its contiguous axis last."""
     return view.T if view.strides[0] == view.itemsize != view.strides[1] else view
 
 
-def _lies_turned(matrix: Operand) -> bool:
-    """Whether the first axis of a matrix is the contiguous one, so that the kernel takes its axes swapped."""
+def _lies_turned(matrix: Operand[object]) -> bool:
+    """Return whether the first axis of a matrix is the contiguous one, so that the kernel takes its axes swapped."""
     down, along = matrix.view.strides
     return down == matrix.view.itemsize != along and hasattr(matrix.value, "T")

@@ -1,4 +1,4 @@
-"""What the library's functions need to know of the arrays they are given, whichever library made them.
+"""Operands of the library's functions: arrays of any library, with their dtype, shape and place.
 
 NumPy, PyTorch, CuPy and JAX arrays come in; what a function makes is an array of the same library on the same device.
 """
@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from tessera.core.base import dtypes
 from tessera.core.base.dtypes import DType, from_numpy
 from tessera.core.errors.catalog import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
 from tessera.runtime.arrays.host import AnyArray, as_array
-from tessera.runtime.arrays.interop import library_of, require_writable
+from tessera.runtime.arrays.interop import is_cupy, is_jax, is_tensor, library_of, require_writable
+from tessera.runtime.arrays.protocols import SupportsReshape
 from tessera.runtime.memory.device_arrays import device_view, is_on_device
 
 # PyTorch's names; the others take NumPy's dtypes, with bfloat16 from ml_dtypes.
@@ -26,8 +27,13 @@ _TORCH: Final = {
 }  # fmt: skip
 
 
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+"""The type of an array, such as `torch.Tensor`: results have that of the operands."""
+
+
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Generic[A_co]):
     """One array.
 
     value: the caller's own; view: a NumPy array with its shape and strides, whose elements are readable only where
@@ -35,48 +41,48 @@ class Operand:
     """
 
     name: str
-    value: Any
+    value: A_co
     view: AnyArray
     dtype: DType
     on_device: bool
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents."""
+        """The extents."""
         return self.view.shape
 
     @property
     def contiguous(self) -> bool:
-        """Whether its elements lie in C order without gaps."""
+        """Return whether its elements lie in C order without gaps."""
         return bool(self.view.flags.c_contiguous)
 
-    def reshaped(self, shape: Sequence[int]) -> Any:
-        """The same elements in another shape; a copy where its strides allow no view."""
+    def reshaped(self, shape: Sequence[int]) -> object:
+        """Return the same elements in another shape; a copy where its strides allow no view."""
         if tuple(shape) == self.shape:
             return self.value
         return self.shapely.reshape(tuple(shape))
 
     @property
-    def shapely(self) -> Any:
+    def shapely(self) -> SupportsReshape:
         """The array itself where it can be given another shape, else (memoryview) a NumPy array of the same memory."""
-        return cast("Any", self.value if hasattr(self.value, "reshape") or self.on_device else self.view)
+        return cast("SupportsReshape", self.value if hasattr(self.value, "reshape") or self.on_device else self.view)
 
     @property
     def sliceable(self) -> bool:
-        """Whether parts of it are views: a contiguous array, of a library that gives views."""
+        """Return whether parts of it are views: a contiguous array, of a library that gives views."""
         return self.contiguous and library_of(self.value) in ("numpy", "torch", "cupy")
 
-    def part(self, first: int, count: int, all_of: int) -> Any:
-        """Of `all_of` parts along its first two axes, `count` from number `first` on, with an extent of 1 in front."""
+    def part(self, first: int, count: int, all_of: int) -> object:
+        """Return `count` of `all_of` parts along its first two axes, from number `first` on, behind an axis of 1."""
         if count == all_of:
             return self.value
         each = self.shape[0] * self.shape[1] // all_of
-        whole = self.value.reshape((1, self.shape[0] * self.shape[1], *self.shape[2:]))
+        whole = self.shapely.reshape((1, self.shape[0] * self.shape[1], *self.shape[2:]))
         return whole[:, first * each : (first + count) * each]
 
 
-def operand(value: object, name: str) -> Operand:
-    """Look at `value`.  Raises NotAnArray, ArgumentType for elements of a type that Tessera has none for."""
+def operand(value: A, name: str) -> Operand[A]:
+    """Inspect an array.  Raises NotAnArray, ArgumentType for elements of a type that Tessera does not have."""
     on_device = is_on_device(value)
     view = device_view(value, name) if on_device else as_array(value, name)
     dtype = from_numpy(view.dtype)
@@ -85,13 +91,13 @@ def operand(value: object, name: str) -> Operand:
     return Operand(name, value, view, dtype, on_device)
 
 
-def optional(value: object, name: str) -> Operand | None:
-    """`operand`, or None for None."""
+def optional(value: A | None, name: str) -> Operand[A] | None:
+    """Inspect an array, if there is one."""
     return None if value is None else operand(value, name)
 
 
-def empty(like: Operand, shape: Sequence[int], dtype: DType) -> Operand:
-    """A new array, its elements undefined, beside `like`: of the same library and on the same device."""
+def empty(like: Operand[A], shape: Sequence[int], dtype: DType) -> Operand[A]:
+    """Allocate an array of the library and on the device of `like`; its elements are undefined."""
     library = library_of(like.value)
     if like.on_device and library not in ("torch", "cupy", "jax"):
         raise NotAnArray(
@@ -100,34 +106,33 @@ def empty(like: Operand, shape: Sequence[int], dtype: DType) -> Operand:
     return operand(new_array(like.value, shape, dtype, on_device=like.on_device), "out")
 
 
-def new_array(like: Any, shape: Sequence[int], dtype: DType, *, on_device: bool) -> Any:
-    """`empty`, of arrays themselves.
+def new_array(like: A, shape: Sequence[int], dtype: DType, *, on_device: bool) -> A:
+    """Allocate what `empty` describes.
 
     JAX's arrays on the host cannot be written, so a NumPy array stands in until `as_result`.
     """
     shape = tuple(shape)
-    library = library_of(like)
-    if library == "torch":
-        torch: Any = sys.modules["torch"]
+    if library_of(like) == "torch" and is_tensor(like):
+        torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, _TORCH[dtype.name]), device=like.device)
-    if library == "cupy":
+    if is_cupy(like):
         with like.device:
             return sys.modules["cupy"].empty(shape, dtype.numpy)
-    if library == "jax" and on_device:
-        jax: Any = sys.modules["jax"]
+    if on_device and is_jax(like):
+        jax = sys.modules["jax"]
         return jax.block_until_ready(jax.numpy.empty(shape, dtype.numpy, device=like.device))
-    return np.empty(shape, dtype.numpy)
+    return cast("A", np.empty(shape, dtype.numpy))
 
 
-def as_result(made: Operand, like: Operand) -> Any:
-    """What a caller gets of an output: the array itself, or, where NumPy's stood in for it, one of JAX."""
+def as_result(made: Operand[A], like: Operand[object]) -> A:
+    """Return an output as the caller gets it: the array itself, or one of JAX where NumPy's stood in for it."""
     if type(made.value) is np.ndarray and library_of(like.value) == "jax":
         return sys.modules["jax"].numpy.asarray(made.view)
     return made.value
 
 
-def output(given: object, like: Operand, shape: Sequence[int], dtype: DType, name: str = "out") -> Operand:
-    """The array to write: a new one, or `given` once it is known to have that shape.
+def output(given: A | None, like: Operand[A], shape: Sequence[int], dtype: DType, name: str = "out") -> Operand[A]:
+    """Return the array to write: a new one, or `given` once it is known to have that shape.
 
     Raises OperandMismatch for another shape, and for numbers that would lose their fraction.
     """
@@ -142,7 +147,7 @@ def output(given: object, like: Operand, shape: Sequence[int], dtype: DType, nam
 
 
 def result_dtype(wanted: DType | str | None, otherwise: DType) -> DType:
-    """The dtype a caller names: a Tessera dtype or its name.  Raises ArgumentType."""
+    """Return the dtype that a caller names: a Tessera dtype or its name.  Raises ArgumentType."""
     if wanted is None:
         return otherwise
     found = wanted if isinstance(wanted, DType) else dtypes.BY_NAME.get(wanted)
@@ -158,19 +163,19 @@ def require(condition: bool, message: str, hint: str = "") -> None:
         raise OperandMismatch(message, hint=hint)
 
 
-def require_rank(array: Operand, rank: int, meaning: str) -> None:
+def require_rank(array: Operand[object], rank: int, meaning: str) -> None:
     """Raise OperandMismatch unless `array` has `rank` axes."""
     require(len(array.shape) == rank, f"{array.name} has {len(array.shape)} axes, not {rank}", f"give {meaning}")
 
 
-def require_floats(arrays: Iterable[Operand | None]) -> None:
+def require_floats(arrays: Iterable[Operand[object] | None]) -> None:
     """Raise OperandMismatch for anything but f32, f16, bf16 and narrower floats."""
     for array in arrays:
         if array is not None and not (array.dtype.is_float and array.dtype.bits <= dtypes.f32.bits):
             raise OperandMismatch(f"{array.name} holds {array.dtype}", hint="give f32, f16 or bf16")
 
 
-def require_apart(result: Operand, *inputs: Operand | None) -> None:
+def require_disjoint(result: Operand[object], *inputs: Operand[object] | None) -> None:
     """Raise OverlappingArrays where a result lies in the memory of what is read again after parts of it are written."""
     for array in inputs:
         if array is not None and array.on_device == result.on_device and np.may_share_memory(array.view, result.view):
@@ -180,7 +185,7 @@ def require_apart(result: Operand, *inputs: Operand | None) -> None:
             )
 
 
-def require_same_dtype(first: Operand, *others: Operand) -> None:
+def require_same_dtype(first: Operand[object], *others: Operand[object]) -> None:
     """Raise OperandMismatch unless all hold the same type."""
     for other in others:
         require(
@@ -190,24 +195,24 @@ def require_same_dtype(first: Operand, *others: Operand) -> None:
         )
 
 
-def rows_and_columns(array: Operand) -> tuple[int, int]:
-    """How many rows its last axis gives, and their length.  Raises OperandMismatch for an empty one."""
+def rows_and_columns(array: Operand[object]) -> tuple[int, int]:
+    """Return the number of rows along the last axis, and their length.  Raises OperandMismatch for an empty one."""
     require(bool(array.shape) and array.view.size > 0, f"{array.name} is empty", "give it elements")
     return math.prod(array.shape[:-1]), array.shape[-1]
 
 
-def require_flat(out: Operand, shape: Sequence[int]) -> None:
+def require_flat(out: Operand[object], shape: Sequence[int]) -> None:
     """Raise OperandMismatch where only a copy of `out` could have another shape."""
     if out.shape != tuple(shape):
         require(out.contiguous, f"{out.name} has gaps or another order", "pass a contiguous array")
 
 
-def flat_output(out: Operand, shape: Sequence[int]) -> Any:
-    """`out` seen with another shape.  Raises OperandMismatch where only a copy could have it."""
+def flat_output(out: Operand[object], shape: Sequence[int]) -> object:
+    """Return a view of `out` with another shape.  Raises OperandMismatch where only a copy could have it."""
     require_flat(out, shape)
     return out.reshaped(shape)
 
 
 def extents(shape: Sequence[int]) -> str:
-    """4 x 8, for messages."""
+    """Return "4 x 8", for messages."""
     return " x ".join(map(str, shape)) or "a single number"

@@ -6,7 +6,7 @@ A sum has the association of `tessera.core.base.reductions`: its bits depend on 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from tessera.core.base import dtypes, reductions
 from tessera.core.base.dtypes import DType
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
 _KINDS: Final = {"sum": SUM, "max": MAX, "min": MIN}
 
 
+A = TypeVar("A")
+
+
 def reduce_sum(
-    x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, dtype: DType | str | None = None,
+    x: A, axis: int | None = None, out: A | None = None, *, keepdims: bool = False, dtype: DType | str | None = None,
     **how: Unpack[ScheduleArguments],
-) -> Any:  # fmt: skip
+) -> A:  # fmt: skip
     """Return the sums of `x` along `axis` (None: of everything, as an array of one element), in `out` where given.
 
     dtype: of the result where `out` is not given; None: that of `x`, and i64 for bool and shorter integers, as in
@@ -50,24 +53,24 @@ def reduce_sum(
 
 
 def reduce_max(
-    x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, **how: Unpack[ScheduleArguments]
-) -> Any:  # fmt: skip
+    x: A, axis: int | None = None, out: A | None = None, *, keepdims: bool = False, **how: Unpack[ScheduleArguments]
+) -> A:  # fmt: skip
     """Return the largest elements of `x` along `axis`, as `reduce_sum` does sums; NaN is larger than any number."""
     return prepare_reduce("max", x, axis, out, keepdims=keepdims, **how).run(how.get("stream"))
 
 
 def reduce_min(
-    x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False, **how: Unpack[ScheduleArguments]
-) -> Any:  # fmt: skip
+    x: A, axis: int | None = None, out: A | None = None, *, keepdims: bool = False, **how: Unpack[ScheduleArguments]
+) -> A:  # fmt: skip
     """Return the smallest elements of `x` along `axis`, as `reduce_sum` does sums; NaN is smaller than any number."""
     return prepare_reduce("min", x, axis, out, keepdims=keepdims, **how).run(how.get("stream"))
 
 
 def prepare_reduce(
-    kind: str, x: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False,
+    kind: str, x: A, axis: int | None = None, out: A | None = None, *, keepdims: bool = False,
     dtype: DType | str | None = None, **how: Unpack[ScheduleArguments],
-) -> LaunchRecipe[Any]:  # fmt: skip
-    """A reduction up to its launches; kind: "sum", "max" or "min"."""
+) -> LaunchRecipe[A]:  # fmt: skip
+    """Return a reduction up to its launches; kind: "sum", "max" or "min"."""
     require_known(how, schedules.parameters(schedules.ROWS_SPACE, schedules.REDUCE_SPACE))
     given = operand(x, "x")
     require(given.view.size > 0, f"x is {extents(given.shape)}: nothing to reduce", "give it elements")
@@ -76,15 +79,17 @@ def prepare_reduce(
     result = output(out, given, kept, result_dtype(dtype, natural))
     outer, length, inner = shape
     machine = machine_of(given)
-    groups = outer * -(-inner // schedules.columns_schedule(inner)["COLUMNS"])
-    together = length <= 2 * reductions.BLOCK or groups >= schedules.processors(machine)
     plan = _Plan(kind, given, result, machine, how)
+    columns = plan.columns(length, inner)["COLUMNS"]
+    fits = schedules.fits_tile(machine, schedules.power_of_two(length) * columns, plan.partial.bits)
+    enough = fits and outer * -(-inner // columns) >= schedules.processors(machine)
+    together = length <= 2 * reductions.BLOCK or enough
     launches = plan.at_once(outer, length, inner) if together else plan.in_blocks(outer, length, inner)
     return LaunchRecipe(launches, lambda: as_result(result, given))
 
 
-def _shapes(x: Operand, axis: int | None, keepdims: bool) -> tuple[tuple[int, int, int], tuple[int, ...]]:
-    """`x` as outer x length x inner with the reduced axis in the middle, and the shape of the result."""
+def _shapes(x: Operand[object], axis: int | None, keepdims: bool) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """Return the shape of `x` as outer x length x inner, the reduced axis in the middle, and that of the result."""
     rank = len(x.shape)
     if axis is None:
         return (1, math.prod(x.shape), 1), (1,) * rank if keepdims else (1,)
@@ -97,30 +102,36 @@ def _shapes(x: Operand, axis: int | None, keepdims: bool) -> tuple[tuple[int, in
 
 
 def _is_whole(dtype: DType) -> bool:
-    """Whether sums of such numbers may need more bits than they have."""
+    """Return whether sums of such numbers may need more bits than they have."""
     return dtype == dtypes.boolean or (dtype.is_integer and dtype.bits < dtypes.i64.bits)
 
 
 class _Plan:
-    """The launches of one reduction."""
+    """The launches of one reduction; `partial` is the type in which it is computed."""
 
-    def __init__(self, kind: str, x: Operand, result: Operand, machine: Machine, how: ScheduleArguments) -> None:
+    def __init__(
+        self, kind: str, x: Operand[object], result: Operand[object], machine: Machine, how: ScheduleArguments
+    ) -> None:
         self._x = x
         self._result = result
         self._machine = machine
         self._how = how
         self._kind = _KINDS[kind]
-        self._widen, self._partial = 0, x.dtype
+        self._widen, self.partial = 0, x.dtype
         if kind == "sum" and x.dtype.is_float and x.dtype.bits < dtypes.f32.bits:
-            self._widen, self._partial = FLOAT, dtypes.f32
+            self._widen, self.partial = FLOAT, dtypes.f32
         elif kind == "sum" and x.dtype == dtypes.boolean:  # whose sum is an i64 by itself
-            self._partial = dtypes.i64
+            self.partial = dtypes.i64
         elif kind == "sum" and _is_whole(x.dtype) and result.dtype != x.dtype:
-            self._widen, self._partial = WHOLE, dtypes.i64
+            self._widen, self.partial = WHOLE, dtypes.i64
         self._lowest = reductions.identity(kind, x.dtype.numpy).item()
 
+    def columns(self, length: int, inner: int) -> dict[str, int]:
+        """Return how many columns are reduced side by side."""
+        return schedules.columns_schedule(self._machine, length, inner, self.partial.bits)
+
     def at_once(self, outer: int, length: int, inner: int) -> tuple[Launch, ...]:
-        """One kernel, each group with the whole length of its rows or columns."""
+        """Launch one kernel, each group with the whole length of its rows or columns."""
         fixed = {"KIND": self._kind, "WIDEN": self._widen}
         if inner == 1:
             space = schedules.space(schedules.ROWS_SPACE, self._machine)
@@ -128,23 +139,23 @@ class _Plan:
             arrays = (self._x.reshaped((outer, length)), flat_output(self._result, (outer,)))
         else:
             space = schedules.space(schedules.REDUCE_SPACE, self._machine)
-            default = schedules.columns_schedule(inner)
+            default = self.columns(length, inner)
             chosen = variant(reduce_columns, self._machine, default, space, self._how, **fixed)
             arrays = (self._x.reshaped((outer, length, inner)), flat_output(self._result, (outer, inner)))
         return (Launch(chosen, arrays),)
 
     def in_blocks(self, outer: int, length: int, inner: int) -> tuple[Launch, ...]:
-        """Blocks side by side, then their results pairwise, many at a time, until one is left."""
+        """Reduce blocks side by side, then their results pairwise, many at a time, until one is left."""
         block = schedules.block_of_row(self._machine, outer, length) if inner == 1 else reductions.BLOCK
         count = -(-length // block)
         fixed = {"KIND": self._kind, "WIDEN": self._widen, "LOWEST": self._lowest}
         if inner == 1:
-            partial = empty(self._x, (outer, count), self._partial)
+            partial = empty(self._x, (outer, count), self.partial)
             chosen = variant(reduce_row_blocks, self._machine, {}, {}, self._how, **fixed, BLOCK=block)
             launches = [Launch(chosen, (self._x.reshaped((outer, length)), partial.value))]
         else:
-            partial = empty(self._x, (outer, inner, count), self._partial)
-            default = schedules.columns_schedule(inner)
+            partial = empty(self._x, (outer, inner, count), self.partial)
+            default = self.columns(block, inner)
             chosen = variant(reduce_column_blocks, self._machine, default, {}, self._how, **fixed)
             launches = [Launch(chosen, (self._x.reshaped((outer, length, inner)), partial.value))]
         rows = outer * inner
@@ -156,15 +167,15 @@ class _Plan:
             if last:
                 target = flat_output(self._result, (rows, 1))
             else:
-                partial = empty(self._x, (rows, after), self._partial)
+                partial = empty(self._x, (rows, after), self.partial)
                 target = partial.value
             launches.append(self._pairs(given, target, block))
             count = after
         return tuple(launches)
 
-    def _pairs(self, given: Any, target: Any, block: int) -> Launch:
+    def _pairs(self, given: object, target: object, block: int) -> Launch:
         halves = tuple(block >> step for step in range(1, block.bit_length()))
-        identity = self._lowest if self._kind != SUM else 0 if self._partial.is_integer else -0.0
+        identity = self._lowest if self._kind != SUM else 0 if self.partial.is_integer else -0.0
         chosen = variant(
             reduce_pairs, self._machine, {}, {}, self._how, KIND=self._kind, BLOCK=block, HALVES=halves, LOWEST=identity
         )

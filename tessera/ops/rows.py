@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from tessera.ops import schedules
 from tessera.ops.launch_recipe import machine_of, require_known, variant
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from tessera.ops.operands import Operand
 
 
-def softmax(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> Any:
+A = TypeVar("A")
+
+
+def softmax(x: A, out: A | None = None, **how: Unpack[ScheduleArguments]) -> A:
     """Return the softmax of `x` along its last axis, in `out` where it is given.
 
     x: [..., columns] of a float type of at most 32 bits; computed in f32, rounded once to the type of the result.
@@ -34,14 +37,14 @@ def softmax(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> Any:
     return repeated(("softmax",), (x, out), how, lambda: prepare_softmax(x, out, **how))
 
 
-def prepare_softmax(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> LaunchRecipe[Any]:
-    """`softmax` up to its launch."""
+def prepare_softmax(x: A, out: A | None = None, **how: Unpack[ScheduleArguments]) -> LaunchRecipe[A]:
+    """Prepare `softmax` up to its launch; raises what it raises."""
     return _prepare((softmax_rows, softmax_long_rows), operand(x, "x"), (), out, (), how)
 
 
 def layernorm(
-    x: Any, weight: Any, bias: Any, out: Any = None, *, eps: float = 1e-5, **how: Unpack[ScheduleArguments]
-) -> Any:  # fmt: skip
+    x: A, weight: A, bias: A, out: A | None = None, *, eps: float = 1e-5, **how: Unpack[ScheduleArguments]
+) -> A:  # fmt: skip
     """Return (x - mean) / sqrt(variance + eps) * weight + bias along the last axis, in `out` where it is given.
 
     x: [..., columns]; weight, bias: [columns]; of float types of at most 32 bits.  Computed in f32, rounded once.
@@ -52,14 +55,14 @@ def layernorm(
 
 
 def prepare_layernorm(
-    x: Any, weight: Any, bias: Any, out: Any = None, *, eps: float = 1e-5, **how: Unpack[ScheduleArguments]
-) -> LaunchRecipe[Any]:  # fmt: skip
-    """`layernorm` up to its launch."""
+    x: A, weight: A, bias: A, out: A | None = None, *, eps: float = 1e-5, **how: Unpack[ScheduleArguments]
+) -> LaunchRecipe[A]:  # fmt: skip
+    """Prepare `layernorm` up to its launch; raises what it raises."""
     vectors = (operand(weight, "weight"), operand(bias, "bias"))
     return _prepare((layernorm_rows, layernorm_long_rows), operand(x, "x"), vectors, out, (float(eps),), how)
 
 
-def rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: Unpack[ScheduleArguments]) -> Any:
+def rmsnorm(x: A, weight: A, out: A | None = None, *, eps: float = 1e-6, **how: Unpack[ScheduleArguments]) -> A:
     """Return x / sqrt(mean(x^2) + eps) * weight along the last axis, in `out` where it is given.
 
     x: [..., columns]; weight: [columns]; of float types of at most 32 bits.  Computed in f32, rounded once.
@@ -70,18 +73,18 @@ def rmsnorm(x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: U
 
 
 def prepare_rmsnorm(
-    x: Any, weight: Any, out: Any = None, *, eps: float = 1e-6, **how: Unpack[ScheduleArguments]
-) -> LaunchRecipe[Any]:
-    """`rmsnorm` up to its launch."""
+    x: A, weight: A, out: A | None = None, *, eps: float = 1e-6, **how: Unpack[ScheduleArguments]
+) -> LaunchRecipe[A]:
+    """Prepare `rmsnorm` up to its launch; raises what it raises."""
     vectors = (operand(weight, "weight"),)
     return _prepare((rmsnorm_rows, rmsnorm_long_rows), operand(x, "x"), vectors, out, (float(eps),), how)
 
 
 def _prepare(
-    kernels: tuple[Kernel, Kernel], x: Operand, vectors: tuple[Operand, ...], out: Any, numbers: tuple[float, ...],
-    how: ScheduleArguments,
-) -> LaunchRecipe[Any]:  # fmt: skip
-    """The launch of the kernel for short rows, or of the one for long rows, on `x` seen as a matrix."""
+    kernels: tuple[Kernel, Kernel], x: Operand[A], vectors: tuple[Operand[A], ...], out: A | None,
+    numbers: tuple[float, ...], how: ScheduleArguments,
+) -> LaunchRecipe[A]:  # fmt: skip
+    """Prepare the launch of the kernel for short rows, or of the one for long rows, on `x` seen as a matrix."""
     require_known(how, schedules.parameters(schedules.ROWS_SPACE))
     require_floats((x, *vectors))
     rows, columns = rows_and_columns(x)

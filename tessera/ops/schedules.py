@@ -5,19 +5,21 @@ may also hold schedule options (`tessera.core.schedule.options`).
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from tessera.core.base import reductions
 from tessera.core.base.dtypes import DType
 from tessera.core.settings import current
 from tessera.ops.launch_recipe import Machine, ScheduleArguments
 
+T = TypeVar("T")
+
 # What a multiprocessor gets done with blocks of so many rows and columns, relative to the first: estimates, from the
 # time tensor cores take for a step beside the time shared memory takes to feed them; the second measured on an H200.
 _TALL: Final = (256, 128)
 _WORTH: Final = {(128, 256): 1.0, _TALL: 0.96, (128, 128): 0.9, (128, 64): 0.7}
 
-_REALIGN_LEAST: Final = 1 << 31
+_PADDED_LEAST: Final = 1 << 31
 """Operations of a product that takes as long with copies of its factors as without them, on an H200."""
 
 _WIDEST: Final = 128
@@ -31,17 +33,17 @@ It does not depend on the machine: it decides in which order a row's numbers are
 
 
 def processors(machine: Machine) -> int:
-    """How many groups run side by side: multiprocessors, or threads."""
+    """Return how many groups run side by side: multiprocessors, or threads."""
     return machine.gpu.processors if machine.gpu is not None else current().threads
 
 
 def power_of_two(n: int) -> int:
-    """The least power of two that is `n` or more."""
+    """Return the least power of two that is `n` or more."""
     return 1 << max(0, n - 1).bit_length()
 
 
 def clamp(n: int, least: int, most: int) -> int:
-    """`n` as a power of two from `least` to `most`, both powers of two."""
+    """Return `n` as a power of two from `least` to `most`, both powers of two."""
     return max(least, min(most, power_of_two(n)))
 
 
@@ -54,7 +56,7 @@ GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 def gemm_schedule(
     machine: Machine, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False, rounded: bool = False
 ) -> dict[str, int]:  # fmt: skip
-    """Blocks of C (BM x BN) and steps of K (BK).
+    """Return the blocks of C (BM x BN) and the steps of K (BK).
 
     On the CPU the largest blocks of which every thread has at least two: they reuse most of what is in the caches.  On
     GPUs 128 bytes of K a step, as wide as the widest swizzle of shared memory, and the block of C that loses least: to
@@ -80,13 +82,13 @@ def gemm_schedule(
     return {"BM": rows, "BN": columns, "BK": (128 if wide else 64) // dtype.bytes}
 
 
-def realign_pays(machine: Machine, m: int, n: int, k: int) -> bool:
-    """Whether copies of a product's factors whose rows are aligned are worth their time (see `cuda-realign`).
+def padding_pays(machine: Machine, m: int, n: int, k: int) -> bool:
+    """Return whether copying a product's operands to aligned rows pays (see `cuda-pad-rows`).
 
     Where warp groups multiply, and for large products: lanes copy such factors at a fourth of the copy engine's rate;
     the copies cost another launch, and memory for it.
     """
-    return machine.wgmma and 2 * m * n * k >= _REALIGN_LEAST
+    return machine.wgmma and 2 * m * n * k >= _PADDED_LEAST
 
 
 def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
@@ -102,7 +104,7 @@ def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
 def rounded_schedule(
     machine: Machine, chosen: Mapping[str, int], along_k: tuple[bool, bool], *, aligned: bool, heavy: bool = False
 ) -> dict[str, int]:
-    """The schedule of a product of f32 rounded to tf32 on a GPU.
+    """Return the schedule of a product of f32 rounded to tf32 on a GPU.
 
     along_k: whether K is contiguous in each factor; aligned: whether the copy engine can bring (and round) them
     heavy: as for `gemm_schedule`; single warps then share their sums among twice as many
@@ -120,7 +122,7 @@ def rounded_schedule(
 def byte_schedule(
     chosen: Mapping[str, int], *, along_k: bool, aligned: bool = True, added: bool = False
 ) -> dict[str, int]:
-    """The schedule of a product of floats of 8 bits on a GPU.
+    """Return the schedule of a product of floats of 8 bits on a GPU.
 
     Sums of 128 products are added in f32 (`promotion_interval`), as the tensor cores' own sums keep 14 bits.
     along_k: K is contiguous in both factors, so that tensor cores may read bytes; else they become f16 in registers,
@@ -155,7 +157,7 @@ def attention_schedule(machine: Machine, queries: int, keys: int, dtype: DType) 
 def forward_schedule(
     machine: Machine, queries: int, keys: int, width: int, dtype: DType, *, causal: bool
 ) -> dict[str, int]:  # fmt: skip
-    """The blocks of the forward pass: `attention_schedule`'s, and 256 narrow keys at a time for warpgroups.
+    """Return the blocks of the forward pass: `attention_schedule`'s, and 256 narrow keys at a time for warpgroups.
 
     What a round costs beside its products and exponentials is then paid half as often; where attention is causal, more
     of what is masked would be computed.  Of f32, 32 keys at a time leave registers for the sums, and 64 of
@@ -195,7 +197,7 @@ def backward_schedule(machine: Machine, queries: int, keys: int, width: int, dty
     return {"BM": min(32 if width <= 64 else 16, whole["BM"]), "BN": min(64 if width <= 64 else 32, whole["BN"])}
 
 
-ROWS_APART: Final = 64
+DELTA_ROWS: Final = 64
 """Vectors and rows of scores are this many elements long, or a multiple: what the copy engine takes at a time."""
 
 _KEPT_BYTES: Final = 2 << 30
@@ -203,7 +205,7 @@ _KEPT_BITS: Final = 16
 
 
 def heads_together(machine: Machine, dtype: DType, heads: int, scores: int, width: int) -> int:
-    """How many of so many heads keep the gradients of their `scores` at a time; 0: none, they are computed twice.
+    """Return how many heads keep the gradients of their `scores` at a time; 0: none, they are computed twice.
 
     An even share of at most 2 GiB.  It must not depend on the memory that happens to be free: the bits of the results
     may.  Only where warp groups multiply: elsewhere products cost less than writing and reading the scores.
@@ -244,7 +246,7 @@ ROWS_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 
 
 def rows_schedule(columns: int) -> dict[str, int]:
-    """How many rows a group takes at a time: about 4096 elements, and at most 32 rows."""
+    """Return how many rows a group takes at a time: about 4096 elements, and at most 32 rows."""
     return {"ROWS": clamp(4096 // max(1, columns), 1, 32)}
 
 
@@ -280,9 +282,29 @@ def block_of_pairs(machine: Machine) -> int:
     return (_MOST_BLOCKS if machine.is_gpu else 1) * reductions.BLOCK
 
 
-def columns_schedule(inner: int) -> dict[str, int]:
-    """How many neighbouring columns are reduced side by side: whole cache lines, of up to 64 elements."""
-    return {"COLUMNS": clamp(inner, 1, 64)}
+_COLUMNS: Final = 64
+_REGISTER: Final = 32  # bits
+_SECTOR: Final = 8
+"""Elements of f32 in 32 bytes, the least that a GPU reads of its memory."""
+
+
+def fits_tile(machine: Machine, elements: int, bits: int) -> bool:
+    """Return whether a tile of so many elements is not too large for the machine's compiler.
+
+    bits: of an element as it is computed; one of 64 bits fills two registers, and counts twice
+    """
+    return not machine.tile_elements or elements * max(1, bits // _REGISTER) <= machine.tile_elements
+
+
+def columns_schedule(machine: Machine, length: int, inner: int, bits: int = _REGISTER) -> dict[str, int]:
+    """Return how many neighbouring columns, each of `length` elements, are reduced side by side.
+
+    Whole cache lines, of up to 64 elements; fewer, but a sector of memory, where the tile is too large for the machine.
+    """
+    most = _COLUMNS
+    while most > _SECTOR and not fits_tile(machine, power_of_two(length) * most, bits):
+        most //= 2
+    return {"COLUMNS": clamp(inner, 1, most)}
 
 
 TRANSPOSE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
@@ -296,11 +318,11 @@ def transpose_schedule(machine: Machine) -> dict[str, int]:
     return {"BLOCK": 64 if machine.is_gpu else 128}
 
 
-def parameters(*tables: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The tuning parameters that tables of spaces name, on any machine."""
+def parameters(*tables: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the tuning parameters that tables of spaces name, on any machine."""
     return tuple(dict.fromkeys(name for table in tables for row in table.values() for name in row))
 
 
-def space(table: Mapping[str, Mapping[str, Any]], machine: Machine) -> Mapping[str, Any]:
-    """The row of a table of spaces for `machine`."""
+def space(table: Mapping[str, Mapping[str, T]], machine: Machine) -> Mapping[str, T]:
+    """Return the row of a table of spaces for `machine`."""
     return table["gpu" if machine.is_gpu else "host"]

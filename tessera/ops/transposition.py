@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from tessera.ops import schedules
 from tessera.ops.launch_recipe import machine_of, require_known, variant
-from tessera.ops.operands import extents, operand, output, require, require_apart, require_flat
+from tessera.ops.operands import extents, operand, output, require, require_disjoint, require_flat
 from tessera.ops.recipe_cache import Part, repeated, single_launch
 from tessera.ops.tiles.transposition import transpose_matrices
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from tessera.ops.launch_recipe import LaunchRecipe, ScheduleArguments
 
 
-def transpose(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> Any:
+A = TypeVar("A")
+
+
+def transpose(x: A, out: A | None = None, **how: Unpack[ScheduleArguments]) -> A:
     """Return `x` with its last two axes swapped and every element moved, in `out` where it is given.
 
     x: [..., M, N] of any type; the result is [..., N, M].  Raises OperandMismatch for operands that do not fit,
@@ -26,15 +29,15 @@ def transpose(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> Any:
     return repeated(("transpose",), (x, out), how, lambda: prepare_transpose(x, out, **how))
 
 
-def prepare_transpose(x: Any, out: Any = None, **how: Unpack[ScheduleArguments]) -> LaunchRecipe[Any]:
-    """`transpose` up to its launch."""
+def prepare_transpose(x: A, out: A | None = None, **how: Unpack[ScheduleArguments]) -> LaunchRecipe[A]:
+    """Prepare `transpose` up to its launch; raises what it raises."""
     require_known(how, schedules.parameters(schedules.TRANSPOSE_SPACE))
     given = operand(x, "x")
     require(len(given.shape) >= 2, f"x has {len(given.shape)} axes", "give a matrix, or several")
     require(given.view.size > 0, f"x is {extents(given.shape)}: empty", "give it elements")
     *outer, m, n = given.shape
     result = output(out, given, (*outer, n, m), given.dtype)
-    require_apart(result, given)
+    require_disjoint(result, given)
     require(result.dtype == given.dtype, f"out holds {result.dtype} and x {given.dtype}", "convert one of them")
     machine = machine_of(given)
     space = schedules.space(schedules.TRANSPOSE_SPACE, machine)
@@ -42,4 +45,4 @@ def prepare_transpose(x: Any, out: Any = None, **how: Unpack[ScheduleArguments])
     count = math.prod(outer)
     require_flat(result, (count, n, m))
     parts = (Part(0, shape=(count, m, n)), Part(1, shape=(count, n, m)))
-    return single_launch(chosen, parts, (given,), result, apart=True)
+    return single_launch(chosen, parts, (given,), result, disjoint=True)

@@ -1,4 +1,4 @@
-"""What a configuration should take, before it runs: a roofline with whole waves of groups.
+"""The cost model: the time that a configuration should take, by a roofline with whole waves of groups.
 
 A model this crude ranks, it does not measure.  Its scale comes from the first trials of a search, and what it says is
 hopeless is left out only when it would be slower than the best trial even if it were underestimated as badly as any
@@ -39,7 +39,7 @@ class Prediction:
 
 
 def predict(work: Work, machine: Machine, lanes: int = 0) -> Prediction:
-    """The time of a launch: the slowest of memory, cache and arithmetic, then what every step and launch costs.
+    """Return the time of a launch: the slowest of memory, cache and arithmetic, then what every step and launch costs.
 
     lanes: lanes of a group on a GPU, 0 where the compiler chooses
     """
@@ -54,7 +54,7 @@ def predict(work: Work, machine: Machine, lanes: int = 0) -> Prediction:
 
 
 def resident(work: Work, machine: Machine, lanes: int = 0) -> int:
-    """Groups that one multiprocessor holds at a time, from what their products need: at least 1."""
+    """Return the groups that one multiprocessor holds at a time, from what their products need: at least 1."""
     limits = [32]
     if machine.lanes and lanes:
         limits.append(machine.lanes // lanes)
@@ -67,7 +67,7 @@ def resident(work: Work, machine: Machine, lanes: int = 0) -> int:
 
 
 def impossible(work: Work, machine: Machine) -> str:
-    """Why a group cannot be held by one multiprocessor, however it is compiled; "" when it may be."""
+    """Return why a group cannot be held by one multiprocessor, however it is compiled; "" when it may be."""
     for dot in work.dots:
         if machine.shared_bytes and dot.operand_bytes > machine.shared_bytes:
             return f"one step needs {dot.operand_bytes} bytes of operands, a multiprocessor has {machine.shared_bytes}"
@@ -88,7 +88,7 @@ class Calibration:
 
     @property
     def scale(self) -> float:
-        """What a prediction is multiplied by: the median of the ratios."""
+        """The factor of a prediction: the median of the ratios."""
         return statistics.median(self.ratios) if self.ratios else 1.0
 
     @property
@@ -100,7 +100,7 @@ class Calibration:
 
     @property
     def told(self) -> str:
-        """The same in words; "" where nothing was predicted and measured."""
+        """The calibration in words; "" where nothing was predicted and measured."""
         if not self.ratios:
             return ""
         count = len(self.ratios)
@@ -113,11 +113,11 @@ class Calibration:
         return f"within {self.error:.0%}" if self.error < 1.0 else f"within a factor of {self.error + 1.0:.1f}"
 
     def corrected(self, predicted: float) -> float:
-        """A prediction on the scale of what was measured."""
+        """Return a prediction on the scale of what was measured."""
         return predicted * self.scale
 
     def hopeless(self, predicted: float, best: float) -> str:
-        """Why a configuration is not worth a try beside a trial that took `best`; "" when it may be faster."""
+        """Return why a configuration is not worth a try beside a trial that took `best`; "" when it may be faster."""
         if len(self.ratios) < _TRIALS or predicted * min(self.ratios) / _DOUBT <= best:
             return ""
         return f"predicted {self.corrected(predicted) * 1e6:,.1f} us {self.reach}, the best takes {best * 1e6:,.1f}"

@@ -1,4 +1,4 @@
-"""What a kernel runs on, as numbers: how many units, how fast memory and arithmetic are, and who says so.
+"""The machine that a kernel runs on, as numbers: its units, the rates of memory and arithmetic, and their source.
 
 A GPU's rates come from its own properties and the operations a multiprocessor does in a cycle, its memory's rate from a
 copy; a CPU's are both measured.  Each is found out once a process.
@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from tessera.core.base.interrupts import LOOK, deferred_interrupts
 from tessera.core.errors.catalog import CudaFailure
 from tessera.core.settings import current
 from tessera.core.targets import TargetKind, rates_of
@@ -53,7 +54,7 @@ class Machine:
     on_gpu: bool = False
 
     def rate(self, kind: str) -> float:
-        """Operations a second of one kind of work; of a kind without a rate of its own, that of f32."""
+        """Return the operations a second of one kind of work; of a kind without a rate of its own, that of f32."""
         return self.rates.get(kind, self.rates["f32"])
 
     @property
@@ -76,7 +77,7 @@ _MATRIX: Final = 768
 
 
 def this_machine(kind: TargetKind, values: Sequence[object] = ()) -> Machine:
-    """The machine that kernels for a target run on now: the GPU on which arrays of `values` lie, if any does.
+    """Return the machine that kernels for a target run on now: the GPU on which arrays of `values` lie, if any does.
 
     Raises:
         CudaFailure: there is no GPU.
@@ -93,7 +94,7 @@ def this_machine(kind: TargetKind, values: Sequence[object] = ()) -> Machine:
 
 
 def measured_again(machine: Machine) -> Machine:
-    """The machine with its rates as they are when they are measured once more, where those are higher.
+    """Return the machine with its rates as they are when they are measured once more, where those are higher.
 
     What else a machine does only ever makes it seem slower; the process remembers the best.
     """
@@ -109,7 +110,7 @@ def measured_again(machine: Machine) -> Machine:
 
 
 def raised(machine: Machine, memory: float, arithmetic: float) -> Machine:
-    """The machine with its rates of memory and arithmetic multiplied by these factors, as far as those are above 1."""
+    """Return the machine with its rates of memory and arithmetic multiplied by those factors that are above 1."""
     memory, arithmetic = max(1.0, memory), max(1.0, arithmetic)
     if memory == arithmetic == 1.0:
         return machine
@@ -120,7 +121,7 @@ def raised(machine: Machine, memory: float, arithmetic: float) -> Machine:
 
 
 def last_cache_bytes(kind: TargetKind, values: Sequence[object] = ()) -> int:
-    """Bytes of the cache that all units share, which launches leave their arrays in; 0 for programs run as they are."""
+    """Return the bytes of the cache that all units share; 0 for programs that are interpreted."""
     if not kind.backend:
         return 0
     return this_machine(kind, values).cache_bytes if kind.on_gpu else _cache_bytes()
@@ -151,7 +152,7 @@ def _attribute(api: Driver, device: int, name: str) -> int:
 
 
 def gpu_rates(cycle: Mapping[str, int], cycles: float) -> dict[str, float]:
-    """Operations a second of each kind, from those a multiprocessor does in a cycle and all their cycles a second."""
+    """Return the operations a second of each kind, from those of a multiprocessor in a cycle and its clock."""
     rates = {name: count * cycles for name, count in cycle.items() if not name.startswith("dot ")}
     rates |= dict.fromkeys(_SIXTEEN, cycle["dot 16"] * cycles)
     rates |= dict.fromkeys(_EIGHT, cycle["dot 8"] * cycles)
@@ -161,7 +162,7 @@ def gpu_rates(cycle: Mapping[str, int], cycles: float) -> dict[str, float]:
 
 
 def _device_copy(api: Driver) -> float | None:
-    """Bytes a second of a copy inside the device, read and written; None where there is no memory for it."""
+    """Return the bytes a second of a copy inside the device, read and written; None where there is no memory for it."""
     pieces: list[int] = []
     try:
         pieces += [api.allocate(_COPY_BYTES, 0), api.allocate(_COPY_BYTES, 0)]
@@ -197,16 +198,19 @@ def _cpu(threads: int) -> Machine:
 
 
 def _host_bandwidth(threads: int) -> float:
-    """Bytes a second of sums in place by all threads: two reads and a write, and no line fetched to be overwritten."""
+    """Measure the bytes a second of sums in place by all threads: two reads and a write for each element."""
     size = max(4 * _cache_bytes() // threads, 8 << 20) // 4
     pairs = [(np.ones(size, np.float32), np.zeros(size, np.float32)) for _ in range(threads)]
 
     def add() -> None:
         workers = [threading.Thread(target=np.add, args=(a, b, b)) for a, b in pairs]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        with deferred_interrupts() as deferral:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                while worker.is_alive():
+                    worker.join(LOOK)
+                    deferral.deliver()
 
     return 3 * 4 * size * threads / _fastest(add)
 
@@ -228,7 +232,7 @@ def _fastest(run: Callable[[], object]) -> float:
 
 
 def _processor() -> str:
-    """The processor's name as Linux has it, or the kind of it."""
+    """Return the processor's name as Linux has it, or the kind of it."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -239,7 +243,7 @@ def _processor() -> str:
 
 
 def _cache_bytes() -> int:
-    """Bytes of the cache that all cores share: Linux says; elsewhere 32 MiB, more than most have."""
+    """Return the bytes of the cache that all cores share, from Linux; elsewhere 32 MiB, more than most have."""
     try:
         text = Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text().strip()
         return int(text.removesuffix("K")) << 10

@@ -7,7 +7,7 @@ values, with one axis for each dimension that it depends on.
 import math
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Table:
 
 
 def combine(function: Callable[[Numbers, Numbers], Numbers], a: Table, b: Table) -> Table | None:
-    """`function` of two numbers for all values of the dimensions of both; None when that is too large a table."""
+    """Apply `function` to two numbers for all values of the dimensions of both; None when that is too large a table."""
     dims = tuple(sorted({*a.dims, *b.dims}))
     left, right = (_spread(table, dims) for table in (a, b))
     if math.prod(np.broadcast_shapes(left.shape, right.shape)) > MOST:
@@ -59,26 +59,26 @@ def evaluate(op: Op, numbers: MutableMapping[Value, Table]) -> None:
 
 
 def inside(start: Table | None, window: int, extent: int) -> Table | int:
-    """How many of the `window` elements from `start` (None: not known) are inside an axis of `extent`."""
+    """Return how many of the `window` elements from `start` (None: not known) are inside an axis of `extent`."""
     if start is None:
         return min(window, extent)
     count = np.clip(np.minimum(start.values + window, extent) - np.maximum(start.values, 0), 0, window)
     return Table(start.dims, count) if start.dims else int(count)
 
 
-def _guarded(function: Callable[[Any, Any], Any]) -> Callable[[Numbers, Numbers], Numbers]:
-    """Division as kernels do it: by zero gives 0."""
+def _guarded(function: Callable[..., Numbers]) -> Callable[[Numbers, Numbers], Numbers]:
+    """Return a division as kernels do it: by zero gives 0."""
     return lambda a, b: np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
 
 
 _BINARY: Final = 2
-NUMERIC: Final[Mapping[str, Callable[..., Any]]] = {
+NUMERIC: Final[Mapping[str, Callable[..., Numbers]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
     "floordiv": _guarded(np.floor_divide), "mod": _guarded(np.mod), "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "neg": np.negative, "abs": np.abs, "cast": np.asarray,
 }  # fmt: skip
 """Integer operations, by opcode."""
-PREDICATES: Final[Mapping[str, Callable[..., Any]]] = {
+PREDICATES: Final[Mapping[str, Callable[..., Numbers]]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
 """Comparisons, by predicate."""

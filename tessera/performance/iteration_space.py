@@ -6,7 +6,7 @@ in a group is the sum of the product of its masks over all dimensions but the gr
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class LaunchSpace:
         self._group_extents = (*group, 1, 1)[:_AXES]
         self._sizes: list[int] = []
         if shape.ranges:
-            self.grid = [self.dimension(turns) for turns in trips]
+            self.grid = [self.dimension(count) for count in trips]
             return
         axes = (shape.groups, 1, 1) if shape.whole is not None else shape.axes
         self.grid = [self.dimension(size) for size in axes]
@@ -41,25 +41,25 @@ class LaunchSpace:
             self.lane = self.dimension(shape.lanes)
 
     def dimension(self, size: int) -> int:
-        """A new dimension of `size` (0 where that is negative)."""
+        """Return a new dimension of `size` (0 where that is negative)."""
         self._sizes.append(max(0, size))
         return len(self._sizes) - 1
 
     def along(self, dim: int, scale: int = 1, offset: int = 0) -> Table | None:
-        """`offset`, `offset + scale`, ... along a dimension; None where that is too large a table."""
+        """Return `offset`, `offset + scale`, ... along a dimension; None where that is too large a table."""
         size = self._sizes[dim]
         return Table((dim,), offset + scale * np.arange(size)) if size <= MOST else None
 
     def zeros(self) -> Numbers:
-        """A count of nothing: one number a group, with an axis for each dimension of the grid."""
+        """Return a count of nothing: one number a group, with an axis for each dimension of the grid."""
         return np.zeros([self._sizes[dim] for dim in self.grid])
 
     def per_group(self, counted: Numbers) -> Numbers:
-        """The same in the order of the groups: the last axis of the grid, or the innermost loop, is the fastest."""
+        """Return a count in the order of the groups: the last axis, or the innermost loop, varies fastest."""
         return counted.ravel()
 
     def identify(self, of: str, axis: int | None) -> Table | None:
-        """The value of an id ("group", "lane", "thread", "group_lanes", "grid_groups"); None where it is not known."""
+        """Return the value of an id ("group", "lane", "thread", "group_lanes", "grid_groups"), if it is known."""
         shape = self.shape
         group = Table((), np.asarray(0)) if shape.whole is not None or shape.ranges else self._group(axis)
         if of == "group":
@@ -79,7 +79,7 @@ class LaunchSpace:
         return None if group is None else combine(np.add, Table(group.dims, group.values * extent), lane)
 
     def _of_whole(self, of: str, axis: int | None) -> Table | None:
-        """An id in a kernel whose one group is the whole launch, which has one axis."""
+        """Return an id in a kernel whose one group is the whole launch, which has one axis."""
         if axis not in (None, 0):
             return Table((), np.asarray(1 if of == "group_lanes" else 0))
         if of == "group_lanes":
@@ -90,7 +90,7 @@ class LaunchSpace:
         return None if lane is None or base is None else combine(np.add, base, lane)
 
     def _lane(self, axis: int | None) -> Table | None:
-        """The lane's index in its group, linear or along an axis."""
+        """Return the lane's index in its group, linear or along an axis."""
         lane = None if self.lane is None else self.along(self.lane)
         if lane is None or axis is None:
             return lane
@@ -109,7 +109,7 @@ class LaunchSpace:
         return total
 
     def counts(self, loops: Sequence[int], masks: Sequence[Table], *, lanes: bool) -> Numbers:
-        """How often something happens in each group: in every turn of `loops`, as often as the product of `masks` says.
+        """Count how often something happens in each group: in every trip of `loops`, times the product of `masks`.
 
         lanes: every lane does it; else the group does it once
         """
@@ -121,16 +121,16 @@ class LaunchSpace:
         covered = {dim for mask in masks for dim in mask.dims}
         scale *= math.prod(self._sizes[dim] for dim in dims if dim not in covered)
         kept = [dim for dim in self.grid if dim in covered]
-        operands: list[Any] = []
+        operands: list[Numbers | list[int]] = []
         for mask in masks:
             operands += [mask.values.astype(np.float64), list(mask.dims)]
-        total: Any = np.einsum(*operands, kept, optimize=True) if operands else 1.0
+        total: Numbers = np.einsum(*operands, kept, optimize=True) if operands else np.asarray(1.0)
         shape = [self._sizes[dim] if dim in covered else 1 for dim in self.grid]
         per_group = np.broadcast_to(np.asarray(total * scale).reshape(shape), [self._sizes[d] for d in self.grid])
         return self._clipped(per_group, lanes=lanes and self.lane not in covered)
 
     def _clipped(self, per_group: Numbers, *, lanes: bool) -> Numbers:
-        """Where the whole launch is cut into pieces, the last piece has fewer lanes."""
+        """Scale the last piece down, which has fewer lanes where the whole launch is cut into pieces."""
         whole = self.shape.whole
         if whole is None or not lanes:
             return per_group

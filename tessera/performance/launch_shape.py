@@ -23,7 +23,7 @@ _ROWS: Final = 64
 
 
 def bound_extents(program: Program, arguments: Sequence[Argument]) -> dict[str, int]:
-    """The value of each shape symbol in a call with `arguments`."""
+    """Return the value of each shape symbol in a call with `arguments`."""
     found: dict[str, int] = {}
     for symbol in program.symbols:
         argument = arguments[symbol.parameter] if symbol.parameter < len(arguments) else None  # None: a workspace
@@ -33,7 +33,7 @@ def bound_extents(program: Program, arguments: Sequence[Argument]) -> dict[str, 
 
 
 def launch_shape(artifact: Artifact, program: Program, extents: Mapping[str, int], grid: Grid | None = None) -> Shape:
-    """The size of a launch of a compiled program.  Raises BadGrid, MissingSchedule for a grid that does not fit."""
+    """Return the size of a compiled program's launch.  Raises BadGrid, MissingSchedule for a grid that does not fit."""
     rule = artifact.launch
     names = list(extents)
     places = GridRule(artifact, lambda name: (names.index(name), 1))
@@ -48,7 +48,7 @@ def launch_shape(artifact: Artifact, program: Program, extents: Mapping[str, int
 
 
 def estimated_shape(program: Program, extents: Mapping[str, int], target: Target, grid: Grid | None = None) -> Shape:
-    """The size of a launch of a program that is not compiled yet: what the compiler most likely makes of it."""
+    """Return the size of a launch of a program that is not compiled yet: what the compiler most likely makes of it."""
     nothing = Artifact(
         "", program.name, target, b"", "", (), (), (), _likely_rule(program, target), Resources(), True,
         program.source, program.span,
@@ -57,7 +57,7 @@ def estimated_shape(program: Program, extents: Mapping[str, int], target: Target
 
 
 def _likely_rule(program: Program, target: Target) -> LaunchRule:
-    """What the passes that spread loops over groups, and the rule of a kernel they leave alone, come to."""
+    """Return the rule that the passes come to that spread loops over groups, or that of a kernel they leave alone."""
     has_ids = any(op.opcode == "id" for op in program.body.walk())
     ranges = [] if has_ids else _ranges(program)
     if ranges:
@@ -76,7 +76,7 @@ def _likely_rule(program: Program, target: Target) -> LaunchRule:
 
 
 def _ranges(program: Program) -> list[tuple[Expression, int]]:
-    """Length and step of each loop that can be spread."""
+    """Return the length and step of each loop that can be spread."""
     dependences = Dependences(program)
     found: list[tuple[Expression, int]] = []
     for loop in spread_loops(program):
@@ -88,5 +88,5 @@ def _ranges(program: Program) -> list[tuple[Expression, int]]:
 
 
 def _agrees(rule: LaunchRule, loops: Sequence[Op]) -> bool:
-    """Whether the compiler spread the program's loops, not the rows of what it computes."""
+    """Return whether the compiler spread the program's loops, not the rows of what it computes."""
     return rule.kind == "ranges" and 0 < len(rule.ranges) <= len(loops)

@@ -33,7 +33,7 @@ EVEN: Final = "the launch's work is divided evenly among its groups"
 
 
 def spread_loops(program: Program) -> tuple[Op, ...]:
-    """The loops whose iterations can each be a group, outer first: tile loops, each all that the one around it does."""
+    """Return the loops whose iterations can each be a group, outer first: perfectly nested tile loops."""
     loops: list[Op] = []
     block = program.body
     while (loop := _only_loop(block)) is not None:
@@ -57,10 +57,10 @@ def count_work(program: Program, shape: Shape) -> Work:
 
 @dataclass(slots=True)
 class _Context:
-    """Where in the kernel the counting is: the loops around it, what masks it, and whether lanes differ in it."""
+    """The position of the count in the kernel: the loops around it, its masks, and whether lanes differ in it."""
 
     dims: tuple[int, ...] = ()
-    factors: tuple[Table, ...] = ()
+    masks: tuple[Table, ...] = ()
     varying: bool = False
 
 
@@ -109,7 +109,7 @@ class _Counter:
         return Work(read, written, flops, tally.by_kind, least[0], least[1], tally.steps, dots, notes)
 
     def _per_group(self, values: Numbers) -> Numbers:
-        """One number a group, in order."""
+        """Return one number a group, in order."""
         flat = self.space.per_group(values)
         if flat.size == self.shape.groups:
             return flat
@@ -125,7 +125,7 @@ class _Counter:
         return extent if isinstance(extent, int) else self.shape.extents[extent]
 
     def _trips(self, loop: Op, dependences: Dependences) -> int:
-        """Turns of a loop whose length is an expression of extents."""
+        """Return the trips of a loop whose length is an expression of extents."""
         length, step = dependences.length(loop), dependences.definitions.constant(loop.operands[2])
         if length is None or step is None:
             return 1
@@ -144,7 +144,7 @@ class _Counter:
                 self.varying.update(op.results)
 
     def _plain(self, op: Op, context: _Context) -> None:
-        """Arithmetic on scalars and tiles."""
+        """Count arithmetic on scalars and tiles."""
         evaluate(op, self.numbers)
         if not op.results:
             return
@@ -206,16 +206,16 @@ class _Counter:
             return
         given = op.attributes.get("extents")
         extents = given if tile and isinstance(given, tuple) else (1,) * len(kind.shape)
-        constant, factors = float(kind.dtype.bytes), list[Table]()
+        constant, masks = float(kind.dtype.bytes), list[Table]()
         for start, window, extent in zip(starts, extents, kind.shape, strict=True):
             assert isinstance(window, int)
             within = inside(self.numbers.get(start), window, self._extent(extent))
             if isinstance(within, int):
                 constant *= within
             else:
-                factors.append(within)
+                masks.append(within)
         lanes = not tile and self._differs(op, context)
-        per_group = constant * self._counts(context, tuple(factors), lanes=lanes)
+        per_group = constant * self._counts(context, tuple(masks), lanes=lanes)
         if writes:
             self.tally.written += per_group
         else:
@@ -226,7 +226,7 @@ class _Counter:
             self._unknown(op)
 
     def _unknown(self, op: Op) -> None:
-        """A value from memory: it may differ between lanes where its place does."""
+        """Note a value from memory: it may differ between lanes where its place does."""
         if any(value in self.varying for value in op.operands):
             self.varying.update(op.results)
 
@@ -250,32 +250,32 @@ class _Counter:
                     self.numbers[index] = table
             self._block(block, context)
             return
-        dim, factors = self._turns(op, index)
+        dim, masks = self._iterate(op, index)
         dims = context.dims if dim is None else (*context.dims, dim)
-        self._block(block, _Context(dims, (*context.factors, *factors), context.varying or varies))
+        self._block(block, _Context(dims, (*context.masks, *masks), context.varying or varies))
 
-    def _turns(self, op: Op, index: Value) -> tuple[int | None, tuple[Table, ...]]:
-        """The dimension of a loop, and what masks the turns that some groups or lanes do not take."""
+    def _iterate(self, op: Op, index: Value) -> tuple[int | None, tuple[Table, ...]]:
+        """Return the dimension of a loop, and the masks of the trips that some groups or lanes do not take."""
         bounds = [self.numbers.get(value) for value in op.operands[:3]]
         lower, upper, step = bounds
         if lower is None or upper is None or step is None or (step.values <= 0).any():
             self.notes[LENGTHS] = None
             return None, ()
         span = combine(lambda high, low: np.maximum(high - low, 0), upper, lower)
-        turns = combine(lambda length, by: -(-length // by), span, step) if span is not None else None
-        if turns is None:
+        trips = combine(lambda length, by: -(-length // by), span, step) if span is not None else None
+        if trips is None:
             self.notes[LENGTHS] = None
             return None, ()
-        longest = int(turns.values.max(initial=0))
+        longest = int(trips.values.max(initial=0))
         dim = self.space.dimension(longest)
         along = self.space.along(dim)
         moved = None if along is None else combine(np.multiply, along, step)
         found = None if moved is None else combine(np.add, lower, moved)
         if found is not None:
             self.numbers[index] = found
-        if not turns.dims or along is None:
+        if not trips.dims or along is None:
             return dim, ()
-        mask = combine(lambda turn, count: (turn < count).astype(np.int64), along, turns)
+        mask = combine(lambda trip, count: (trip < count).astype(np.int64), along, trips)
         return dim, () if mask is None else (mask,)
 
     def _if(self, op: Op, context: _Context) -> None:
@@ -289,14 +289,14 @@ class _Counter:
                 pass  # `if i < n` with more lanes than a table holds: true of all lanes that a launch has
             else:
                 self.notes[BRANCHES] = None
-            self._block(op.regions[0], _Context(context.dims, context.factors, varies))
+            self._block(op.regions[0], _Context(context.dims, context.masks, varies))
             return
         taken = Table(table.dims, table.values.astype(np.int64))
         for region, mask in zip(op.regions, (taken, Table(table.dims, 1 - taken.values)), strict=False):
-            self._block(region, _Context(context.dims, (*context.factors, mask), varies))
+            self._block(region, _Context(context.dims, (*context.masks, mask), varies))
 
     def _guards(self, condition: Value) -> bool:
-        """Whether a condition only compares what is computed from ids and extents."""
+        """Return whether a condition only compares what is computed from ids and extents."""
         known = {v for op in self.program.body.walk() if op.opcode in ("id", "dim", "const") for v in op.results}
         pending, makers = [condition], {v: op for op in self.program.body.walk() for v in op.results}
         while pending:
@@ -341,9 +341,9 @@ class _Counter:
     def _sum(self, context: _Context) -> float:
         return float(self._counts(context, (), lanes=False).sum())
 
-    def _counts(self, context: _Context, factors: Sequence[Table], *, lanes: bool) -> Numbers:
-        """How often something happens in each group, each time `factors` times."""
-        return self.space.counts(context.dims, (*context.factors, *factors), lanes=lanes)
+    def _counts(self, context: _Context, masks: Sequence[Table], *, lanes: bool) -> Numbers:
+        """Count how often something happens in each group, each time under `masks`."""
+        return self.space.counts(context.dims, (*context.masks, *masks), lanes=lanes)
 
 
 def _is_array(value: Value) -> bool:

@@ -1,4 +1,4 @@
-"""Copies of a call's arguments, for launches whose results nobody keeps: searches and profiles never write the user's.
+"""Copies of a call's arguments, for launches whose results are dropped: searches and profiles never write the user's.
 
 A copy has the strides of its original, and its address is as well aligned, so that the same code serves it.  A
 `CloneRing` holds several copies, together larger than the cache, and hands them out in turns: what one launch leaves in
@@ -8,13 +8,14 @@ the cache is gone when its turn comes again.
 import math
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from tessera.core.base.dtypes import from_numpy
 from tessera.core.errors.catalog import ArgumentType, CudaFailure
 from tessera.runtime.arrays.host import AnyArray, as_array, is_array
+from tessera.runtime.arrays.protocols import CudaArrayInterface
 from tessera.runtime.binding.current_stream import settle
 from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.driver import Driver
@@ -31,11 +32,22 @@ _BEYOND: Final = 2
 class ArgumentClone(Protocol):
     """One array's copy: `value` goes to the kernel."""
 
-    value: Any
-    size: int
+    @property
+    def value(self) -> object:
+        """The argument."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes, gaps included."""
+        ...
 
     def restore(self) -> None:
         """Make its bytes those of the original again."""
+        ...
+
+    def read(self) -> AnyArray:
+        """Return its elements in this process's memory, in an array of their own."""
         ...
 
     def close(self) -> None:
@@ -48,19 +60,35 @@ class HostClone:
 
     def __init__(self, original: AnyArray) -> None:
         self._original = original
-        low, _, self.size = _window(original)
-        memory = np.empty(self.size + 2 * _ALIGNMENT, np.uint8)
-        start = -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT - memory.ctypes.data + low % _ALIGNMENT
-        offset = start + (original.ctypes.data - low)
-        self.value: Any = np.ndarray(original.shape, original.dtype, memory.data, offset, original.strides)
-        self.restore()
+        self.size = _window(original)[2]
+        (self.value,) = copied_together([original])
 
     def restore(self) -> None:
         """Make its elements those of the original again."""
         np.copyto(self.value, self._original)
 
+    def read(self) -> AnyArray:
+        """Return its elements in an array of their own."""
+        return self.value.copy()
+
     def close(self) -> None:
-        """Nothing: Python gives the memory back."""
+        """Do nothing: Python gives the memory back."""
+
+
+def copied_together(arrays: Sequence[AnyArray]) -> list[AnyArray]:
+    """Return copies of arrays of this process whose memory overlaps, with the same overlaps, strides and alignment."""
+    windows = [_window(array) for array in arrays]
+    low = min(start for start, _, _ in windows)
+    size = max(start + length for start, _, length in windows) - low
+    memory = np.empty(size + 2 * _ALIGNMENT, np.uint8)
+    start = -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT - memory.ctypes.data + low % _ALIGNMENT
+    copies: list[AnyArray] = []
+    for array, (own, first, _) in zip(arrays, windows, strict=True):
+        offset = start + own - low + first
+        copy: AnyArray = np.ndarray(array.shape, array.dtype, memory.data, offset, array.strides)
+        np.copyto(copy, array)
+        copies.append(copy)
+    return copies
 
 
 class DeviceClone:
@@ -73,13 +101,13 @@ class DeviceClone:
         view = np.ascontiguousarray(view) if on_host else view
         self._api, self._view, self._on_host = api, view, on_host
         low, first, self.size = _window(view)
-        self._low = low
+        self._low, self._first = low, first
         self._memory = api.allocate(self.size + _ALIGNMENT, 0)
         self._release = weakref.finalize(self, api.give_back, api.device(), api.free, self._memory, 0)
         self._release.atexit = False
         self._start = self._memory if on_host else self._memory + low % _ALIGNMENT
-        self.value: Any = self
-        self.__cuda_array_interface__ = {
+        self.value = self
+        self.__cuda_array_interface__: CudaArrayInterface = {
             "data": (self._start + first, False),
             "shape": view.shape,
             # NumPy has no letter for a bfloat16; `runtime.device_arrays`, which alone reads this, knows the name.
@@ -98,13 +126,21 @@ class DeviceClone:
         else:
             self._api.copy(self._start, self._low, self.size, 0)
 
+    def read(self) -> AnyArray:
+        """Return its elements in this process's memory, once the default stream is done with them."""
+        window = np.zeros(max(1, self.size), np.uint8)
+        if self.size:
+            self._api.download(window[: self.size], self._start, 0)
+            self._api.wait(0)
+        return np.ndarray(self._view.shape, self._view.dtype, window.data, self._first, self._view.strides).copy()
+
     def close(self) -> None:
         """Give the memory back once the default stream is done with it."""
         self._release()
 
 
 def _window(array: AnyArray) -> tuple[int, int, int]:
-    """The lowest address of an array's elements, how far behind it the first one is, and the bytes up to its last."""
+    """Return the lowest address of an array's elements, the offset of the first one, and the bytes up to the last."""
     if array.size == 0:
         return array.ctypes.data, 0, 0
     reach = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
@@ -121,24 +157,29 @@ class ClonedArguments:
 
     def __init__(self, values: Sequence[object], mutable: Sequence[bool], *, on_device: bool) -> None:
         self._copies: dict[int, ArgumentClone] = {}
+        self._originals = tuple(values)
         device = device_of(values)
         if device is not None:  # copies are made on the default stream
             settle(door.driver(), values, device)
         self._written = {id(value) for value, written in zip(values, mutable, strict=True) if written}
         try:
-            self.values: tuple[Any, ...] = tuple(self._stand_in(value, on_device=on_device) for value in values)
+            self.values: tuple[object, ...] = tuple(self._stand_in(value, on_device=on_device) for value in values)
         except BaseException:
             self.close()
             raise
         self.size = sum(copy.size for copy in self._copies.values())
 
-    def _stand_in(self, value: object, *, on_device: bool) -> Any:
+    def _stand_in(self, value: object, *, on_device: bool) -> object:
         if not is_array(value):
             return value
         copy = self._copies.get(id(value))
         if copy is None:
             copy = self._copies[id(value)] = _copy_of(value, on_device=on_device)
         return copy.value
+
+    def read(self, index: int) -> AnyArray:
+        """Return the elements of argument number `index`, an array, as they are now."""
+        return self._copies[id(self._originals[index])].read()
 
     def restore(self) -> None:
         """Undo what a launch has written."""
@@ -187,7 +228,7 @@ class CloneRing:
         return len(self._sets)
 
     def take(self) -> ClonedArguments:
-        """The next copy; call its `restore` after the launch, so that it is out of the cache when it comes again."""
+        """Return the next copy; call its `restore` after the launch, so it is out of the cache by its next turn."""
         chosen = self._sets[self._turn]
         self._turn = (self._turn + 1) % len(self._sets)
         return chosen

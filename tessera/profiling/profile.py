@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tessera.core.errors.catalog import BadKernelOption, NotAvailableYet
 from tessera.core.events import TileRan, publish, wanted
 from tessera.core.profile import RECORD_BYTES, WORDS, with_profile
 from tessera.core.program.arguments import ArrayArgument
+from tessera.core.progress import working
 from tessera.core.targets import TARGETS, TargetKind
 from tessera.core.work import Numbers, Work
 from tessera.kernels.kernel import Kernel
@@ -27,8 +28,11 @@ from tessera.performance.device_model import Machine, measured_again, raised, th
 from tessera.performance.launch_shape import bound_extents, launch_shape
 from tessera.performance.work_count import count_work
 from tessera.profiling.argument_clones import ClonedArguments, CloneRing
-from tessera.profiling.results import Profile, read_records
+from tessera.profiling.origin import ArgumentReferences, Origin
+from tessera.profiling.records import read_records
+from tessera.profiling.results import Profile
 from tessera.profiling.timing import Timer, timer_for
+from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.binding.current_stream import forbid_in_capture
 from tessera.runtime.binding.grid import Grid, read_grid
 from tessera.runtime.driver import driver as door
@@ -58,8 +62,8 @@ class Profiler:
     kernel: Kernel
     grid: Grid | None = None
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Profile:
-        """Call the kernel and return where its time went.
+    def __call__(self, *arguments: object, **keywords: object) -> Profile:
+        """Call the kernel and return the profile of the launch.
 
         Raises NotAvailableYet for targets whose kernels write no records (interpret, cuda_tile), BadCapture while a
         graph is captured, and what a call does.
@@ -83,13 +87,13 @@ class Profiler:
         _tell_tiles(found)
         return found
 
-    def __getitem__(self, key: Any) -> "Profiler":
-        """`profile(k)[grid, block](...)`: with an explicit launch grid."""
+    def __getitem__(self, key: object) -> "Profiler":
+        """Return the profiler for `profile(k)[grid, block](...)`: with an explicit launch grid."""
         given = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
         return Profiler(self.kernel, read_grid(*given))
 
-    def _ordered(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[object, ...]:
-        """Every parameter's argument, in order, defaults filled in."""
+    def _ordered(self, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> tuple[object, ...]:
+        """Return every parameter's argument, in order, defaults filled in."""
         try:
             bound = inspect.signature(self.kernel.function).bind(*arguments, **keywords)
         except TypeError:
@@ -118,7 +122,7 @@ def profile(kernel: Kernel, grid: object = None) -> Profiler:
 def _tell_tiles(found: Profile) -> None:
     """Publish the tiles of a profile, those of all its phases."""
     if wanted(TileRan):
-        for one in (found, *found.later):
+        for one in (found, *found.next_phases):
             for tile in one.tiles:
                 publish(TileRan(one.kernel, tile.index, tile.unit, tile.start, tile.end, tile.phases))
 
@@ -135,21 +139,24 @@ def _measure(kernel: Kernel, values: tuple[object, ...], grid: Grid | None, kind
     compiled = kernel.last
     assert compiled is not None
     if not compiled.phases:
-        return _measure_one(compiled, values, described, grid, timer)
+        return _measure_one(compiled, values, described, grid, timer, (kernel, values))
     layout = Workspaces(compiled.artifact, compiled.workspaces).layout(values)
     spaces = [np.zeros(shape, dtype) for shape, dtype in layout]
     types = (*described.types, *(np.ndarray for _ in spaces))
     kinds = [space.value.type.dtype for space in compiled.workspaces]
     more = (ArrayArgument(dtype, space.shape) for dtype, space in zip(kinds, spaces, strict=True))
     known = dataclasses.replace(described, arguments=(*described.arguments, *more), types=types)
-    first, *later = (_measure_one(phase, (*values, *spaces), known, grid, timer) for phase in compiled.phases)
-    return dataclasses.replace(first, later=tuple(later))
+    first, *others = (
+        _measure_one(phase, (*values, *spaces), known, grid, timer, (kernel, values)) for phase in compiled.phases
+    )
+    return dataclasses.replace(first, next_phases=tuple(others))
 
 
 def _measure_one(
-    compiled: Compiled, values: tuple[object, ...], described: Described, grid: Grid | None, timer: Timer
-) -> Profile:
-    """Profile one launch; of a phase, on workspaces that hold zeros."""
+    compiled: Compiled, values: tuple[object, ...], described: Described, grid: Grid | None, timer: Timer,
+    call: tuple[Kernel, tuple[object, ...]],
+) -> Profile:  # fmt: skip
+    """Profile one launch; of a phase, on workspaces that hold zeros.  call: the kernel and the user's arguments."""
     kind = compiled.target.kind
     extents = bound_extents(compiled.program, described.arguments)
     shape = launch_shape(compiled.artifact, compiled.program, extents, grid)
@@ -163,7 +170,8 @@ def _measure_one(
             runs = _Runs(compiled, described, grid, memory, ring, timer)
             found = runs.take(work, machine)
             every = sparser(found)
-            return with_possible_peaks(found if every == 1 else runs.take(work, machine, every))
+            best = with_possible_peaks(found if every == 1 else runs.take(work, machine, every))
+            return dataclasses.replace(best, origin=Origin(compiled, shape, call[0], ArgumentReferences(call[1]), grid))
         finally:
             ring.close()
     finally:
@@ -171,7 +179,7 @@ def _measure_one(
 
 
 def with_possible_peaks(found: Profile) -> Profile:
-    """The profile with peaks that are no lower than what the launch reached.
+    """Return the profile with peaks that are no lower than what the launch reached.
 
     A machine that was busy when they were measured, or slower for another reason, is measured again; where the launch
     is still faster than they allow, its own rate is the peak, and the profile says so.
@@ -189,7 +197,7 @@ def with_possible_peaks(found: Profile) -> Profile:
 
 
 def sparser(found: Profile) -> int:
-    """How many groups there should be to a record, so that writing them does not count: a power of two."""
+    """Return how many groups there should be to a record, so that writing them does not count: a power of two."""
     if found.overhead <= max(_LIMIT, found.noise) or found.work.groups < _FEWEST_RECORDS:
         return 1
     wanted = 1 << math.ceil(math.log2(found.overhead / _AIM))
@@ -208,19 +216,21 @@ class _Runs:
         self._memory, self._ring, self._timer = memory, ring, timer
 
     def take(self, work: Work, machine: Machine, every: int = 1) -> Profile:
-        """The profile with a record of every `every`-th group; the first launch of each kernel is not counted."""
+        """Profile with a record of every `every`-th group; the first launch of each kernel is not counted."""
         ordinary, recording = self._launches(every)
         plain_seconds: list[float] = []
         recorded: list[tuple[float, Numbers]] = []
-        for turn in range(-1, _ROUNDS):
-            seconds = self._once(ordinary)
-            self._memory.clear()
-            writing = self._once(recording)
-            if turn >= 0:
-                plain_seconds.append(seconds)
-                recorded.append((writing, self._memory.read()))
-            if turn + 1 >= _FEWEST and sum(plain_seconds) > _PATIENCE:
-                break
+        with working(f"profiling {self._compiled.name}", _ROUNDS + 1) as task:
+            for turn in range(-1, _ROUNDS):
+                task.step(turn + 1)
+                seconds = self._once(ordinary)
+                self._memory.clear()
+                writing = self._once(recording)
+                if turn >= 0:
+                    plain_seconds.append(seconds)
+                    recorded.append((writing, self._memory.read()))
+                if turn + 1 >= _FEWEST and sum(plain_seconds) > _PATIENCE:
+                    break
         compiled, resources = self._compiled, self._compiled.artifact.resources
         records = sorted(recorded, key=lambda run: run[0])[len(recorded) // 2][1]
         return Profile(
@@ -230,7 +240,7 @@ class _Runs:
         )  # fmt: skip
 
     def _launches(self, every: int) -> tuple[Callable[..., None], Callable[..., None]]:
-        """What launches the ordinary kernel, and what launches the one that writes records."""
+        """Return what launches the ordinary kernel, and what launches the one that writes records."""
         compiled, memory, grid, types = self._compiled, self._memory, self._grid, self._types
         recording = session().compile(with_profile(compiled.program, every), compiled.target)
         runtime = runtime_of(compiled.target.kind)
@@ -254,36 +264,36 @@ class HostRecords:
     """Zeroed memory for the records of a launch on the CPU."""
 
     def __init__(self, groups: int) -> None:
-        self.place: Any = np.zeros((groups, WORDS), np.uint64)
+        self.place: AnyArray = np.zeros((groups, WORDS), np.uint64)
 
     def clear(self) -> None:
         """Forget the records."""
         self.place[:] = 0
 
     def read(self) -> Numbers:
-        """The records, one row a group."""
+        """Return the records, one row a group."""
         return self.place.copy()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to give back."""
 
 
 class DeviceRecords:
-    """The same in the current GPU's memory; with room for the blocks that fill up the last cluster."""
+    """Zeroed memory for the records on the current GPU; with room for the blocks that fill up the last cluster."""
 
     def __init__(self, groups: int) -> None:
         self._api = door.driver()
         self._groups = groups
         self._size = (groups + _LARGEST_CLUSTER) * RECORD_BYTES
         self._address = self._api.allocate(self._size, 0)
-        self.place: Any = standing_for(self._address, (self._size,), np.dtype(np.uint8), None)
+        self.place: AnyArray = standing_for(self._address, (self._size,), np.dtype(np.uint8), None)
 
     def clear(self) -> None:
         """Forget the records."""
         self._api.clear(self._address, self._size, 0)
 
     def read(self) -> Numbers:
-        """The records, one row a group, once the default stream is done."""
+        """Return the records, one row a group, once the default stream is done."""
         words = np.zeros((self._groups, WORDS), np.uint64)
         if self._groups:
             self._api.download(words, self._address, 0)

@@ -1,159 +1,33 @@
-"""What a profile found: one record a tile, and what they say together."""
+"""The results of a profile: figures derived from the records of its tiles."""
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, overload
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from tessera.core.base.plurals import counted
-from tessera.core.profile import (
-    CYCLES,
-    END,
-    FIRST_PHASE,
-    NO_PLACE,
-    PHASES,
-    PLACE,
-    RAN,
-    START,
-    WORKER,
-)
 from tessera.core.work import Numbers, Work
 from tessera.performance.device_model import Machine
+from tessera.performance.launch_geometry import GridAxis, grid_axes
+from tessera.profiling.documents import ProfileDocument
+from tessera.profiling.origin import Origin
+from tessera.profiling.plan import LaunchPlan, launch_plan
+from tessera.profiling.records import Tiles
+from tessera.profiling.trace import write_trace
 
-# Nanoseconds a cycle of a multiprocessor's clock can take: outside, the counter is not what it should be.
-_CYCLE_RANGE: Final = (0.2, 5.0)
 _FORMAT: Final = 1
 _LIMITS: Final = {"memory": "memory", "compute": "arithmetic"}
 """What sets a limit, in words."""
 
 
 @dataclass(frozen=True, slots=True)
-class TileRecord:
-    """One tile (group) of a profiled launch.
-
-    unit: the multiprocessor (GPU) or core it ran on, -1 where that is not known
-    start, end: ns since the first tile of the launch began
-    read, written: bytes asked of memory, counted on the kernel's text
-    phases: ns in "load" (waiting for it), "compute" and "store", where the kernel is pipelined
-    """
-
-    index: int
-    unit: int
-    start: float
-    end: float
-    read: float
-    written: float
-    phases: Mapping[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Tiles(Sequence[TileRecord]):
-    """The records of a launch as columns, one entry a group that has one; as a sequence, `TileRecord`s."""
-
-    group: Numbers
-    unit: Numbers
-    start: Numbers
-    end: Numbers
-    read: Numbers
-    written: Numbers
-    phases: Mapping[str, Numbers]
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    @overload
-    def __getitem__(self, index: int) -> TileRecord: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[TileRecord]: ...
-    def __getitem__(self, index: int | slice) -> TileRecord | Sequence[TileRecord]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        number = range(len(self))[index]
-        return TileRecord(
-            int(self.group[number]), int(self.unit[number]), float(self.start[number]), float(self.end[number]),
-            float(self.read[number]), float(self.written[number]),
-            {name: float(values[number]) for name, values in self.phases.items()},
-        )  # fmt: skip
-
-    def __iter__(self) -> Iterator[TileRecord]:
-        return (self[index] for index in range(len(self)))
-
-    @property
-    def duration(self) -> Numbers:
-        """ns each tile took."""
-        return self.end - self.start
-
-
-def read_records(records: Numbers, work: Work, *, on_gpu: bool) -> Tiles:
-    """Tiles from the words of a launch's records (groups x WORDS); groups that wrote none are left out."""
-    ran = records[:, PLACE] >= RAN
-    kept = records[ran]
-    place = (kept[:, PLACE] & np.uint64(NO_PLACE)).astype(np.int64)
-    unit = np.where(place == NO_PLACE, -1, place)
-    phases: dict[str, Numbers] = {}
-    if on_gpu:
-        start, end, cycle = _fine_times(kept, unit)
-        for number, name in enumerate(PHASES):
-            cycles = kept[:, FIRST_PHASE + number].astype(np.int64)
-            if cycles.any():
-                phases[name] = cycles * cycle
-        if phases and "compute" not in phases:
-            # What a tile did while it neither waited for loads nor stored.
-            rest = np.maximum(0.0, end - start - sum(phases.values(), np.zeros(len(kept))))
-            phases = {
-                name: rest if name == "compute" else phases[name] for name in PHASES if name in {*phases, "compute"}
-            }
-    else:
-        unit = np.where(unit < 0, np.unique(kept[:, WORKER], return_inverse=True)[1], unit)
-        start, end = _since_first(kept[:, START], kept), _since_first(kept[:, END], kept)
-    return Tiles(np.flatnonzero(ran), unit, start, end, work.read[ran], work.written[ran], phases)
-
-
-def _since_first(times: Numbers, records: Numbers) -> Numbers:
-    first = records[:, START].min() if len(records) else np.uint64(0)
-    return (times - first).astype(np.float64)
-
-
-def _fine_times(records: Numbers, unit: Numbers) -> tuple[Numbers, Numbers, float]:
-    """Start and end in ns, and the ns of a cycle: the global clock, which ticks coarsely, refined by cycle counters.
-
-    On each multiprocessor time is the cycle counter times one factor plus that multiprocessor's own offset.
-    """
-    start, end = _since_first(records[:, START], records), _since_first(records[:, END], records)
-    if not len(records):
-        return start, end, 1.0
-    first_cycle = (records[:, WORKER] - records[:, WORKER].min()).astype(np.float64)
-    spent = (records[:, CYCLES] - records[:, WORKER]).astype(np.float64)
-    cycle = _cycle(start, end, first_cycle, spent, unit)
-    if cycle is None:
-        return start, end, 1.0
-    refined = first_cycle * cycle
-    units, members = np.unique(unit, return_inverse=True)
-    offset = np.bincount(members, start - refined, len(units)) / np.bincount(members, minlength=len(units))
-    refined += offset[members]
-    refined -= refined.min()
-    return refined, refined + spent * cycle, cycle
-
-
-def _cycle(start: Numbers, end: Numbers, first: Numbers, spent: Numbers, unit: Numbers) -> float | None:
-    """ns of a cycle: how far apart times on one multiprocessor are, over how far apart its counter is."""
-    times, cycles = np.concatenate([start, end]), np.concatenate([first, first + spent])
-    units, members = np.unique(np.concatenate([unit, unit]), return_inverse=True)
-    count = np.bincount(members, minlength=len(units))
-    times = times - (np.bincount(members, times, len(units)) / count)[members]
-    cycles = cycles - (np.bincount(members, cycles, len(units)) / count)[members]
-    spread = float(cycles @ cycles)
-    found = float(times @ cycles) / spread if spread else 0.0
-    return found if _CYCLE_RANGE[0] <= found <= _CYCLE_RANGE[1] else None
-
-
-@dataclass(frozen=True, slots=True)
 class Roofline:
-    """Where a launch stands between what memory and what arithmetic allow.
+    """The limits that memory and arithmetic set to a launch, and how near it comes.
 
     memory, compute: seconds that the least bytes, and the operations, take at the machine's rates
     intensity: operations a byte; ridge: the intensity at which both take the same time
@@ -166,7 +40,7 @@ class Roofline:
 
     @property
     def bound(self) -> str:
-        """What the launch cannot be faster than: "memory" or "compute"."""
+        """The lower bound of the launch's time: "memory" or "compute"."""
         return "memory" if self.memory >= self.compute else "compute"
 
     @property
@@ -176,7 +50,7 @@ class Roofline:
 
 
 def roofline(work: Work, machine: Machine) -> Roofline:
-    """The position of `work` on `machine`."""
+    """Return the position of `work` on `machine`."""
     compute = sum(amount / machine.rate(kind) for kind, amount in work.by_kind.items())
     bytes_, flops = work.least_bytes, work.total_flops
     mixed = flops / compute if compute else machine.rate("f32")
@@ -185,13 +59,14 @@ def roofline(work: Work, machine: Machine) -> Roofline:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What one launch did.
+    """The profile of one launch.
 
     kernel, target: what ran; work: what was counted
     tiles: one record a group; or, where groups are too short for that, of every `every`-th group
     plain: seconds of launches of the ordinary kernel; instrumented: of the one that writes records, in turns with them
     registers, shared_bytes, spill_bytes: of the ordinary kernel, None where the target has none
-    later: of the phases that are launched after this one, where one call is several launches
+    next_phases: of the phases that are launched after this one, where one call is several launches
+    origin: what was launched, for predictions and trials; None for a profile that was made of records alone
     """
 
     kernel: str
@@ -205,7 +80,27 @@ class Profile:
     shared_bytes: int = 0
     spill_bytes: int | None = None
     every: int = 1
-    later: "tuple[Profile, ...]" = ()
+    next_phases: "tuple[Profile, ...]" = ()
+    origin: Origin | None = None
+
+    @cached_property
+    def axes(self) -> tuple[GridAxis, ...]:
+        """The axes of the launch's grid, the last one fastest; one where it is not known what was launched."""
+        origin = self.origin
+        if origin is None:
+            return (GridAxis("group", self.work.groups, 1),)
+        return grid_axes(origin.compiled.artifact, origin.shape)
+
+    @cached_property
+    def plan(self) -> LaunchPlan | None:
+        """How the launch was planned, and when its tiles should have run; None without an origin."""
+        origin = self.origin
+        return launch_plan(origin.compiled, origin.shape, self.work, self.machine) if origin is not None else None
+
+    @property
+    def grid_sizes(self) -> tuple[int, ...]:
+        """Groups along each axis of the grid."""
+        return tuple(axis.size for axis in self.axes)
 
     @property
     def wall(self) -> float:
@@ -270,9 +165,9 @@ class Profile:
         total = float(self.tiles.duration.sum())
         return {name: float(values.sum()) / total for name, values in self.tiles.phases.items()} if total else {}
 
-    def to_dict(self, *, tiles: bool = True) -> dict[str, Any]:
-        """Everything as plain data: seconds, bytes, and, with `tiles`, the records as columns (ns)."""
-        found: dict[str, Any] = {
+    def to_dict(self, *, tiles: bool = True) -> ProfileDocument:
+        """Return everything as plain data: seconds, bytes, and, with `tiles`, the records as columns (ns)."""
+        found: ProfileDocument = {
             "format": _FORMAT,
             "kernel": self.kernel,
             "target": self.target,
@@ -315,15 +210,19 @@ class Profile:
         return found
 
     def to_json(self, *, tiles: bool = True) -> str:
-        """`to_dict` as JSON."""
+        """Return `to_dict` as JSON."""
         return json.dumps(self.to_dict(tiles=tiles))
 
+    def export_trace(self, path: str | Path) -> Path:
+        """Write the tiles of all phases as a Chrome trace, which Perfetto opens; return the path."""
+        return write_trace((self, *self.next_phases), path)
+
     def summary(self) -> str:
-        """The figures as lines of text."""
+        """Return the figures as lines of text."""
         return "\n".join(f"{name:<12} {value}" for name, value in self.rows())
 
     def rows(self) -> list[tuple[str, str]]:
-        """The figures, each with its name, in words."""
+        """Return the figures, each with its name, in words."""
         line = self.roofline
         rows = [
             ("kernel", f"{self.kernel} for {self.target} on {self.machine.name}"),
@@ -358,7 +257,7 @@ class Profile:
         return f"{self.work.groups}, too short to record each: one in {self.every} is recorded,"
 
     def _durations(self) -> str:
-        """How long the tiles took."""
+        """Return how long the tiles took."""
         fastest, median, slowest = (_time(_at(self.tiles.duration, place) / 1e9) for place in (0.0, 0.5, 1.0))
         if fastest == slowest:
             return f"{median} each"
@@ -375,7 +274,7 @@ class Profile:
         return f"{who} busy for {share} of the {_time(self.span / 1e9)}"
 
     def _overhead(self) -> str:
-        """What writing the records cost, where launches vary by less than that."""
+        """Return the cost of writing the records, where launches vary by less than that."""
         if self.overhead <= self.noise:
             return f"not measurable: launches vary by {self.noise:.1%}, more than writing the records takes"
         return f"writing the records takes {self.overhead:.1%} of a launch (launches vary by {self.noise:.1%})"
@@ -386,7 +285,7 @@ class Profile:
             f"<profile of {self.kernel} on {self.machine.label}: {_time(self.wall)}, {tiles}, "
             f"{self.attained:.0%} of the speed that {_LIMITS[self.roofline.bound]} allows>"
         )
-        return "\n".join((mine, *map(repr, self.later)))
+        return "\n".join((mine, *map(repr, self.next_phases)))
 
 
 def _at(values: Numbers, place: float) -> float:
@@ -394,14 +293,14 @@ def _at(values: Numbers, place: float) -> float:
 
 
 def _time(seconds: float) -> str:
-    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
 
 
 def _count(value: float) -> str:
-    for factor, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            return f"{value / factor:.3g} {unit}"
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
     return f"{value:.3g} "

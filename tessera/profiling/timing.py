@@ -29,7 +29,7 @@ class Timer(Protocol):
         ...
 
     def inside(self) -> AbstractContextManager[None]:
-        """What to be in while launches are made."""
+        """Return the context in which launches are made."""
         ...
 
     def close(self) -> None:
@@ -41,17 +41,17 @@ class HostTimer:
     """The clock around a call that returns when the work is done."""
 
     def time(self, launch: Callable[[], None]) -> float:
-        """Seconds of a call."""
+        """Return the seconds of a call."""
         start = time.perf_counter()
         launch()
         return time.perf_counter() - start
 
     def inside(self) -> AbstractContextManager[None]:
-        """Nothing is needed."""
+        """Need no context."""
         return contextlib.nullcontext()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to give back."""
 
 
 class DeviceTimer:
@@ -70,12 +70,12 @@ class DeviceTimer:
             self._filling = self._between(self._clear) or fill / 1e12
 
     def time(self, launch: Callable[[], None]) -> float:
-        """Seconds on the device between what comes before the launch and its end."""
+        """Return the seconds on the device between what comes before the launch and its end."""
         self._clear(min(_MOST_FILLS, math.ceil(_SAFETY * self._host / self._filling) + 1))
         return self._between(launch)
 
     def _between(self, launch: Callable[[], None]) -> float:
-        """Seconds on the device between two events around a call; the host's own time for it is remembered."""
+        """Return the seconds on the device between two events around a call; remember the host's own time for it."""
         api = self._api
         begun = time.perf_counter()
         api.record(self._first, 0)

@@ -1,6 +1,7 @@
 """One kernel compiled for one set of argument types: what `kernel.compile` returns and `kernel.last` holds."""
 
 import hashlib
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -8,24 +9,25 @@ from functools import cached_property
 from typing import Self
 
 from tessera.core.artifact import Artifact, Binding
-from tessera.core.compilation import AS_MLIR, Compilation
+from tessera.core.compilation import AS_MLIR, LLVM_PASSES, Compilation
 from tessera.core.errors.catalog import UnknownLevel
 from tessera.core.events import PassRan
 from tessera.core.listing import Listing
 from tessera.core.program.arguments import Argument
 from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Program, Workspace
+from tessera.core.program_records import records_of_program
 from tessera.core.resources import ResourceReport
 from tessera.core.stage import Stage, stages_of
 from tessera.core.targets import Target
-from tessera.lowering.artifact_cache.store import Entry
+from tessera.lowering.artifact_cache.store import CacheEntry
 from tessera.lowering.base.sass import has_machine_code, require_tools, with_machine_code
 from tessera.lowering.cuda.resources import groups_text, resource_report, warnings_of
 from tessera.performance.launch_shape import bound_extents
-from tessera.session.phase_views import joined_listings
+from tessera.session.phase_views import joined_listings, joined_records
 
-Observe = Callable[["Compiled"], Entry]
-"""Compiles again and records every level; asked only when somebody looks."""
+Observe = Callable[["Compiled"], CacheEntry]
+"""Compiles again and records every level, when a level is first looked at."""
 
 
 class IrText(str):
@@ -52,7 +54,7 @@ class Compiled:
     """
 
     program: Program
-    entry: Entry
+    entry: CacheEntry
     origin: str
     seconds: float
     observe: Observe
@@ -60,14 +62,14 @@ class Compiled:
     phases: "tuple[Compiled, ...]" = ()
 
     def for_arguments(self, arguments: Sequence[Argument]) -> "Compiled":
-        """The same, with the number of groups of a call with `arguments`."""
+        """Return the compilation with the number of groups of a call with `arguments`."""
         if self.phases:
             return self.called([phase.for_arguments(arguments).groups for phase in self.phases])
         expression, extents = self.artifact.launch.groups, bound_extents(self.program, arguments)
         return self if expression is None else replace(self, groups=evaluate(expression, extents.__getitem__))
 
     def called(self, groups: Sequence[int | None]) -> "Compiled":
-        """The same, with the number of groups that each phase had in a call; those of all phases count together."""
+        """Return the compilation with the number of groups of each phase in a call, which are added up."""
         if not self.phases:
             return replace(self, groups=groups[0])
         parts = tuple(replace(part, groups=number) for part, number in zip(self.phases, groups, strict=True))
@@ -76,12 +78,12 @@ class Compiled:
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """What the runtime launches, one after the other: one a phase."""
+        """The artifacts that the runtime launches, one after the other: one a phase."""
         return tuple(phase.artifact for phase in self.phases) or (self.artifact,)
 
     @property
     def artifact(self) -> Artifact:
-        """What the runtime launches, first where there are several phases."""
+        """The artifact that the runtime launches, the first where there are several phases."""
         return self.entry.artifact
 
     @property
@@ -91,7 +93,7 @@ class Compiled:
 
     @property
     def code_identity(self) -> str:
-        """The same for two compilations that do the same: their machine code, and how it is launched."""
+        """A key that is equal for two compilations that do the same: their machine code, and how it is launched."""
         digest = hashlib.blake2b(digest_size=16)
         for artifact in self.artifacts:
             digest.update(artifact.code)
@@ -105,7 +107,7 @@ class Compiled:
 
     @property
     def target(self) -> Target:
-        """What it is compiled for."""
+        """The target that it is compiled for."""
         return self.artifact.target
 
     @cached_property
@@ -120,7 +122,7 @@ class Compiled:
     def listings(self) -> tuple[Listing, ...]:
         """Every level in order, the state after each pass included.
 
-        Compiles once more if nobody looked so far, and disassembles machine code of a GPU (half a second).
+        Compiles once more if no level was looked at so far, and disassembles machine code of a GPU (half a second).
         """
         if self.phases:
             return joined_listings([(phase.program, phase.listings) for phase in self.phases])
@@ -135,15 +137,25 @@ class Compiled:
     def stages(self) -> tuple[Stage, ...]:
         """Every state of the kernel as data: the Program, Tile IR after each pass, and the levels below.
 
-        Of a kernel in phases, the stages of each phase; identities of operations are a phase's own.
+        Of a kernel in phases, each is the state of all phases together; those of one are its own `stages`.
         """
-        if self.phases:
-            return tuple(stage for phase in self.phases for stage in phase.stages)
-        return tuple(stages_of(self.program, self.listings, self.passes))
+        programs = [(part.program, records_of_program(part.program)) for part in self.phases or (self,)]
+        return tuple(stages_of(joined_records(programs), self.listings, self.passes))
+
+    def stage(self, level: str = "tile", name: str = "") -> Stage:
+        """Return the state of one level after a pass ("": the last one), as data.
+
+        Raises UnknownLevel where there is no such level or pass.
+        """
+        for stage in reversed(self.stages):
+            if stage.level == level and name in ("", stage.name):
+                return stage
+        self.listing(level, name)  # which says what there is
+        raise UnknownLevel(f"{level!r} has no operations as data")
 
     @property
     def compilation(self) -> Compilation:
-        """The same as plain data."""
+        """Return it as plain data."""
         return Compilation(self.artifact, self.listings, self.passes)
 
     @property
@@ -183,21 +195,36 @@ class Compiled:
 
         Raises UnknownLevel where there is no such pass.
         """
-        options = {**self.program.options, AS_MLIR: True}
-        shown = replace(self, program=replace(self.program, options=options), observe=self.observe)
-        listings = [listing for listing in self.observe(shown).levels()[0] if listing.level == "tile" and listing.stage]
+        listings = [listing for listing in self._observed_with(AS_MLIR)[0] if listing.level == "tile" and listing.stage]
         for listing in listings if stage else listings[-1:]:
             if listing.stage == stage or not stage:
                 return listing.text
         known = ", ".join(listing.stage for listing in listings)
         raise UnknownLevel(f"'tile' has no stage {stage!r}", hint=f"choose one of {known}")
 
+    def with_llvm_passes(self) -> Compilation:
+        """Return it as plain data, with LLVM IR after each of LLVM's own passes that changes it.
+
+        Compiles once more, which takes longer than without: LLVM prints the whole module after each of them.
+        """
+        if not self.phases:
+            listings, passes = self._observed_with(LLVM_PASSES)
+            return Compilation(self.artifact, with_machine_code(self.artifact, listings), passes)
+        parts = [(phase.program, phase.with_llvm_passes()) for phase in self.phases]
+        joined = joined_listings([(program, part.listings) for program, part in parts])
+        return Compilation(self.artifact, joined, tuple(record for _, part in parts for record in part.passes))
+
+    def _observed_with(self, option: str) -> tuple[tuple[Listing, ...], tuple[PassRan, ...]]:
+        """Compile once more with an option that changes what is listed, and nothing else."""
+        program = replace(self.program, options={**self.program.options, option: True})
+        return self.observe(replace(self, program=program)).levels()
+
     def resources(self) -> ResourceReport:
         """Return what the kernel uses: registers, spills, shared memory, occupancy, instructions.  Needs no GPU."""
         if not self.phases:
             return resource_report(self.artifact, self.groups)
-        first, *later = (phase.resources() for phase in self.phases)
-        return replace(first, later=tuple(later))
+        first, *others = (phase.resources() for phase in self.phases)
+        return replace(first, next_phases=tuple(others))
 
     def __repr__(self) -> str:
         return f"<compiled {self.name} for {self.target.name}: {', '.join(self._signature)}; {self._launched}>"
@@ -222,4 +249,12 @@ class Compiled:
 def warn_of_slow_code(compiled: Compiled, arguments: Sequence[Argument]) -> None:
     """Tell the user, once, of code that is slower than it need be; see `warnings_of`."""
     for text in (text for artifact in compiled.artifacts for text in warnings_of(artifact, arguments)):
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        warnings.warn(text, RuntimeWarning, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """Return the stack level, seen from the function that calls this one, of the line outside of this package."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("tessera."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -14,13 +14,15 @@ from functools import cache
 from typing import Final
 
 from tessera.core import events
+from tessera.core.base.interrupts import deferred_interrupts
 from tessera.core.program.arguments import Argument
 from tessera.core.program.program import Attribute, Program
+from tessera.core.progress import working
 from tessera.core.settings import current
 from tessera.core.targets import Target, find_kind
 from tessera.frontend.syntax.kernel_source import KernelSource
 from tessera.lowering.artifact_cache.key import artifact_key
-from tessera.lowering.artifact_cache.store import Cache, Entry, Place, entry_of
+from tessera.lowering.artifact_cache.store import Cache, CacheEntry, Place, entry_of
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.program.split_phases import phases
 from tessera.lowering.service.server import CompileService
@@ -32,7 +34,7 @@ _REMEMBERED: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What a kernel is compiled for, besides its text: see `tessera.frontend.build.build.specialise`."""
+    """The specification of a kernel besides its text: see `tessera.frontend.build.build.specialise`."""
 
     arguments: tuple[Argument, ...]
     group: tuple[int, ...] | None = None
@@ -70,11 +72,17 @@ class Session:
         parts = phases(program)
         if len(parts) == 1 and parts[0] is program:
             return self._compile(program, target, observe)
-        made = tuple(self._compile(part, target, observe) for part in parts)
-        return Compiled(program, made[0].entry, made[0].origin, time.perf_counter() - start, self._observe, phases=made)
+        made: list[Compiled] = []
+        with working(f"compiling {program.name} for {target.name}", len(parts)) as task:
+            for part in parts:
+                task.step(len(made))
+                made.append(self._compile(part, target, observe))
+        return Compiled(
+            program, made[0].entry, made[0].origin, time.perf_counter() - start, self._observe, phases=tuple(made)
+        )
 
     def _compile(self, program: Program, target: Target, observe: bool) -> Compiled:
-        """One phase, or a kernel that has no more than one."""
+        """Compile one phase, or a kernel that has no more than one."""
         start = time.perf_counter()
         key = artifact_key(program, target)
         # The same kernel in another cell has other spans: it comes from the disk, which moves them.
@@ -102,7 +110,7 @@ class Session:
 
     @property
     def recent(self) -> tuple[Compiled, ...]:
-        """What was compiled or fetched in this process, the latest last (256 at most)."""
+        """The kernels that were compiled or fetched in this process, the latest last (256 at most)."""
         with self._lock:
             return tuple(self._remembered.values())
 
@@ -110,17 +118,18 @@ class Session:
         """Prepare everything a first kernel needs, in the background: a compiler process, and this one's imports."""
         self.service.warm()
         if self._preload is None:
-            self._preload = threading.Thread(target=_preload, name="tessera-preload", daemon=True)
-            self._preload.start()
+            with deferred_interrupts():
+                self._preload = threading.Thread(target=_preload, name="tessera-preload", daemon=True)
+                self._preload.start()
 
     def close(self) -> None:
         """End the compiler processes; the session starts new ones when it is used again."""
         self.service.close()
 
-    def _fetch(self, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:
+    def _fetch(self, key: str, program: Program, target: Target, observe: bool) -> tuple[CacheEntry, str]:
         origin = "disk"
 
-        def build() -> Entry:
+        def build() -> CacheEntry:
             nonlocal origin
             origin = "compiler"
             return entry_of(self.service.compile(program, target, observe))
@@ -130,7 +139,7 @@ class Session:
         entry = self.cache.get_or_build(key, Place(program.source, program.span), build, observed=observe)
         return entry, origin
 
-    def _observe(self, compiled: Compiled) -> Entry:
+    def _observe(self, compiled: Compiled) -> CacheEntry:
         return self.compile(compiled.program, compiled.target, observe=True).entry
 
     def _remember(self, place: tuple[object, ...], compiled: Compiled) -> Compiled:
@@ -143,7 +152,7 @@ class Session:
 
 
 def _in_its_cell(known: Compiled, program: Program) -> Compiled:
-    """What was compiled for the same text, as of the cell that it stands in now: one that ran again has a new label."""
+    """Return a compilation of the same text for the cell that it stands in now: one that ran again has a new label."""
     if known.program.source == program.source:
         return known
     artifact = dataclasses.replace(known.artifact, source=program.source)
@@ -158,7 +167,7 @@ def _publish(compiled: Compiled, origin: str, start: float) -> None:
 
 
 def _preload() -> None:
-    """Import what specialising, storing and launching a kernel need: 200 ms that nobody has to wait for."""
+    """Import in advance what specialising, storing and launching a kernel need, which takes 200 ms."""
     for name in ("tessera.frontend.build.build", "filelock"):
         importlib.import_module(name)
     prepare()

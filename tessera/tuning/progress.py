@@ -1,23 +1,14 @@
-"""How a search shows how far it is: one line of a terminal, or a display of a notebook, that is kept up to date.
+"""How a search shows how far it is; `core/progress.py` says where."""
 
-Where neither is there, as in a script whose errors go to a file, nothing is shown.  The setting `progress` and the
-argument of that name switch it off.
-"""
-
-import shutil
-import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final, Protocol, TextIO
 
-from tessera.core.events import Event, TrialMeasured, subscribe
+from tessera.core.events import TrialMeasured, subscribe
+from tessera.core.progress import PAUSE, Reporter, reporter
 from tessera.core.settings import current
 from tessera.tuning.results import PASSING, Tuning, choose, show
-
-_PAUSE: Final = 0.1
-"""Seconds between two states that are shown, at least: showing one takes time from what is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +28,11 @@ class Status:
         return sum(trial.status not in PASSING for trial in self.tuning.trials)
 
     @property
+    def share(self) -> float:
+        """The share of the configurations that had their turn."""
+        return self.settled / max(1, len(self.tuning.trials))
+
+    @property
     def line(self) -> str:
         """The state in one line."""
         tuning = self.tuning
@@ -47,7 +43,7 @@ class Status:
 
     @property
     def last_line(self) -> str:
-        """What remains to be said when the search has ended."""
+        """The last line, when the search has ended."""
         tuning, count = self.tuning, len(self.tuning.trials)
         if tuning.interrupted:
             head = f"tuning of {tuning.kernel} interrupted after {self.settled} of {count} configurations"
@@ -62,50 +58,6 @@ class Status:
         faster = self.tuning.speedup
         ratio = f", {faster:.2f} times as fast as the default" if faster is not None else ""
         return [f"best {show(best.config)} with {best.median * 1e6:,.1f} us{ratio}"]
-
-
-class Reporter(Protocol):
-    """Shows the state of one search."""
-
-    def show(self, status: Status) -> None:
-        """Show a state in place of the one before."""
-        ...
-
-    def close(self, status: Status) -> None:
-        """Show the last one."""
-        ...
-
-
-class Line:
-    """The last line of a terminal, written again and again."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def show(self, status: Status) -> None:
-        """Write the line over the one before; what the terminal's width has no room for is cut off."""
-        width = shutil.get_terminal_size().columns - 1
-        self._write(f"\r\x1b[K{status.line[:width]}")
-
-    def close(self, status: Status) -> None:
-        """Leave the last line standing."""
-        self._write(f"\r\x1b[K{status.last_line}\n")
-
-    def _write(self, text: str) -> None:
-        encoding = self._stream.encoding or "ascii"
-        self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        self._stream.flush()
-
-
-@dataclass(slots=True)
-class Notebook:
-    """Where displays of a notebook are made: whoever knows how sets `opener`; it gives None outside of notebooks."""
-
-    opener: Callable[[], Reporter | None] | None = None
-
-
-NOTEBOOK: Final = Notebook()
-"""The notebook of this process."""
 
 
 class Progress:
@@ -124,28 +76,18 @@ class Progress:
         """Subscribe to the trials inside the `with`, where anything is to be shown."""
         return subscribe(self.see, TrialMeasured) if self._wanted else nullcontext()
 
-    def see(self, event: Event) -> None:
+    def see(self, event: TrialMeasured) -> None:
         """Show the state, unless that was done just now."""
-        if not isinstance(event, TrialMeasured) or event.search != self._search:
-            return
-        if not self._wanted or time.monotonic() < self._next:
+        if event.search != self._search or not self._wanted or time.monotonic() < self._next:
             return
         if self._reporter is None:
-            self._reporter = _reporter()
+            self._reporter = reporter()
             self._wanted = self._reporter is not None
         if self._reporter is not None:
             self._reporter.show(self._status(event.phase))
-        self._next = time.monotonic() + _PAUSE
+        self._next = time.monotonic() + PAUSE
 
     def close(self) -> None:
         """Show the end, if anything was shown."""
         if self._reporter is not None:
             self._reporter.close(self._status(""))
-
-
-def _reporter() -> Reporter | None:
-    found = NOTEBOOK.opener() if NOTEBOOK.opener is not None else None
-    if found is not None:
-        return found
-    stream = sys.stderr
-    return Line(stream) if stream is not None and stream.isatty() else None  # pyright: ignore[reportUnnecessaryComparison] - under pythonw there is none

@@ -1,14 +1,13 @@
-"""What a search for the fastest configuration found: its trials, and which of them to take."""
+"""The results of a search for the fastest configuration: its trials, and the choice among them."""
 
-import dataclasses
 import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 from tessera.core.errors.catalog import TuningFailed
 from tessera.core.program.program import Attribute
@@ -34,6 +33,35 @@ _INTENSE: Final = 16.0
 """Operations per byte of memory from which a rate is told in operations."""
 
 
+class TrialDocument(TypedDict):
+    """A trial as plain data, see `Trial`."""
+
+    config: Config
+    status: str
+    seconds: Sequence[float]
+    code: str
+    error: str
+    same_as: Config | None
+    predicted: float | None
+    compared: Sequence[float]
+    flops: float
+    traffic: float
+    at: NotRequired[float]
+    disturbed: NotRequired[int]
+    median: NotRequired[float | None]
+
+
+class TuningDocument(TypedDict):
+    """A search as plain data; `best` and `default` are configurations."""
+
+    kernel: str
+    device: str
+    complete: bool
+    best: Config
+    default: Config | None
+    trials: list[TrialDocument]
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One configuration.
@@ -47,6 +75,9 @@ class Trial:
     predicted: seconds that the cost model expects, before it is corrected by what was measured; None: it was not asked
     compared: times of the last comparison of the best with the default, taken in turns: the n-th ones belong together
     flops, traffic: operations of a launch, and bytes that memory must move at least; 0: not counted
+    at: when it was settled first, seconds since 1970; 0: that is not known
+    disturbed: launches among `seconds` during which other work of this process took the machine, however often they
+        were repeated
     """
 
     config: Config
@@ -59,6 +90,8 @@ class Trial:
     compared: tuple[float, ...] = ()
     flops: float = 0.0
     traffic: float = 0.0
+    at: float = field(default=0.0, compare=False)
+    disturbed: int = field(default=0, compare=False)
 
     @property
     def median(self) -> float | None:
@@ -66,13 +99,18 @@ class Trial:
         times = self.compared or self.seconds
         return statistics.median(times) if times else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The trial as plain data, with its median."""
-        return {**dataclasses.asdict(self), "median": self.median}
+    def to_dict(self) -> TrialDocument:
+        """Return the trial as plain data, with its median."""
+        return {
+            "config": dict(self.config), "status": self.status, "seconds": self.seconds, "code": self.code,
+            "error": self.error, "same_as": None if self.same_as is None else dict(self.same_as),
+            "predicted": self.predicted, "compared": self.compared, "flops": self.flops, "traffic": self.traffic,
+            "at": self.at, "disturbed": self.disturbed, "median": self.median,
+        }  # fmt: skip
 
 
 def beats(times: Sequence[float], others: Sequence[float]) -> bool:
-    """Are `times` shorter than `others`, taken in the same rounds, beyond noise?  By their median, and in most rounds.
+    """Return whether `times` are shorter beyond noise than `others` of the same rounds: by median, and in most rounds.
 
     This is the sign test: a slow spell of the machine costs a round, not the comparison.
     """
@@ -82,14 +120,14 @@ def beats(times: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def _is_faster(trial: Trial, default: Trial) -> bool:
-    """Is a trial faster than the default?  Where they were compared, round by round."""
+    """Return whether a trial is faster than the default: round by round, where they were compared."""
     if trial.compared and len(trial.compared) == len(default.compared):
         return beats(trial.compared, default.compared)
     return (trial.median or 0.0) < (1.0 - _MARGIN) * (default.median or 0.0)
 
 
 def choose(trials: Iterable[Trial], default: Config | None) -> Trial | None:
-    """The trial to take: the fastest, or the default where it is as fast; None where nothing was measured.
+    """Return the trial to take: the fastest, or the default where it is as fast; None where nothing was measured.
 
     Where some were compared with the default in turns, only these count: other times were taken at other moments.
     """
@@ -106,7 +144,7 @@ def choose(trials: Iterable[Trial], default: Config | None) -> Trial | None:
 
 
 def calibration(trials: Iterable[Trial]) -> Calibration:
-    """How the cost model's predictions relate to what was measured: the shortest times, which noise only lengthens."""
+    """Relate the cost model's predictions to measured times: the shortest times, which noise only lengthens."""
     return Calibration(tuple(
         min(trial.compared or trial.seconds) / trial.predicted
         for trial in trials if trial.status == MEASURED and trial.seconds and trial.predicted
@@ -158,11 +196,11 @@ class Tuning(Mapping[str, Attribute]):
         return self.find(self.default) if self.default is not None else None
 
     def is_default(self, trial: Trial) -> bool:
-        """Whether a trial is that of the kernel's own values."""
+        """Return whether a trial is that of the kernel's own values."""
         return self.default is not None and config_key(trial.config) == config_key(self.default)
 
     def find(self, config: Config) -> Trial | None:
-        """The trial of a configuration; of one that compiles to another's code, that one's."""
+        """Return the trial of a configuration; of one that compiles to another's code, that one's."""
         by_key = {config_key(trial.config): trial for trial in self.trials}
         found = by_key.get(config_key(config))
         return by_key.get(config_key(found.same_as)) if found is not None and found.same_as is not None else found
@@ -180,17 +218,26 @@ class Tuning(Mapping[str, Attribute]):
         return calibration(self.trials)
 
     def sorted_trials(self) -> list[Trial]:
-        """The trials, the best one first, then by their times; last what has none."""
+        """Return the trials, the best one first, then by their times; last what has none."""
         best = choose(self.trials, self.default)
         return sorted(self.trials, key=lambda t: (t is not best, t.median is None, t.median or 0.0))
 
+    @property
+    def flops(self) -> float:
+        """Operations of a launch, the least that any configuration does; 0: not counted."""
+        return min((t.flops for t in self.trials if t.flops), default=0.0)
+
+    @property
+    def traffic(self) -> float:
+        """Bytes that memory must move in a launch, the least of any configuration; 0: not counted."""
+        return min((t.traffic for t in self.trials if t.traffic), default=0.0)
+
     def rate(self, trial: Trial) -> str:
-        """Operations or bytes a second: "123.4 GFLOP/s", "56.7 GB/s"; "" where the work was not counted.
+        """Return operations or bytes a second, "123.4 GFLOP/s" or "56.7 GB/s"; "" where the work was not counted.
 
         The work is the least that any configuration does: what a larger tile does beyond the edges is no use.
         """
-        flops = min((t.flops for t in self.trials if t.flops), default=0.0)
-        traffic = min((t.traffic for t in self.trials if t.traffic), default=0.0)
+        flops, traffic = self.flops, self.traffic
         if trial.median is None or not (flops or traffic):
             return ""
         if flops >= _INTENSE * traffic:
@@ -213,7 +260,7 @@ class Tuning(Mapping[str, Attribute]):
         return f"<tuning of {self.kernel} on {self.device}: best {show(self.best.config)}; {told}{ended}>"
 
     def table(self) -> str:
-        """One line a trial, the best first; then what there is to say of predictions and of the space."""
+        """Return one line a trial, the best first; then remarks on predictions and on the space."""
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.config))
         rows = [[*(_cell(trial.config, name) for name in names), self.remark(trial)] for trial in self.sorted_trials()]
         widths = [max(len(row[at]) for row in [names, *rows]) for at in range(len(names))]
@@ -224,7 +271,7 @@ class Tuning(Mapping[str, Attribute]):
         return "\n".join([*lines, *filter(None, [self.calibration.told]), *self.notes])
 
     def remark(self, trial: Trial) -> str:
-        """What there is to say of a trial: its time, rate and prediction, or why it has none."""
+        """Return a remark on a trial: its time, rate and prediction, or why it has none."""
         mark = " (default)" if self.is_default(trial) else ""
         if trial.status == DUPLICATE:
             return f"same code as {show(trial.same_as or {})}{mark}"
@@ -236,8 +283,8 @@ class Tuning(Mapping[str, Attribute]):
             parts.append(f"predicted {expected * 1e6:,.1f} us ({expected / trial.median - 1:+.0%})")
         return ", ".join(filter(None, parts)) + mark
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data."""
+    def to_dict(self) -> TuningDocument:
+        """Return everything as plain data."""
         return {
             "kernel": self.kernel,
             "device": self.device,
@@ -253,15 +300,15 @@ def _cell(config: Config, name: str) -> str:
 
 
 def show(config: Config) -> str:
-    """BM=64 BN=128."""
+    """Return a configuration as text: "BM=64 BN=128"."""
     return " ".join(f"{name}={value}" for name, value in config.items()) or "the kernel's own values"
 
 
 def config_key(config: Config) -> str:
-    """One configuration as a key, whatever the order of its parameters."""
+    """Return one configuration as a key, whatever the order of its parameters."""
     return json.dumps(dict(sorted(config.items())), default=list)
 
 
 def median_of(times: Sequence[float]) -> float:
-    """The median; infinite where there are none."""
+    """Return the median; infinite where there are none."""
     return statistics.median(times) if times else float("inf")

@@ -17,6 +17,7 @@ from tessera.performance.device_model import last_cache_bytes
 from tessera.profiling.argument_clones import CloneRing
 from tessera.profiling.timing import Timer, timer_for
 from tessera.runtime.binding.grid import Grid
+from tessera.tuning.disturbance import REPEATS, Watch, nothing
 from tessera.tuning.results import ILLEGAL, MEASURED, Config, Trial, beats, config_key, median_of
 from tessera.tuning.search_space import Proposal, headline
 
@@ -45,6 +46,7 @@ class Candidate:
 
     code: identity of its code; mutable: which arguments it may write, None where that is not known
     seconds: one time a launch; compared: those of the last comparison
+    at: when it was measured first, seconds since 1970; disturbed: launches that others disturbed
     """
 
     proposal: Proposal
@@ -52,6 +54,8 @@ class Candidate:
     mutable: tuple[bool, ...] | None
     seconds: list[float] = field(default_factory=list[float])
     compared: list[float] = field(default_factory=list[float])
+    at: float = 0.0
+    disturbed: int = 0
 
     @property
     def config(self) -> Config:
@@ -59,15 +63,15 @@ class Candidate:
         return self.proposal.config
 
     def trial(self) -> Trial:
-        """What is known of it so far."""
+        """Return the trial as far as it is known."""
         one = self.proposal
         return Trial(
             one.config, MEASURED, tuple(self.seconds), self.code, "", None, one.predicted, tuple(self.compared),
-            one.flops, one.traffic,
+            one.flops, one.traffic, self.at, self.disturbed,
         )  # fmt: skip
 
     def refused(self, error: TesseraError) -> Trial:
-        """The outcome where a launch raises `error`."""
+        """Return the outcome where a launch raises `error`."""
         return self.proposal.trial(ILLEGAL, error=headline(error), code=self.code)
 
 
@@ -78,6 +82,9 @@ class Bench:
     target: what the candidates run on
     enough: whether no further launch should be begun; record: keeps a trial, and gives it back
     tell: called with a candidate after each of its launches, and with what the search is doing
+    checkpoint: called before each launch: it may wait, or raise
+    pinned: whether a configuration is timed to the end and compared, however slow it is
+    watch: what else the process does; a launch that it disturbed is repeated
     """
 
     target: TargetKind
@@ -86,6 +93,9 @@ class Bench:
     enough: Callable[[], bool]
     record: Callable[[Trial], Trial]
     tell: Callable[[Candidate, str], None] = lambda _candidate, _phase: None
+    checkpoint: Callable[[], object] = lambda: None
+    pinned: Callable[[Config], bool] = lambda _config: False
+    watch: Watch = nothing
     _timer: Timer | None = None
     _ring: CloneRing | None = None
 
@@ -98,6 +108,7 @@ class Bench:
             self._launch(candidate, [])
             for _ in range(FIRST_ROUNDS):
                 self._launch(candidate, candidate.seconds)
+            candidate.at = time.time()
         except ContextLost as error:
             self.record(candidate.refused(error))  # after a restart, the search goes on without this one
             raise
@@ -111,16 +122,17 @@ class Bench:
         disturbed: the first launches of each shared the processor with compilers, so they do not count any more
         """
         bar = (_DISTURBED if disturbed else _HOPELESS) * min((min(c.seconds) for c in candidates), default=0.0)
-        hopeful = [candidate for candidate in candidates if min(candidate.seconds) <= bar]
+        hopeful = [c for c in candidates if min(c.seconds) <= bar or self.pinned(c.config)]
         if len(hopeful) < 2:
             return
         fresh: dict[str, list[float]] = {c.code: [] if disturbed else c.seconds for c in hopeful}
         running = hopeful
         try:
             for launches in HEATS:
-                self._turns(running, launches, fresh)
+                self._interleave(running, launches, fresh)
                 shortest = {c.code: min(fresh[c.code], default=math.inf) for c in running}
-                running = [c for c in running if shortest[c.code] <= _BEATEN * min(shortest.values())]
+                least = _BEATEN * min(shortest.values())
+                running = [c for c in running if shortest[c.code] <= least or self.pinned(c.config)]
         finally:
             for candidate in hopeful:
                 candidate.seconds = fresh[candidate.code] or candidate.seconds
@@ -128,7 +140,7 @@ class Bench:
         for candidate in hopeful:
             yield candidate.trial()
 
-    def _turns(self, candidates: Sequence[Candidate], launches: int, times: dict[str, list[float]]) -> None:
+    def _interleave(self, candidates: Sequence[Candidate], launches: int, times: dict[str, list[float]]) -> None:
         for number in range(launches):
             for candidate in _alternating(candidates, number):
                 if self.enough():
@@ -142,8 +154,7 @@ class Bench:
         It is what decides, so it happens even when the time is up, and counts only when it has its fewest rounds.
         """
         best = sorted(candidates, key=lambda c: min(c.seconds))[:FINALISTS]
-        if default is not None and default not in best:
-            best.append(default)
+        best += [c for c in candidates if c not in best and (c is default or self.pinned(c.config))]
         if len(best) < 2:
             return
         times: dict[str, list[float]] = {candidate.code: [] for candidate in best}
@@ -168,12 +179,23 @@ class Bench:
             yield candidate.trial()
 
     def _launch(self, candidate: Candidate, seconds: list[float]) -> None:
+        """Time one launch; one that other work of the process disturbed is repeated, a few times at most."""
         timer, ring = self._ready(candidate)
         kernel = candidate.proposal.kernel
-        with timer.inside():
-            arguments = ring.take()
-            seconds.append(timer.time(lambda: kernel.launch(arguments.values, grid=self.grid)))
-            arguments.restore()
+        repeats = 0
+        while True:
+            self.checkpoint()
+            with timer.inside():
+                arguments = ring.take()
+                before = self.watch()
+                taken = timer.time(lambda values=arguments.values: kernel.launch(values, grid=self.grid))
+                disturbed = self.watch().disturbs(before, taken)
+                arguments.restore()
+            if not disturbed or repeats == REPEATS:
+                break
+            repeats += 1
+        candidate.disturbed += disturbed
+        seconds.append(taken)
 
     def _ready(self, candidate: Candidate) -> tuple[Timer, CloneRing]:
         if self._timer is None:
@@ -201,13 +223,13 @@ class Bench:
 
 
 def _decided(times: Mapping[str, Sequence[float]], default: Candidate | None) -> bool:
-    """Whether more rounds would not change what is taken: the fastest beats the default."""
+    """Return whether more rounds would not change the choice: the fastest beats the default."""
     fastest = min(times, key=lambda code: median_of(times[code]))
     return default is None or (fastest != default.code and beats(times[fastest], times[default.code]))
 
 
 def fastest_seconds(trials: Sequence[Trial]) -> float:
-    """The shortest single time of any trial: what a prediction is held against; infinite where there is none."""
+    """Return the shortest single time of any trial: what a prediction is held against; infinite where there is none."""
     return min((min(trial.seconds) for trial in trials if trial.seconds), default=math.inf)
 
 
@@ -217,5 +239,5 @@ def same(one: Config, other: Config) -> bool:
 
 
 def _alternating(candidates: Sequence[Candidate], number: int) -> Sequence[Candidate]:
-    """The candidates, every other round in the opposite order: what one leaves behind then meets another."""
+    """Return the candidates, every other round in the opposite order: what one leaves behind then meets another."""
     return candidates if number % 2 == 0 else candidates[::-1]

@@ -1,7 +1,8 @@
-"""What a search tries: combinations of tuning parameters, those the user names or those the kernel itself suggests."""
+"""Search spaces: combinations of tuning parameters, those the user names or those the kernel itself suggests."""
 
 import ast
 import itertools
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -42,13 +43,15 @@ class Proposal:
     traffic: float = 0.0
 
     def trial(self, status: str, *, error: str = "", code: str = "") -> Trial:
-        """A trial of it without times."""
-        return Trial(self.config, status, (), code, error, None, self.predicted, (), self.flops, self.traffic)
+        """Return a trial of it without times."""
+        return Trial(
+            self.config, status, (), code, error, None, self.predicted, (), self.flops, self.traffic, time.time()
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a search tries, in this order: first the default, where the kernel has one.
+    """The configurations that a search tries, in order: first the default, where the kernel has one.
 
     default: the kernel's own values of the names of the space
     notes: which names of the space have no effect, and why
@@ -60,7 +63,7 @@ class Plan:
 
 
 def plan_search(kernel: Kernel, space: Mapping[str, Sequence[Attribute]], target: str) -> Plan:
-    """Every combination of the values of a space, behind the default one.
+    """Return every combination of the values of a space, behind the default one.
 
     Names without an effect are left out: schedule options of other targets than `target`, and keywords of
     iterators that it has not.
@@ -75,7 +78,7 @@ def plan_search(kernel: Kernel, space: Mapping[str, Sequence[Attribute]], target
 
 
 def _default(kernel: Kernel, names: Sequence[str]) -> dict[str, Attribute] | None:
-    """The kernel's own values of `names`, as far as it has them; None where one is defined nowhere.
+    """Return the kernel's own values of `names`, as far as it has them; None where one is defined nowhere.
 
     They are what `variant` fixed, what the keywords of the text say, or what free names stand for.  A schedule option
     has none: the compiler chooses.
@@ -99,7 +102,7 @@ def _default(kernel: Kernel, names: Sequence[str]) -> dict[str, Attribute] | Non
 
 
 def suggested_space(source: KernelSource, program: Program, target: str) -> dict[str, tuple[Attribute, ...]]:
-    """Parameters and values to try where the user names none.
+    """Return the parameters and values to try where the user names none.
 
     Keywords of iterators over tiles, such as `BM=64`: half, the same and twice; and the schedule options that may make
     a difference to this kernel on this target.
@@ -128,7 +131,7 @@ def propose(
     kernel: Kernel, config: Config, values: tuple[object, ...], grid: Grid | None, machine: Machine | None, *,
     own: bool = False,
 ) -> Proposal | Trial:  # fmt: skip
-    """One configuration as something to compile, or the trial that says why not; nothing is compiled or run.
+    """Return a configuration as something to compile, or the trial that says why not; nothing is compiled or run.
 
     machine: None: the cost model is not asked
     own: these are the kernel's own values: it may be compiled already, as it is
@@ -146,7 +149,7 @@ def propose(
 
 
 def unfit(kernel: Kernel, config: Config, target: str) -> str:
-    """Why a configuration's schedule options cannot be had on a target, whatever the kernel; "" when they can."""
+    """Return why a configuration's schedule options are impossible on a target for every kernel; "" if they are not."""
     own = own_names(kernel.source.function)
     options = {n: v for n, v in config.items() if n in SCHEDULE and n not in own}
     reasons = [*(illegal(n, v, target) for n, v in options.items()), clash(options)]
@@ -172,7 +175,7 @@ def predicted(
 
 
 def beyond(artifact: Artifact, machine: Machine) -> str:
-    """Why compiled code cannot run on a machine: one group needs more than a multiprocessor has; "" when it can."""
+    """Return why compiled code cannot run on a machine: a group needs more than a multiprocessor has; or ""."""
     resources, threads = artifact.resources, artifact.launch.threads
     if machine.shared_bytes and resources.shared_bytes > machine.shared_bytes:
         return f"a group needs {resources.shared_bytes} bytes of shared memory, there are {machine.shared_bytes}"
@@ -183,5 +186,5 @@ def beyond(artifact: Artifact, machine: Machine) -> str:
 
 
 def headline(error: TesseraError) -> str:
-    """A mistake in one line."""
+    """Return a mistake as one line."""
     return f"{error.code} {error.title}: {error.message}"

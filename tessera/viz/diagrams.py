@@ -38,7 +38,7 @@ class Picture:
 
 
 def lanes(elements: int, group: int | None = None) -> Picture:
-    """Which lane of which group handles which of `elements` elements; without `group` there is one group.
+    """Draw which lane of which group handles which of `elements` elements; without `group` there is one group.
 
     Lanes past the end are drawn idle: the kernel's `if i < n` masks them.
     """
@@ -62,7 +62,7 @@ def lanes(elements: int, group: int | None = None) -> Picture:
 
 
 def tiles(shape: tuple[int, int], tile: tuple[int, int], unit: int = 1) -> Picture:
-    """How a matrix of `shape` is cut into tiles of shape `tile`, one a group; one drawn cell is `unit` elements wide.
+    """Draw how a matrix of `shape` is cut into tiles of shape `tile`, one a group; a cell is `unit` elements wide.
 
     The last tiles of a row and a column may stick out: what is outside is masked.
     """
@@ -82,7 +82,7 @@ def tiles(shape: tuple[int, int], tile: tuple[int, int], unit: int = 1) -> Pictu
 
 
 def bank(row: int, column: int, columns: int, itemsize: int = 4, swizzle: str | None = None) -> int:
-    """The bank that holds the first byte of element (row, column) of a shared buffer with `columns` columns.
+    """Return the bank that holds the first byte of element (row, column) of a shared buffer with `columns` columns.
 
     With `swizzle="xor"` the 16-byte chunks of each line of 128 bytes change places: chunk c of line r lies at
     c ^ (r % 8).
@@ -94,7 +94,7 @@ def bank(row: int, column: int, columns: int, itemsize: int = 4, swizzle: str | 
 
 
 def banks(rows: int, columns: int, itemsize: int = 4, swizzle: str | None = None, column: int = 0) -> Picture:
-    """The banks of a shared buffer of `rows` x `columns` elements, as lanes 0..rows-1 read `column` at once.
+    """Draw the banks of a shared buffer of `rows` x `columns` elements, as lanes 0..rows-1 read `column` at once.
 
     Two lanes that need different words of one bank wait for each other: a bank conflict.
     """
@@ -112,16 +112,16 @@ def banks(rows: int, columns: int, itemsize: int = 4, swizzle: str | None = None
         )
         drawn.append(_row([_head(f"lane {row}"), *cells]))
     layout = f"swizzle={swizzle}" if swizzle else "row major"
-    text = f"{rows} lanes read column {column} of {rows} x {columns} ({layout}): {_turns(worst)}"
+    text = f"{rows} lanes read column {column} of {rows} x {columns} ({layout}): {_conflicts(worst)}"
     return _picture(drawn, text)
 
 
-def _turns(count: int) -> str:
+def _conflicts(count: int) -> str:
     return "no bank conflict, 1 turn" if count == 1 else f"{count} of them share a bank, {count} turns"
 
 
 def shuffle_sum(width: int = 8) -> Picture:
-    """The steps of a sum over `width` lanes with `warp_shuffle_down`: which lanes' values each lane holds."""
+    """Draw the steps of a sum over `width` lanes with `warp_shuffle_down`: which lanes' values each lane holds."""
     held = [[lane] for lane in range(width)]
     drawn = [_row([_head(""), *(_head(f"lane {lane}") for lane in range(width))])]
     drawn.append(_row([_head("start"), *(_cell(f"{lane}", "#f4f4f4") for lane in range(width))]))
@@ -138,7 +138,7 @@ def shuffle_sum(width: int = 8) -> Picture:
 
 
 def pipeline(blocks: int, stages: int = 2) -> Picture:
-    """Copies and computation of a pipeline over `blocks` blocks with `stages` buffers, step by step."""
+    """Draw copies and computation of a pipeline over `blocks` blocks with `stages` buffers, step by step."""
     drawn = [_row([_head(""), *(_head(f"step {step}") for step in range(blocks + stages - 1))])]
 
     def track(name: str, first: int, verb: str) -> str:
@@ -157,7 +157,7 @@ def pipeline(blocks: int, stages: int = 2) -> Picture:
 
 
 def barrier(names: Sequence[str], work: Callable[[int], int]) -> Picture:
-    """What lanes called `names` do around a barrier: `work(lane)` is how many steps each needs before it."""
+    """Draw what lanes called `names` do around a barrier: `work(lane)` is how many steps each needs before it."""
     needed = [work(lane) for lane in range(len(names))]
     longest = max(needed)
     drawn: list[str] = []

@@ -113,7 +113,7 @@ def _marked(excerpt: Excerpt) -> str:
 
 
 def _calls(error: TesseraError, namer: Namer) -> Iterator[str]:
-    """The user's lines on the way to the error, the outermost first: neither ours nor those of installed packages."""
+    """Return the user's own lines on the way to the error, outermost first, without those of installed packages."""
     for frame, number in traceback.walk_tb(error.__traceback__):
         name = frame.f_code.co_filename
         if name.startswith((*_OURS, "<frozen")) or "site-packages" in name:

@@ -16,7 +16,7 @@ _CELL: Final = "padding:1px 14px 1px 0;border:none;text-align:left"
 
 @dataclass(frozen=True, slots=True)
 class KernelView:
-    """What there is to show of a kernel.
+    """The contents of a kernel's view.
 
     parameters: name, annotation as written ("" for none), and what the last call gave ("" before a call)
     remarks: options and the last call, in words
@@ -103,7 +103,7 @@ def _remarks(kernel: Kernel) -> list[str]:
 
 
 def _resources(last: Compiled) -> str:
-    """Of GPU code, the figures that decide; all of them are in `kernel.last.resources()`."""
+    """Return the figures of GPU code that decide; all of them are in `kernel.last.resources()`."""
     found = last.artifact.resources
     if found.registers is None:
         return ""

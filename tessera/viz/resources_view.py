@@ -1,4 +1,4 @@
-"""What a compiled kernel uses of its GPU, as tables: figures, what limits the occupancy, instructions by kind."""
+"""The resources of a compiled kernel on its GPU, as tables: figures, limits of the occupancy, instructions by kind."""
 
 from html import escape
 from typing import Final
@@ -17,7 +17,7 @@ def resources_text(report: ResourceReport) -> str:
 
 def resources_html(report: ResourceReport) -> str:
     """Return the report as HTML with inline styles, for notebooks trusted or not; phases one after the other."""
-    return "".join(_one_html(one) for one in (report, *report.later))
+    return "".join(_one_html(one) for one in (report, *report.next_phases))
 
 
 def _one_html(report: ResourceReport) -> str:

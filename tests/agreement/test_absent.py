@@ -20,7 +20,7 @@ from tessera.runtime.launch.cpu import CpuLauncher
 host = cache(host_target)
 
 
-def expected(case: Case) -> Any:
+def expected(case: Case) -> np.ndarray:
     """What the interpreter makes of y."""
     program, arguments = case.program, case.arguments()
     shapes = {(i, a): e for i, v in enumerate(arguments[:2]) for a, e in enumerate(v.shape)}
@@ -29,7 +29,7 @@ def expected(case: Case) -> Any:
 
 
 @given(cases())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))  # pyright: ignore[reportArgumentType] - its own iterator has no types
 def test_the_cpu_agrees(case: Case) -> None:
     arguments = case.arguments()
     CpuLauncher(compile_program(case.program, host(), observe=False).artifact)(*arguments)
@@ -37,7 +37,7 @@ def test_the_cpu_agrees(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))  # pyright: ignore[reportArgumentType] - its own iterator has no types
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
 def test_cuda_agrees(arch: str, case: Case) -> None:
     arguments = case.arguments()
@@ -46,7 +46,7 @@ def test_cuda_agrees(arch: str, case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))  # pyright: ignore[reportArgumentType] - its own iterator has no types
 def test_cuda_tile_agrees(case: Case) -> None:
     arguments = case.arguments()
     tile_machine.simulate(case.program, arguments)

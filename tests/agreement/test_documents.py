@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 import tessera
 from support.documents import BLOCKS, KERNELS
@@ -26,7 +27,7 @@ def load(name: str):
     return next(value for value in vars(module).values() if isinstance(value, tessera.Kernel))
 
 
-def normal(*shape: int, dtype: object = np.float32) -> np.ndarray:
+def normal(*shape: int, dtype: DTypeLike = np.float32) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
 

@@ -5,6 +5,7 @@ Exact operations agree on every bit; functions of the math library to a few unit
 
 import itertools
 from functools import cache
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -39,13 +40,13 @@ def values(dtype: DType) -> np.ndarray:
     """Edges first: zeros, ones, limits, halves, infinities and NaN; then some ordinary numbers."""
     random = np.random.default_rng(5)
     if dtype.is_float:
-        info = ml_dtypes.finfo(dtype.numpy)
+        info = cast("np.finfo[np.floating]", ml_dtypes.finfo(dtype.numpy))
         edges = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, np.inf, -np.inf, np.nan, float(info.max), float(info.tiny)]
         return np.array([*edges, *random.normal(size=12) * 4]).astype(dtype.numpy)
-    info = np.iinfo(dtype.numpy)
-    edges = [0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, int(info.max), int(info.max) - 1, int(info.min)]
-    edges += [-1, -2, -3, -7, int(info.min) + 1] if dtype.kind == "int" else []
-    return np.array([*edges, *random.integers(info.min, info.max, 9, dtype.numpy)], dtype.numpy)
+    limits = np.iinfo(dtype.numpy)
+    edges = [0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, int(limits.max), int(limits.max) - 1, int(limits.min)]
+    edges += [-1, -2, -3, -7, int(limits.min) + 1] if dtype.kind == "int" else []
+    return np.array([*edges, *random.integers(limits.min, limits.max, 9, dtype.numpy)], dtype.numpy)
 
 
 def pairs(dtype: DType) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +122,7 @@ def test_library_functions(name: str) -> None:
     wrong: list[str] = []
     for k, (dtype, expected, actual) in enumerate(on_both(library_table(name), inputs)):
         a, b = expected.astype(np.float64), actual.astype(np.float64)
-        info = ml_dtypes.finfo(expected.dtype)
+        info = cast("np.finfo[np.floating]", ml_dtypes.finfo(expected.dtype))
         with np.errstate(all="ignore"):
             near = np.abs(a - b) <= 8 * float(info.eps) * np.abs(a) + float(info.tiny)
         same = (a == b) | (np.isnan(a) & np.isnan(b)) | near

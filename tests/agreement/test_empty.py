@@ -1,5 +1,6 @@
 """Arrays without elements on every target: what NumPy gives, and nothing launched where there is nothing to do."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -7,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
+from numpy.typing import DTypeLike
 
 from agreement.test_targets import EVERY_TARGET
 from tessera import compile_source, graph
 from tessera.core.settings import overridden
 from tessera.core.targets import TARGETS
+from tessera.kernels.kernel import Kernel
 from tessera.lowering.base.cuda_toolkit import find_tool
 from tessera.ops.matrix import gemm
-from tessera.runtime.memory.owned import to_device
+from tessera.runtime.memory.owned import DeviceArray, to_device
 
 KERNELS = compile_source('''
 @kernel
@@ -69,19 +72,19 @@ SHAPES = (
 )  # fmt: skip
 
 
-def product_of(kernel: Any, m: int, n: int, k: int) -> list[np.ndarray]:
+def product_of(kernel: Kernel, m: int, n: int, k: int) -> list[np.ndarray]:
     """A and B of ones, and what C holds before."""
     dtype = bfloat16 if kernel is KERNELS.rounded else np.float32
     return [np.ones((m, k), bfloat16), np.ones((k, n), bfloat16), np.full((m, n), 7, dtype)]
 
 
-def answer(kernel: Any, m: int, n: int, k: int) -> np.ndarray:
+def answer(kernel: Kernel, m: int, n: int, k: int) -> np.ndarray:
     """What becomes of C."""
     return np.ones((m, k)) @ np.ones((k, n)) + (0 if kernel is KERNELS.rounded else 1)
 
 
 @pytest.fixture(params=EVERY_TARGET)
-def target(request: pytest.FixtureRequest):
+def target(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each target, while it is the one that kernels are compiled for."""
     if request.param not in TARGETS:
         pytest.skip(f"this build has no target {request.param}")
@@ -96,21 +99,21 @@ def placed(target: str, arrays: list[np.ndarray]) -> list[Any]:
     return [to_device(array) for array in arrays] if target.startswith("cuda") else arrays
 
 
-def fetched(array: Any) -> np.ndarray:
+def fetched(array: np.ndarray | DeviceArray) -> np.ndarray:
     """An array of `placed` as NumPy's."""
     return np.asarray(array if isinstance(array, np.ndarray) else array.get()).astype(np.float32)
 
 
 @pytest.mark.parametrize("kernel", PRODUCTS, ids=("product", "rounded", "unconditional"))
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
-def test_products(target: str, kernel: Any, m: int, n: int, k: int):
+def test_products(target: str, kernel: Kernel, m: int, n: int, k: int):
     arrays = product_of(kernel, m, n, k)
     kernel(*arrays)
     np.testing.assert_array_equal(fetched(arrays[2]), answer(kernel, m, n, k))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, bfloat16])
-def test_the_librarys_products(target: str, dtype: Any):
+def test_the_librarys_products(target: str, dtype: DTypeLike):
     bias = np.linspace(-2, 2, 90).astype(np.float32)
     found = gemm(np.ones((70, 0), dtype), np.ones((0, 90), dtype), bias=bias, activation="relu", dtype="f32")
     np.testing.assert_array_equal(found, np.tile(np.maximum(bias, 0), (70, 1)))
@@ -210,7 +213,8 @@ def test_tiles_of_whole_arrays_that_may_be_empty(data: st.DataObject):
     m, n = (data.draw(st.sampled_from([0, 1, 2, 5])) for _ in range(2))
     generator = np.random.default_rng(m * 10 + n)
     a, b = (generator.standard_normal((m, n)).astype(np.float32) for _ in range(2))
-    kernel, found = getattr(WHOLE, name), {}
+    kernel = getattr(WHOLE, name)
+    found: dict[str, np.ndarray] = {}
     for target in ("interpret", "cpu"):
         out = np.full((m, n), 7, np.float32)
         with overridden(target=target):
@@ -231,9 +235,10 @@ WHOLE_NAMES = {"elementwise", "rows", "columns", "everything", "turned", "carrie
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 def test_a_reduction_of_nothing_is_its_identity(kind: str, dtype: str):
     text = f"@kernel\ndef k(x: {dtype}[n], y: mut {dtype}[m]):\n    y[:] = tile.cast(tile.{kind}(x), {dtype})\n"
-    like = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u8": np.uint8}[dtype]
-    limits = np.finfo(like) if dtype.startswith("f") else np.iinfo(like)
-    least, most = (-np.inf, np.inf) if dtype.startswith("f") else (limits.min, limits.max)
+    like = np.dtype({"f32": "float32", "f16": "float16", "i32": "int32", "u8": "uint8"}[dtype])
+    least, most = -np.inf, np.inf
+    if not dtype.startswith("f"):
+        least, most = np.iinfo(like).min, np.iinfo(like).max
     for target in ("interpret", "cpu"):
         y = np.ones(3, like)
         with overridden(target=target):

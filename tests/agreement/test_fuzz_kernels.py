@@ -20,7 +20,7 @@ from support import fake_cuda
 from support.fake_cuda import FakeDriver
 from tessera.core.program.program import Program
 from tessera.core.targets import Target
-from tessera.lowering.artifact_cache.store import Entry, entry_of
+from tessera.lowering.artifact_cache.store import CacheEntry, entry_of
 from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.memory.device_arrays import device_view
 from tessera.session.session import Session
@@ -88,7 +88,7 @@ def planted(text: str) -> Case:
     )
 
 
-def compile_to_ptx(_: Session, __: str, program: Program, target: Target, ___: bool) -> tuple[Entry, str]:
+def compile_to_ptx(_: Session, __: str, program: Program, target: Target, ___: bool) -> tuple[CacheEntry, str]:
     """Compile in this process and without ptxas: the fake driver runs PTX."""
     with mock.patch("tessera.lowering.cuda.to_nvvm.find_tool", return_value=None):
         return entry_of(compile_program(program, target, observe=False)), "compiler"
@@ -142,7 +142,7 @@ def test_what_differs_and_what_is_refused_is_told() -> None:
     good = planted("@kernel\ndef k(x: f32[n], y: mut f32[n]):\n    y[:] = x[:]\n")
     assert check(good, "cpu").kind == "agrees"
     assert check(replace(good, text=good.text.replace("x[:]\n", "z[:]\n")), "cpu").kind == "refused"
-    assert not same_bits(np.float32([0.0, np.nan]), np.float32([-0.0, np.nan]))[0]
+    assert not same_bits(np.array([0.0, np.nan], np.float32), np.array([-0.0, np.nan], np.float32))[0]
     lanes = good.text.replace("y[:] = x[:]", "y[tile.linear_id()] = 1.0")
     assert check(replace(good, text=lanes), "cuda_tile:sm_90").kind == "limit"
 

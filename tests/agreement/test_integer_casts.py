@@ -24,7 +24,7 @@ TARGETS = ("interpret", "cpu", "cuda:sm_80", "cuda:sm_90a", "cuda_tile")
 CHAINS = (("f64", "f32"), ("f64", "bf16"), ("f32", "bf16"), ("f32", "f16"))
 
 
-def nearest(value: int, kind: str) -> Any:
+def nearest(value: int, kind: str) -> np.generic:
     """The float nearest to an integer, to even between two, by integer arithmetic."""
     dtype, precision, most = FLOATS[kind]
     size = abs(value)

@@ -24,7 +24,7 @@ def kernel(form: str, kind: str, operations: int):
 @pytest.mark.parametrize("form", ["expression", "statements"])
 @pytest.mark.parametrize("kind", ["tiles", "lanes"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_six_hundred_operations(target, kind, form):
+def test_six_hundred_operations(target: str, kind: str, form: str):
     if kind == "lanes" and target.startswith("cuda_tile"):
         return  # it has no lanes
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
@@ -38,7 +38,7 @@ def test_six_hundred_operations(target, kind, form):
 
 
 @pytest.mark.parametrize("form", ["expression", "statements"])
-def test_thousands(form):
+def test_thousands(form: str):
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     kernel(form, "tiles", 2500)(x, y)
     assert (y == x + 2500).all()
@@ -52,7 +52,7 @@ def test_a_value_used_twice_in_every_step_is_computed_once():
 
 
 @pytest.mark.parametrize("target", TARGETS[1:])
-def test_a_thousand_statements_on_a_whole_array(target):
+def test_a_thousand_statements_on_a_whole_array(target: str):
     """Rows are cut, and values placed, without recursion."""
     text = "@kernel\ndef k(y: mut f32[m, n]):\n    a = y[:]\n" + "    a = a + 1.0\n" * 1000 + "    y[:] = a\n"
     y = np.ones((40, 8), np.float32)
@@ -72,7 +72,7 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("step", CHOICES.values(), ids=CHOICES)
-def test_a_hundred_choices_of_tiles_that_may_not_exist(step):
+def test_a_hundred_choices_of_tiles_that_may_not_exist(step: str):
     """What exists after each choice depends on what existed before, several times over."""
     head = "@kernel\ndef k(x: f32[m, n], c: f32[p, q], y: mut f32[r, s]):\n    a, d = x[0:8, 3:11], c[0:8, 1:9]\n"
     made = tessera.compile_source(head + step * 100 + "    y[0:8, 0:8] = a\n    y[8, 0] = tile.sum(a)\n").k
@@ -82,7 +82,7 @@ def test_a_hundred_choices_of_tiles_that_may_not_exist(step):
     for target, y in zip(("interpret", "cpu"), results, strict=True):
         with overridden(target=target):
             made(x, c, y)
-    assert np.array_equal(*results)
+    assert np.array_equal(results[0], results[1])
     assert (results[0] == 7).any()  # what is absent was not stored
 
 
@@ -93,7 +93,7 @@ def test_what_python_cannot_parse_is_a_mistake():
 
 
 @pytest.mark.parametrize("branches", [100, 300])
-def test_a_long_chain_of_branches(branches):
+def test_a_long_chain_of_branches(branches: int):
     lines = ["    if i == 0:\n        y[i] = 5.0\n"]
     lines += [f"    elif i == {number}:\n        y[i] = {number}.0\n" for number in range(1, branches)]
     text = "@kernel\ndef k(y: mut f32[n]):\n    i = tile.linear_id()\n" + "".join(lines)

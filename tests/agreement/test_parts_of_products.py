@@ -42,8 +42,8 @@ def check(case: Case) -> None:
     a, b = (beginning_anywhere(x) if ragged else x for x, ragged in zip(
         (numbers(dtype, *shapes[0]), numbers(dtype, *shapes[1])), odd, strict=False))  # fmt: skip
     c = np.full(shapes[2], 7, case.result.numpy)
-    factors = [to_tf32(x) if case.compute else x for x in (a, b)]
-    want = expected(shifts, *factors, c, ends, case.s, case.tile)
+    left, right = (to_tf32(x) if case.compute else x for x in (a, b))
+    want = expected(shifts, left, right, c, ends, case.s, case.tile)
     simulate(case.program(), arguments([a, b, c], ends, case.s))
     tolerance = ERRORS[case.compute or dtype.name] if case.result == f32 else 1e-2
     got = c.astype(np.float64)
@@ -88,7 +88,7 @@ offsets: Any = st.one_of(st.sampled_from([0, 8, -8]), st.integers(-9, 17), st.ju
 
 
 @pytest.mark.gpu
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))  # pyright: ignore[reportArgumentType] - its own iterator has no types
 @given(
     shifts=st.builds(
         Shifts, left=offsets, right=offsets, result=offsets, turned=st.tuples(st.booleans(), st.booleans()),

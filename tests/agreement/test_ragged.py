@@ -67,7 +67,7 @@ def product(a: bf16[rows, k1], b: bf16[k2, n], c: mut f32[more, n], scale: f32):
 """
 
 
-def normal(*shape: int) -> Any:
+def normal(*shape: int) -> np.ndarray:
     """Negative numbers: a 0 in a maximum would show."""
     values = np.random.default_rng(sum(shape)).standard_normal(shape) - 4.0
     return values.astype(ml_dtypes.bfloat16)
@@ -101,7 +101,7 @@ def shifted(rows: int, n: int) -> tuple[list[Any], Callable[[], Any], float]:
 def attention(rows: int, n: int) -> tuple[list[Any], Callable[[], Any], float]:
     q, k, v = normal(rows, 64), normal(n, 64) + ml_dtypes.bfloat16(4), normal(n, 64)
 
-    def want() -> Any:
+    def want() -> np.ndarray:
         s = q.astype(np.float32) @ k.astype(np.float32).T * np.float32(0.125)
         weights = np.exp(s - s.max(1, keepdims=True))
         return weights @ v.astype(np.float32) / weights.sum(1, keepdims=True)

@@ -34,6 +34,6 @@ def check(case: Case, target: Target) -> None:
 
 
 @given(cases())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))  # pyright: ignore[reportArgumentType] - its own iterator has no types
 def test_compiled_code_agrees_with_the_interpreter(case: Case) -> None:
     check(case, host())

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from support.library import bf16
 from tessera.core.settings import overridden
@@ -13,7 +14,7 @@ from tessera.ops import gemm, softmax
 Call = Callable[[dict[str, int]], Any]
 
 
-def normal(*shape: int, dtype: Any = bf16) -> np.ndarray:
+def normal(*shape: int, dtype: DTypeLike = bf16) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
 

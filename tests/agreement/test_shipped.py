@@ -10,6 +10,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from support.library import bf16
 from support.simulate import compile_ptx
@@ -25,17 +26,17 @@ from tessera.ops.transposition import prepare_transpose
 FP8: Final = ml_dtypes.float8_e4m3fn
 
 
-def like(*shape: int, dtype: Any = bf16) -> np.ndarray:
+def like(*shape: int, dtype: DTypeLike = bf16) -> np.ndarray:
     """An array of that shape; nobody looks at its elements, and its pages are never touched."""
     return np.empty(shape, dtype)
 
 
-def backward(width: int, causal: bool, dtype: Any = bf16) -> LaunchRecipe[Any]:
+def backward(width: int, causal: bool, dtype: DTypeLike = bf16) -> LaunchRecipe[Any]:
     q = like(4, 16, 4096, width, dtype=dtype)
     return prepare_flash_attention_backward(q, q, q, q, q, like(4, 16, 4096, dtype=np.float32), causal=causal)
 
 
-def forward(width: int, causal: bool, dtype: Any = bf16) -> LaunchRecipe[Any]:
+def forward(width: int, causal: bool, dtype: DTypeLike = bf16) -> LaunchRecipe[Any]:
     q = like(4, 16, 4096, width, dtype=dtype)
     return prepare_flash_attention(q, q, q, causal=causal, lse=True)
 

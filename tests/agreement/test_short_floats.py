@@ -1,13 +1,16 @@
 """Floats of 8 bits in kernels: the interpreter, the CPU and generated GPU code give the bits of ml_dtypes."""
 
-# pyright: basic
-from typing import Any
+# The names of shapes in kernels are bound at launch, and the language reads the bodies, not Python.
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportGeneralTypeIssues=false, reportInvalidTypeForm=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
 
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import DTypeLike
 
 from lowering.cuda.compare import agree
 from support.interpret_programs import Writer
@@ -67,7 +70,7 @@ def bits(values: np.ndarray) -> np.ndarray:
     return values.view(f"u{values.itemsize}")
 
 
-def converted(values: np.ndarray, dtype: Any) -> np.ndarray:
+def converted(values: np.ndarray, dtype: DTypeLike) -> np.ndarray:
     with np.errstate(invalid="ignore", over="ignore"):
         return values.astype(dtype)
 

@@ -1,5 +1,12 @@
 """The decorator: its options, alone and added to a kernel, and the kernel it saw last."""
 
+# The names of shapes in kernels are bound at launch, and the language reads the bodies, not Python.
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportGeneralTypeIssues=false, reportInvalidTypeForm=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
+
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -56,7 +63,7 @@ def test_the_kernel_seen_last_is_inspected(monkeypatch: pytest.MonkeyPatch):
         ({"space": {"BM": []}}, "no values are given for 'BM'"),
     ],
 )
-def test_bad_options(options: dict[str, object], message: str):
+def test_bad_options(options: dict[str, Any], message: str):
     with pytest.raises(BadKernelOption, match=message):
         kernel(**options)
 

@@ -1,5 +1,9 @@
 """`graph.capture()` and `graph.launch()` as users write them, on the CPU and, where there is one, on a GPU."""
 
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeAlias
+
 import numpy as np
 import pytest
 
@@ -10,11 +14,16 @@ from tessera.core.errors.catalog import BadCapture, ExtentMismatch
 
 
 @pytest.fixture(scope="module")
-def kernels():
+def kernels() -> ModuleType:
     return tessera.compile_source(TEXT)
 
 
-def places(name: str):
+AnyLibrarysArray: TypeAlias = Any  # of NumPy or of cupy
+
+
+def places(
+    name: str,
+) -> tuple[Callable[[AnyLibrarysArray], AnyLibrarysArray], Callable[[AnyLibrarysArray], AnyLibrarysArray]]:
     """Arrays of one place: how to make them and read them back."""
     if name == "cpu":
         return (lambda a: a), (lambda a: a)
@@ -26,7 +35,7 @@ PLACES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_nothing_runs_before_the_graph_is_launched(kernels, place: str):
+def test_nothing_runs_before_the_graph_is_launched(kernels: ModuleType, place: str):
     make, back = places(place)
     x, y = map(make, arrays())
     with graph.capture() as g:
@@ -42,7 +51,7 @@ def test_nothing_runs_before_the_graph_is_launched(kernels, place: str):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_values_are_read_when_the_graph_runs(kernels, place: str):
+def test_values_are_read_when_the_graph_runs(kernels: ModuleType, place: str):
     make, back = places(place)
     x, y = map(make, arrays())
     with graph.capture() as g:
@@ -54,7 +63,7 @@ def test_values_are_read_when_the_graph_runs(kernels, place: str):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_streams_events_and_copies_inside(kernels, place: str):
+def test_streams_events_and_copies_inside(kernels: ModuleType, place: str):
     make, back = places(place)
     x, y = map(make, arrays())
     z = make(np.zeros(1000, np.float32))
@@ -72,7 +81,7 @@ def test_streams_events_and_copies_inside(kernels, place: str):
     s2.synchronize()
 
 
-def test_a_mistake_inside_ends_the_capture(kernels):
+def test_a_mistake_inside_ends_the_capture(kernels: ModuleType):
     with pytest.raises(ExtentMismatch), graph.capture():
         kernels.axpy(1.0, np.zeros(3, np.float32), np.zeros(4, np.float32))
     x, y = arrays()
@@ -80,7 +89,7 @@ def test_a_mistake_inside_ends_the_capture(kernels):
     np.testing.assert_array_equal(y, x + 1)
 
 
-def test_graphs_do_not_nest(kernels):
+def test_graphs_do_not_nest(kernels: ModuleType):
     with graph.capture() as g:
         kernels.shift(*arrays())
     with pytest.raises(BadCapture, match="already"), graph.capture(), graph.capture():
@@ -107,7 +116,7 @@ def test_a_kernel_is_compiled_but_not_run_by_the_capture():
     np.testing.assert_array_equal(y, x + 1)
 
 
-def test_arrays_of_the_capture_live_as_long_as_the_graph(kernels):
+def test_arrays_of_the_capture_live_as_long_as_the_graph(kernels: ModuleType):
     x, y = arrays()
     with graph.capture() as g:
         kernels.shift(x + 1, y)

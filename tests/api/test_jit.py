@@ -1,10 +1,12 @@
 """`@jit` and `@jit(capture_graph=True)` on host functions, on the CPU and, where there is one, on a GPU."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 import tessera
-from api.test_graph import PLACES, places
+from api.test_graph import PLACES, AnyLibrarysArray, places
 from api.test_stream import TEXT, arrays
 from tessera import graph, jit, stream
 from tessera.api.jit import Jit
@@ -12,7 +14,7 @@ from tessera.core.errors.catalog import BadCapture
 
 
 @pytest.fixture(scope="module")
-def kernels():
+def kernels() -> ModuleType:
     return tessera.compile_source(TEXT)
 
 
@@ -29,13 +31,13 @@ def test_jit_alone_runs_the_function():
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_function_runs_once_for_the_same_arguments(kernels, place: str):
+def test_the_function_runs_once_for_the_same_arguments(kernels: ModuleType, place: str):
     make, back = places(place)
     x, y = map(make, arrays())
-    calls = []
+    calls: list[float] = []
 
     @jit(capture_graph=True)
-    def step(x, y, a):
+    def step(x: AnyLibrarysArray, y: AnyLibrarysArray, a: float):
         """Two launches."""
         calls.append(a)
         kernels.axpy(a, x, y)
@@ -57,29 +59,30 @@ def test_the_function_runs_once_for_the_same_arguments(kernels, place: str):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_other_arrays_are_captured_anew_and_old_graphs_go(kernels, place: str):
+def test_other_arrays_are_captured_anew_and_old_graphs_go(kernels: ModuleType, place: str):
     make, back = places(place)
-    calls = []
+    calls: list[int] = []
 
     @jit(capture_graph=True)
-    def step(x, y):
+    def step(x: AnyLibrarysArray, y: AnyLibrarysArray):
         calls.append(1)
         kernels.shift(x, y)
 
-    pairs = [tuple(map(make, arrays())) for _ in range(12)]
+    pairs = [tuple(make(array) for array in arrays()) for _ in range(12)]
     for _ in range(2):
         for x, y in pairs:
             step(x, y)
     stream.synchronize()
     for x, y in pairs:
         np.testing.assert_array_equal(back(y), back(x) + 1)
-    assert len(step.graphs) == 8
+    assert isinstance(step, Jit)
+    assert len(step.graphs) == 8  # pyright: ignore[reportUnknownMemberType] - what it returns is not narrowed
     assert len(calls) == 24
 
 
-def test_inside_another_capture_it_is_a_part_of_it(kernels):
+def test_inside_another_capture_it_is_a_part_of_it(kernels: ModuleType):
     @jit(capture_graph=True)
-    def step(x, y):
+    def step(x: AnyLibrarysArray, y: AnyLibrarysArray):
         kernels.shift(x, y)
 
     x, y = arrays()

@@ -5,6 +5,7 @@ import gc
 import linecache
 import traceback
 from collections import Counter, OrderedDict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def test_everything_lands_in_the_namespace_and_nothing_else():
 
 
 def test_functions_of_the_cell_see_the_language():
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}  # what a cell defines
     run_cell(CELL, namespace, name="cell-2")
     y = np.zeros_like(X)
     namespace["run"](X, y)
@@ -53,7 +54,7 @@ def test_functions_of_the_cell_see_the_language():
 
 
 def test_the_users_names_go_first():
-    namespace: dict[str, object] = {"ceil_div": lambda a, b: 1}
+    namespace: dict[str, Any] = {"ceil_div": lambda a, b: 1}  # what a cell defines
     run_cell(CELL, namespace, name="cell-3")
     y = np.zeros_like(X)
     namespace["run"](X, y)
@@ -111,14 +112,16 @@ def counted() -> Counter[str]:
 
 
 @pytest.mark.parametrize(("target", "before", "times"), [("interpret", 20, 200), ("cpu", 12, 12)])
-def test_definitions_that_were_replaced_are_let_go(target, before, times, monkeypatch):
+def test_definitions_that_were_replaced_are_let_go(
+    target: str, before: int, times: int, monkeypatch: pytest.MonkeyPatch
+):
     """In cells of one name each, as in a notebook; what is remembered on purpose is bounded."""
     monkeypatch.setattr("tessera.session.session._REMEMBERED", 4)
     monkeypatch.setattr("tessera.runtime.launch.object_code._KEPT", 4)
     monkeypatch.setattr(session(), "_remembered", OrderedDict())
     monkeypatch.setattr("tessera.runtime.launch.object_code._loaded", OrderedDict())
     x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    namespace: dict[str, object] = {"np": np}
+    namespace: dict[str, Any] = {"np": np}  # and the kernels that cells define
 
     def define(number: int) -> None:
         text = f"@kernel(target={target!r})\ndef k(x: f32[n], y: mut f32[n]):\n    y[:] = helper(x[:]) * {number}.0\n"

@@ -1,5 +1,7 @@
 """Streams as users write them, on the CPU and, where there is one, on a GPU."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ def shift(x: f32[n], y: mut f32[n]):
 
 
 @pytest.fixture(scope="module")
-def kernels():
+def kernels() -> ModuleType:
     return tessera.compile_source(TEXT)
 
 
@@ -32,7 +34,7 @@ def arrays(n: int = 1000):
     return np.arange(n, dtype=np.float32), np.ones(n, np.float32)
 
 
-def test_launches_of_a_stream_are_done_when_it_is_waited_for(kernels):
+def test_launches_of_a_stream_are_done_when_it_is_waited_for(kernels: ModuleType):
     (x, y), s = arrays(), stream.new()
     for _ in range(5):
         kernels.axpy.on(s)(2.0, x, y)
@@ -40,7 +42,7 @@ def test_launches_of_a_stream_are_done_when_it_is_waited_for(kernels):
     np.testing.assert_array_equal(y, 10 * x + 1)
 
 
-def test_grid_block_and_stream(kernels):
+def test_grid_block_and_stream(kernels: ModuleType):
     (x, y), s = arrays(64), stream.new()
     kernels.shift[2, 32].on(s)(x, y)
     s.synchronize()
@@ -65,7 +67,7 @@ stream.synchronize()
     np.testing.assert_array_equal(space.y, space.host_x + 1)
 
 
-def test_a_launch_without_a_stream_comes_after_all_that_were_launched_before(kernels):
+def test_a_launch_without_a_stream_comes_after_all_that_were_launched_before(kernels: ModuleType):
     x, y = arrays(1 << 20)
     s = stream.new()
     for _ in range(3):
@@ -74,7 +76,7 @@ def test_a_launch_without_a_stream_comes_after_all_that_were_launched_before(ker
     np.testing.assert_array_equal(y, 4 * x + 1)
 
 
-def test_mistakes_in_the_arguments_are_raised_at_once(kernels):
+def test_mistakes_in_the_arguments_are_raised_at_once(kernels: ModuleType):
     s = stream.new()
     with pytest.raises(ExtentMismatch):
         kernels.axpy.on(s)(1.0, np.zeros(3, np.float32), np.zeros(4, np.float32))
@@ -102,18 +104,18 @@ def racing(x: f32[n], y: mut f32[n]):
     s.synchronize()
 
 
-def test_a_cuda_stream_is_no_place_for_the_cpu(kernels):
+def test_a_cuda_stream_is_no_place_for_the_cpu(kernels: ModuleType):
     with pytest.raises(BadStream, match="cannot order kernels that run on the CPU"):
         kernels.axpy.on(0x1234)(1.0, *arrays())
 
 
-def test_weights(kernels):
+def test_weights(kernels: ModuleType):
     assert (stream.new(weight=2).weight, stream.new().weight) == (2.0, 1.0)
     with pytest.raises(BadStream):
         stream.new(weight=0)
 
 
-def test_waiting_is_no_part_of_a_graph(kernels):
+def test_waiting_is_no_part_of_a_graph(kernels: ModuleType):
     from tessera import graph  # noqa: PLC0415
 
     s = stream.new()
@@ -124,7 +126,7 @@ def test_waiting_is_no_part_of_a_graph(kernels):
 
 
 @pytest.mark.gpu
-def test_the_specs_example_on_a_gpu(kernels):
+def test_the_specs_example_on_a_gpu(kernels: ModuleType):
     cp = pytest.importorskip("cupy")
     host_x, device_x = np.arange(1 << 20, dtype=np.float32), cp.zeros(1 << 20, cp.float32)
     y = cp.ones(1 << 20, cp.float32)
@@ -140,7 +142,7 @@ def test_the_specs_example_on_a_gpu(kernels):
 
 
 @pytest.mark.gpu
-def test_streams_of_other_libraries_on_a_gpu(kernels):
+def test_streams_of_other_libraries_on_a_gpu(kernels: ModuleType):
     cp, torch = pytest.importorskip("cupy"), pytest.importorskip("torch")
     x, y = torch.arange(1000, device="cuda", dtype=torch.float32), torch.ones(1000, device="cuda")
     torch.cuda.synchronize()
@@ -157,7 +159,7 @@ def test_streams_of_other_libraries_on_a_gpu(kernels):
 
 
 @pytest.mark.gpu
-def test_our_launches_in_torchs_graph(kernels):
+def test_our_launches_in_torchs_graph(kernels: ModuleType):
     torch = pytest.importorskip("torch")
     x, y = torch.arange(1000, device="cuda", dtype=torch.float32), torch.ones(1000, device="cuda")
     side = torch.cuda.Stream()

@@ -6,15 +6,19 @@ import math
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:  # the fixtures put the folder on the path
+    from benchmarks.gpu_measure import Goal, Ready
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
 def measure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.syspath_prepend(str(FOLDER))  # pyright: ignore[reportUnknownMemberType] - of pytest itself
     return importlib.import_module("gpu_measure")
 
 
@@ -30,7 +34,7 @@ class Clock:
         self.lost = False
         self.taken: list[tuple[str, int, int]] = []
 
-    def milliseconds(self, ready, runs: int, first: int) -> float:
+    def milliseconds(self, ready: "Ready", runs: int, first: int) -> float:
         ready.run(first)
         times = ready.notes["ms"]
         self.taken.append((ready.notes["name"], runs, first))
@@ -109,7 +113,7 @@ def test_a_lost_device_ends_the_process(measure: ModuleType):
     assert row.outcomes["tessera"].failure == "ended with status 3"
 
 
-def row(measure: ModuleType, name: str, goal=None, **rates: float):
+def row(measure: ModuleType, name: str, goal: "Goal | None" = None, **rates: float):
     outcomes = {who: measure.Outcome([1.0, 2.0, 3.0], rate) for who, rate in rates.items()}
     return measure.Row(name, "GB/s", outcomes, goal)
 

@@ -99,7 +99,7 @@ def test_what_is_wanted():
 
 def test_what_is_no_event_cannot_be_subscribed_to():
     with pytest.raises(TypeError, match=r"'int'.* is no kind of event: choose of PassRan, Attempted, Compiled"):
-        subscribe(lambda event: None, int)
+        subscribe(lambda event: None, int)  # pyright: ignore[reportArgumentType] - the mistake
     assert wanted_kinds() == ()
 
 

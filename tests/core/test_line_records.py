@@ -79,6 +79,14 @@ $L__BB0_1:
     ]  # fmt: skip
 
 
+def test_names_with_two_colons_are_no_labels():
+    text = """
+$L__BB0_3:
+\tcp.async.bulk.tensor.2d.shared::cluster.global [%r134], [%rd45];
+"""
+    assert named("ptx", text) == [None, ("cp.async.bulk.tensor.2d.shared", ("%r134", "%rd45"))]
+
+
 def test_sass():
     assert named("sass", """
 .text.f:

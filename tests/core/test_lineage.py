@@ -1,17 +1,18 @@
 """Identities through all passes: unique in a stage, kept by what stays, and derived from what was there before."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from support.mlir import mlir_context  # noqa: F401 - a fixture
+from support.mlir import mlir_context  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
 from support.programs import fused_mlp, group_sum, matmul, saxpy, softmax_rows
 from support.random_programs import Case, cases
 from tessera.core.lineage import Lineage, match
 from tessera.core.program.program import Program
-from tessera.core.record import KERNEL, OpRecord, ValueRecord
+from tessera.core.record import KERNEL, AttributeData, OpRecord, ValueRecord
 from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
 from tessera.core.tile.records import records_of_tile
@@ -32,7 +33,9 @@ def stages(program: Program, target: str) -> list[tuple[str, Stage]]:
     return found
 
 
-def operation(identity: str, name: str, numbers: tuple[int, ...], *operands: str, **attributes) -> OpRecord:
+def operation(
+    identity: str, name: str, numbers: tuple[int, ...], *operands: str, **attributes: AttributeData
+) -> OpRecord:
     results = (ValueRecord(f"{identity}:0", "f32"),)
     return OpRecord(identity, name, operands=operands, results=results, attributes=attributes, numbers=numbers)
 
@@ -91,7 +94,7 @@ def check(program: Program) -> None:
 
 
 @pytest.mark.parametrize("make", [saxpy, group_sum, matmul, softmax_rows, fused_mlp])
-def test_identities_of_our_programs(make):
+def test_identities_of_our_programs(make: Callable[..., Program]):
     check(make())
 
 
@@ -185,3 +188,24 @@ def test_constants_that_stand_for_nothing_are_told_apart_by_their_value_alone():
         operation("@2", "if", (1,)),
     )  # fmt: skip
     assert match((branch, three, four), after) == [2, None, 0]
+
+
+def test_the_function_and_constants_keep_their_identities_when_passes_decide_about_them():
+    function = OpRecord("kernel", "func.func")
+    constant = replace(operation("kernel.1", "arith.constant", (), value=3), parent="kernel")
+    lineage = Lineage((function, constant))
+    decided = replace(constant, attributes={"value": 3, "tessera.layout": "registers"})
+    after = lineage.next((replace(function, attributes={"tessera.schedule": "persistent"}), decided))
+    assert [record.id for record in after] == ["kernel", "kernel.1"]
+    other = replace(constant, attributes={"value": 4})
+    assert match((function, constant), (function, other)) == [0, None]
+
+
+def test_without_numbers_what_computes_the_same_is_the_same():
+    a, b = operation("1", "f", (1,)), operation("2", "g", (2,), "1:0")
+    c, d = operation("11", "f", (11,)), operation("12", "g", (12,), "11:0")
+    new = operation("13", "h", (13,))
+    assert match((a, b), (c, new, d), one_program=False) == [0, None, 1]
+    assert match((a, b), (c, new, d)) == [None, None, None]
+    renamed = operation("12", "g", (12,), "11:0", axis=1)
+    assert match((a, b), (c, renamed), one_program=False) == [0, 1]

@@ -10,7 +10,7 @@ REPORT = ResourceReport(
     instructions=(
         Instructions("HGMMA", 4, "products"), Instructions("LDG.128", 5, "loads"), Instructions("LDG.32", 3, "more loads"),
     ),
-    notes=("setmaxnreg ignored",), buffers=(Buffers("ring 0", 4, 24576), Buffers("stores", 1, 16384)),
+    notes=("setmaxnreg ignored",), buffers=(Buffers("pipeline 0", 4, 24576), Buffers("stores", 1, 16384)),
 )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ gemm for cuda:sm_90a
   stack of a lane            8 bytes
   hardware barriers          1
   shared memory of a block   110,000 bytes
-    ring 0                   4 buffers of 24,576 bytes
+    pipeline 0               4 buffers of 24,576 bytes
     stores                   1 buffer of 16,384 bytes
   private memory of a block  4,096 bytes
   on a multiprocessor        2 blocks, 16 of 64 warps (25%), limited by registers and shared memory

@@ -1,5 +1,6 @@
 """Settings: where they come from, what is refused."""
 
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_overridden_and_configure():
         assert current().target == "cuda:sm_80"
     assert current() is before
     with pytest.raises(BadSetting, match="'thread' is no setting"):
-        configure(thread=2)
+        configure(thread=2)  # pyright: ignore[reportCallIssue] - the mistake
 
 
 def test_an_empty_variable_is_none():
@@ -71,9 +72,21 @@ class Folder:
 
 
 @pytest.mark.parametrize("given", ["scratch", Path("scratch"), Folder(), "~/cache"])
-def test_cache_dir_takes_text_and_paths(given: Any):
+def test_cache_dir_takes_text_and_paths(given: str | PathLike[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)  # whatever compiles in the background may write to it
+    monkeypatch.setenv("HOME", str(tmp_path))
     with overridden(cache_dir=given) as inside:
-        assert inside.cache_dir == Path(given).expanduser()
+        assert inside.cache_dir == tmp_path / Path(given).name
+
+
+def test_cache_dir_stays_where_it_was_when_the_working_directory_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    with overridden(cache_dir="scratch") as inside:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+        assert inside.cache_dir == tmp_path / "scratch"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +118,6 @@ def test_values_of_the_wrong_kind(name: str, value: Any, wanted: str):
 
 
 def test_numpys_integers_are_taken():
-    with overridden(threads=np.int64(3)) as inside:
+    with overridden(threads=np.int64(3)) as inside:  # pyright: ignore[reportArgumentType] - a number of NumPy counts as one
         assert inside.threads == 3
         assert type(inside.threads) is int

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from support.mlir import mlir_context  # noqa: F401 - a fixture
+from support.mlir import mlir_context  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
 from support.programs import matmul, saxpy
 from tessera.core.program_records import records_of_program
 from tessera.core.stage import PROGRAM, Stage, stages_of
@@ -17,7 +17,7 @@ from tessera.lowering.service.server import host_target
 def stages() -> list[Stage]:
     program = matmul()
     compilation = compile_program(program, host_target(), observe=True)
-    return list(stages_of(program, compilation.listings, compilation.passes))
+    return list(stages_of(records_of_program(program), compilation.listings, compilation.passes))
 
 
 def test_the_order_and_the_passes(stages: list[Stage]):

@@ -3,18 +3,20 @@
 from collections import Counter
 from dataclasses import replace
 
-from support.mlir import mlir_context  # noqa: F401 - a fixture
+from support.mlir import mlir_context  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
 from support.programs import matmul, softmax_rows
 from tessera.core.lineage import Lineage
-from tessera.core.record import OpRecord, ValueRecord
-from tessera.core.stage_diff import ADDED, CHANGED, KEPT, MOVED, REMOVED, aligned, diff
+from tessera.core.program.program import Program
+from tessera.core.record import AttributeData, OpRecord, ValueRecord
+from tessera.core.stage_diff import ADDED, CHANGED, KEPT, MOVED, REMOVED, Rewrite, aligned, diff, rewrites
 from tessera.core.tile.records import records_of_tile
+from tessera.lowering.base.passes import Pass
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.to_tile import to_tile
 
 
-def operation(identity: str, parent: str = "", *operands: str, **attributes) -> OpRecord:
+def operation(identity: str, parent: str = "", *operands: str, **attributes: AttributeData) -> OpRecord:
     results = (ValueRecord(f"{identity}:0", "f32"),)
     return OpRecord(identity, "op", parent, 0, operands, results, attributes=attributes, numbers=(int(identity[0]),))
 
@@ -60,7 +62,7 @@ def test_names_of_values_and_places_are_no_change():
     assert diff((A,), (other,))[0].fields == ("results",)
 
 
-def stages(program, step):
+def stages(program: Program, step: Pass):
     module, lineage = to_tile(program), Lineage()
     before = lineage.first(records_of_tile(module, program))
     step.run(module)
@@ -94,3 +96,27 @@ def test_stages_of_two_compilations_are_aligned_first():
     assert [change.kind for change in diff(before, aligned(before, (*others, extra))) if change.kind != KEPT] == [ADDED]
     ids = [record.id for record in aligned(before, (*others, extra))]
     assert len(set(ids)) == len(ids)
+
+
+def test_what_went_and_came_for_the_same_operations_belongs_together():
+    old = (A, B, replace(C, numbers=(3,)), D)
+    fused = OpRecord("2.1", "fused", numbers=(2, 3))
+    parts = (OpRecord("4.1", "part", numbers=(4,)), OpRecord("4.2", "part", numbers=(4,)))
+    stranger = OpRecord("kernel.1", "constant")
+    found = rewrites(diff(old, (A, fused, *parts, stranger)))
+    assert found == (Rewrite((B, C), (fused,)), Rewrite((D,), parts))
+
+
+def test_two_programs_are_aligned_without_their_numbers():
+    first = (A, replace(B, name="other"), C)
+    other = tuple(replace(record, numbers=(record.numbers[0] + 7,)) for record in first)
+    assert [change.kind for change in diff(first, aligned(first, other))].count(KEPT) == 0
+    same = diff(first, aligned(first, other, one_program=False))
+    assert [change.kind for change in same] == [KEPT, KEPT, KEPT]
+    changed = replace(other[1], attributes={"axis": 1})
+    kinds = [
+        (change.kind, change.fields)
+        for change in diff(first, aligned(first, (other[0], changed, other[2]), one_program=False))
+    ]
+    assert (CHANGED, ("attributes",)) in kinds
+    assert [kind for kind, _ in kinds].count(KEPT) == 2

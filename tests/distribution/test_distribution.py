@@ -2,6 +2,7 @@
 
 import ast
 import email
+import json
 import os
 import re
 import shutil
@@ -19,9 +20,10 @@ import pytest
 import tessera
 
 ROOT: Final = Path(__file__).parents[2]
+EXTENSION: Final = ROOT / "labextension" / "prebuilt"
 PACKAGES: Final = ("tessera", "tessera_magics")
-SHIPPED: Final = (".py", ".css", ".js", ".typed")
-"""Suffixes of what the packages are made of."""
+SHIPPED: Final = (".py", ".js", ".typed", ".txt")
+"""Suffixes of what the packages are made of; the text is the licences of bundled scripts."""
 FIRST_KERNEL: Final = """
 import sys
 from importlib import metadata
@@ -54,13 +56,14 @@ class Built:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Built:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The source distribution, and the wheel made from it, with the backend that is installed."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
     for name in PACKAGES:  # a copy, since setuptools writes beside what it builds
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "labextension" / "prebuilt", tree / "labextension" / "prebuilt")
     (tree / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "test_tessera.py", tree / "tests")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
@@ -80,23 +83,37 @@ def source_files() -> set[str]:
     }
 
 
-def test_the_wheel_holds_the_packages_and_nothing_else(built):
+def test_the_wheel_holds_the_packages_and_nothing_else(built: Built):
     with zipfile.ZipFile(built.wheel) as wheel:
-        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name and ".data/" not in name}
     assert names == source_files()
     assert {"tessera/py.typed", "tessera_magics/py.typed"} <= names
     assert {Path(name).suffix for name in names} == set(SHIPPED)
 
 
-def test_the_source_distribution_holds_what_the_wheel_is_built_from(built):
+def test_the_wheel_holds_the_jupyterlab_extension(built: Built):
+    """Where pip puts it under share/jupyter, and every file that the extension's own description names."""
+    with zipfile.ZipFile(built.wheel) as wheel:
+        data = {name.partition(".data/data/")[2]: name for name in wheel.namelist() if ".data/" in name}
+        home = "share/jupyter/labextensions/tessera"
+        described = json.loads(wheel.read(data[f"{home}/package.json"]))
+        script = described["jupyterlab"]["_build"]["load"]
+        assert set(data) == {f"{home}/package.json", f"{home}/install.json", f"{home}/{script}"}
+        assert wheel.read(data[f"{home}/{script}"]) == (EXTENSION / script).read_bytes()
+    assert described["name"] == "tessera"
+
+
+def test_the_source_distribution_holds_what_the_wheel_is_built_from(built: Built):
     with tarfile.open(built.sdist) as sdist:
         names = {Path(*Path(name).parts[1:]).as_posix() for name in sdist.getnames() if not name.endswith("/")}
     assert source_files() <= names
+    extension = {path.relative_to(ROOT).as_posix() for path in EXTENSION.rglob("*") if path.is_file()}
+    assert extension <= names
     assert {"pyproject.toml", "README.md", "LICENSE"} <= names
     assert [name for name in names if name.startswith("tests")] == []
 
 
-def test_the_metadata_of_the_wheel(built):
+def test_the_metadata_of_the_wheel(built: Built):
     with zipfile.ZipFile(built.wheel) as wheel:
         (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(wheel.read(name))
@@ -108,7 +125,7 @@ def test_the_metadata_of_the_wheel(built):
     assert set(metadata.get_all("Provides-Extra", [])) == set(project["optional-dependencies"])
 
 
-def test_a_kernel_runs_from_the_installed_wheel(built, tmp_path):
+def test_a_kernel_runs_from_the_installed_wheel(built: Built, tmp_path: Path):
     """Installed beside the dependencies of this environment, in front of the checkout."""
     site = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", str(site)]

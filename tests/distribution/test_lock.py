@@ -3,7 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -30,7 +30,8 @@ def asked(extra: str | None = None) -> list[Requirement]:
 
 def pins(python: str) -> dict[str, Version]:
     """The versions that the lock installs on Linux with `python`."""
-    machine = {**default_environment(), "python_version": python, "python_full_version": f"{python}.9"}
+    environment = cast("dict[str, str]", default_environment())
+    machine = {**environment, "python_version": python, "python_full_version": f"{python}.9"}
     return {
         canonicalize_name(name): Version(version)
         for name, version, marker, _ in PINS

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import tessera
-from support.examples import run_section, sections
+from support.examples import Example, run_section, sections
 from support.scripts import load
 from tessera.core.settings import overridden
 from tessera.frontend.language.namespace import LANGUAGE, Namespace
@@ -23,7 +23,7 @@ SECTIONS = [
 
 @pytest.mark.parametrize("target", ["interpret", "cpu"])
 @pytest.mark.parametrize(("page", "blocks"), SECTIONS)
-def test_examples_run(target, page, blocks):
+def test_examples_run(target: str, page: Path, blocks: list[Example]):
     with overridden(target=target):
         run_section(page, blocks)
 
@@ -36,13 +36,13 @@ def members(prefix: str, value: object) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(n for key, value in LANGUAGE.items() for n in members(key, value)))
-def test_the_reference_names_everything(name):
+def test_the_reference_names_everything(name: str):
     text = LANGUAGE_PAGE.read_text(encoding="utf-8")
     assert name in text, f"docs/language.md does not mention {name}"
 
 
 @pytest.mark.parametrize("name", sorted(set(dir(tessera)) - set(LANGUAGE) - {"__version__"}))
-def test_the_reference_names_the_public_functions(name):
+def test_the_reference_names_the_public_functions(name: str):
     assert name in LANGUAGE_PAGE.read_text(encoding="utf-8")
 
 

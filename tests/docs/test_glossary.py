@@ -47,12 +47,12 @@ def test_a_term_has_one_row():
 
 
 @pytest.mark.parametrize("term", LANGUAGE)
-def test_the_language_page_uses_the_term(term):
+def test_the_language_page_uses_the_term(term: str):
     assert term in (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("term", INSIDE)
-def test_the_compiler_uses_the_term(term):
+def test_the_compiler_uses_the_term(term: str):
     sources = [
         *(ROOT / "docs" / name for name in ("architecture.md", "compiler.md")),
         *(ROOT / "tessera").rglob("*.py"),

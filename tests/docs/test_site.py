@@ -60,15 +60,15 @@ def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
 
 
-def test_every_document_and_notebook_has_a_page(site, pages):
+def test_every_document_and_notebook_has_a_page(site: Path, pages: dict[Path, Page]):
     documents = [path for path in load("site/build.py").documents() if path.suffix in (".md", ".ipynb")]
     assert len(documents) > 10
     names = ["index" if path.name == "README.md" else path.with_suffix("").as_posix() for path in documents]
     assert [name for name in names if site / f"{name}.html" not in pages] == []
 
 
-def test_every_internal_link_leads_somewhere(site, pages):
-    broken = []
+def test_every_internal_link_leads_somewhere(site: Path, pages: dict[Path, Page]):
+    broken: list[str] = []
     for path, page in pages.items():
         for link in page.links:
             parts = urlsplit(link)
@@ -82,7 +82,7 @@ def test_every_internal_link_leads_somewhere(site, pages):
     assert broken == []
 
 
-def test_nothing_is_loaded_from_the_network(site, pages):
+def test_nothing_is_loaded_from_the_network(site: Path, pages: dict[Path, Page]):
     for path, page in pages.items():
         for loaded in page.loads:
             assert not urlsplit(loaded).netloc, f"{path.relative_to(site)} loads {loaded}"
@@ -92,12 +92,12 @@ def test_nothing_is_loaded_from_the_network(site, pages):
         assert not re.search(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//", sheet.read_text(encoding="utf-8")), sheet
 
 
-def test_the_reference_names_every_operation(pages, site):
+def test_the_reference_names_every_operation(pages: dict[Path, Page], site: Path):
     anchors = pages[site / "reference" / "language.html"].anchors
     assert [spelling for spelling in REFERENCE if spelling not in anchors] == []
 
 
-def test_the_reference_names_every_public_name(pages, site):
+def test_the_reference_names_every_public_name(pages: dict[Path, Page], site: Path):
     anchors = pages[site / "reference" / "python.html"].anchors
     names = set(dir(tessera)) - set(LANGUAGE) - {"__version__"}
     modules = {name for name in names if isinstance(getattr(tessera, name), ModuleType)}
@@ -119,25 +119,25 @@ def test_the_reference_names_every_public_name(pages, site):
         ("reference/magics", ["%%tessera", "--show", "--sanitize", "%tessera doctor"]),
     ],
 )
-def test_the_tables_are_whole(site, page, names):
+def test_the_tables_are_whole(site: Path, page: str, names: list[str]):
     text = re.sub(r"<[^>]+>", "", (site / f"{page}.html").read_text(encoding="utf-8"))
     assert names
     assert [name for name in names if name not in text] == []
 
 
-def test_errors_can_be_linked_by_code(site, pages):
+def test_errors_can_be_linked_by_code(site: Path, pages: dict[Path, Page]):
     anchors = pages[site / "docs" / "errors.html"].anchors
     assert [kind.code for kind in load("generate.py").catalogue() if kind.code.lower() not in anchors] == []
 
 
-def test_notebooks_show_their_outputs(site):
+def test_notebooks_show_their_outputs(site: Path):
     tour = (site / "notebooks" / "00_tour.html").read_text(encoding="utf-8")
-    assert 'class="tsr-ir' in tour
+    assert 'class="tsr-view" data-kind="explorer"' in tour
     assert "cell_output" in tour
     assert "<table" in (site / "notebooks" / "04_gemm_and_attention.html").read_text(encoding="utf-8")
 
 
-def test_the_search_needs_no_server(site):
+def test_the_search_needs_no_server(site: Path):
     index = (site / "searchindex.js").read_text(encoding="utf-8")
     assert index.startswith("Search.setIndex(")
     assert "warp_shuffle_down" in index
@@ -165,7 +165,7 @@ def test_every_page_stands_in_one_section():
         (["Do.", "", "Args:", "    x: `y`"], ["Do.", "", "Args:", "    x: ``y``"]),
     ],
 )  # fmt: skip
-def test_docstrings_become_restructured_text(docstring, expected):
+def test_docstrings_become_restructured_text(docstring: list[str], expected: list[str]):
     assert load("site/docstrings.py").rst(docstring) == expected
 
 

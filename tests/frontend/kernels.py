@@ -1,12 +1,21 @@
 """Build Programs from text in tests."""
 
 from collections.abc import Mapping
+from typing import TypedDict
 
 from tessera.core.base.dtypes import DType
 from tessera.core.program.arguments import Argument, ArrayArgument, ScalarArgument
 from tessera.core.program.program import Attribute, Program
 from tessera.frontend.build.build import specialise
 from tessera.frontend.syntax.source_file import read_cell
+
+
+class Options(TypedDict, total=False):
+    """What a kernel's decorator may say."""
+
+    group: tuple[int, ...]
+    shared_limit: int
+    constants: Mapping[str, Attribute]
 
 
 def array(dtype: DType, *shape: int) -> ArrayArgument:

@@ -4,6 +4,7 @@ import ast
 import copy
 import random
 import re
+from typing import cast
 
 import pytest
 
@@ -179,11 +180,13 @@ def graft(text: str, rng: random.Random) -> str:
     """Replace expressions by others, and drop, repeat or move statements: the result parses, and means something else."""
     tree = ast.parse(text)
     for _ in range(rng.randint(1, 3)):
-        parents = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr | ast.slice | ast.keyword)]
+        parents = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr | ast.keyword)]
         parent = rng.choice(parents)
-        if rng.random() < 0.25 and isinstance(getattr(parent, "body", None), list) and parent.body:
-            at, donor = rng.randrange(len(parent.body)), rng.choice([n for n in parents if isinstance(n, ast.stmt)])
-            parent.body[at : at + rng.randint(0, 1)] = (
+        body: object = getattr(parent, "body", None)  # an expression too may have one, which is no list
+        if rng.random() < 0.25 and isinstance(body, list) and body:
+            statements = cast("list[ast.stmt]", body)
+            at, donor = rng.randrange(len(statements)), rng.choice([n for n in parents if isinstance(n, ast.stmt)])
+            statements[at : at + rng.randint(0, 1)] = (
                 [copy.deepcopy(donor)] if not isinstance(donor, ast.FunctionDef) else []
             )
             continue
@@ -204,7 +207,7 @@ def outcome(text: str, name: str) -> str:
     arguments, options = DOCUMENTS[name]
     try:
         for kernel in read_cell(text, "<mutant>").kernels:
-            specialise(kernel, arguments, {}, **options)  # type: ignore[arg-type]
+            specialise(kernel, arguments, {}, **options)
     except TesseraError as error:
         return str(error).split()[0]
     return "built"

@@ -1,12 +1,16 @@
 """Every mistake a user can make in a kernel: its class, its place (the line of carets) and its remedy."""
 
+from collections.abc import Mapping
+from typing import Unpack
+
 import numpy as np
 import pytest
 
-from frontend.kernels import array, build, scalar
+from frontend.kernels import Options, array, build, scalar
 from tessera.core.base.dtypes import f16, f32, f64, i8, i32
 from tessera.core.errors import catalog
 from tessera.core.errors.base import TesseraError
+from tessera.core.program.arguments import Argument
 from tessera.frontend.language.namespace import tile
 
 OUTSIDE = {"table": np.zeros(4, np.float32), "numpy": np}
@@ -161,9 +165,15 @@ def test_a_mistake_names_its_place_and_its_remedy(case: str):
     assert rendered[2].endswith(text.splitlines()[line - 1])
 
 
-def raises(kind: type[TesseraError], text: str, *arguments: object, **options: object) -> TesseraError:
+class Surroundings(Options, total=False):
+    """What a kernel's decorator may say, and the names outside the kernel."""
+
+    namespace: Mapping[str, object]
+
+
+def raises(kind: type[TesseraError], text: str, *arguments: Argument, **options: Unpack[Surroundings]) -> TesseraError:
     with pytest.raises(kind) as caught:
-        build(text, *arguments, **options)  # type: ignore[arg-type]
+        build(text, *arguments, **options)
     return caught.value
 
 
@@ -214,11 +224,11 @@ def test_mma_extents_disagree():
 
 def test_outside_a_kernel():
     with pytest.raises(catalog.OutsideKernel, match=r"tile\.linear_id works only inside a kernel"):
-        tile.linear_id()
+        tile.linear_id()  # pyright: ignore[reportCallIssue] - it has types inside a kernel alone
 
 
 def test_a_function_that_calls_itself():
-    def again(v):
+    def again(v: float) -> float:
         return again(v)
 
     text = "def k(x: f32[n], y: mut f32[n]):\n    i = tile.linear_id()\n    y[i] = again(x[i])\n"

@@ -50,19 +50,19 @@ def mutate(text: str, random_: random.Random) -> str:
 def read(text: str) -> bool:
     """Read `text`; False for a mistake, whose message must render and point into the text."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    cell, mistake = None, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python's own, about "is" with literals and unknown escapes
         try:
             cell = read_cell(text, "<mutant>", first_line=3)
         except SyntaxMistake as error:
             mistake = error
-        else:
-            mistake = None
     if mistake is not None:
         assert str(mistake).startswith("TSR-E001")
         assert 3 <= mistake.span.line < 3 + len(lines)
         assert 1 <= mistake.span.column <= len(lines[mistake.span.line - 3]) + 1
         return False
+    assert cell is not None
     for kernel in cell.kernels:
         assert kernel.source.line(kernel.function.lineno)
     return True
@@ -76,12 +76,12 @@ def mutants(seed: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("seed", range(BATCHES))
-def test_mutants_are_read_or_refused(seed):
+def test_mutants_are_read_or_refused(seed: int):
     survived = sum(read(text) for text in mutants(seed))
     assert 0 < survived < MUTANTS
 
 
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from((*PIECES, *CODE)) | st.text(max_size=6), max_size=12))
-def test_heaps_of_pieces_are_read_or_refused(pieces):
+def test_heaps_of_pieces_are_read_or_refused(pieces: list[str]):
     read("".join(pieces))

@@ -143,7 +143,8 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        return child(*options.child, options.target, options.large)
+        first, count = options.child
+        return child(first, count, options.target, options.large)
     if options.replay:
         case = pickle.loads(options.replay.read_bytes())
         return _STOPPED if check(case, options.target).kind == "fails" else 0

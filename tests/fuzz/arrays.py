@@ -1,5 +1,6 @@
 """Arguments of a random kernel: values where implementations differ, and views of every kind."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,7 @@ def _in_a_margin(array: np.ndarray) -> np.ndarray:
     return inside
 
 
-def _view(view: str, shape: tuple[int, ...], make: Any) -> np.ndarray:
+def _view(view: str, shape: tuple[int, ...], make: Callable[[tuple[int, ...]], np.ndarray]) -> np.ndarray:
     """An array of `shape` that lies in memory as `view` says."""
     if view == "offset":
         return make((*shape[:-1], shape[-1] + 3))[..., 3:]

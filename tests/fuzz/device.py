@@ -5,7 +5,7 @@ By DLPack, which says everything of an array that NumPy can: libraries have no s
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -19,10 +19,11 @@ _BEYOND: Final = {dtype: code for code, dtype in BEYOND_NUMPY.items()}
 
 def root_of(array: np.ndarray) -> np.ndarray:
     """The array of the same dtype that `array` is a view of, or it itself."""
-    base: Any = array.base
+    base: object = array.base
     if not isinstance(base, np.ndarray):  # `as_strided` has an object of its own in between
         base = getattr(base, "base", None)
-    return root_of(base) if isinstance(base, np.ndarray) and base.dtype == array.dtype else array
+    below = cast("np.ndarray", base) if isinstance(base, np.ndarray) else None
+    return root_of(below) if below is not None and below.dtype == array.dtype else array
 
 
 class Placed:
@@ -41,7 +42,7 @@ class Placed:
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CUDA, self.memory.device
 
-    def __dlpack__(self, **_: object) -> Any:
+    def __dlpack__(self, **_: object) -> object:
         array, kind = self.array, self.array.dtype
         code, bits = _BEYOND.get(kind) or (_CODES[kind.kind], kind.itemsize * 8)
         shape = (ctypes.c_int64 * array.ndim)(*array.shape)

@@ -32,7 +32,7 @@ class Case:
 
     def smaller(self) -> "list[Case]":
         """The same kernel of simpler arguments, one change each."""
-        found = [replace(self, extents={**self.extents, name: size}) for name, now in self.extents.items()
+        found: list[Case] = [replace(self, extents={**self.extents, name: size}) for name, now in self.extents.items()
                  for size in sorted({0, 1, 2, now // 2, now - 1}) if 0 <= size < now]  # fmt: skip
         for place, array in enumerate(self.arrays):
             plain = replace(array, view="plain"), replace(array, values="small")
@@ -313,6 +313,8 @@ def _control(w: _Writer, read: Callable[[], None], out: Array, place: str, inden
             case "break":
                 lines += [f"{indent}for v{number} in range(6):", f"{indent}    {name} = {name} + {w.expression('f32')}",
                           f"{indent}    if {w.condition()}:", f"{indent}        break"]  # fmt: skip
+            case _:
+                pass  # the expression alone
         w.reads["f"].append(name)
     return [*lines, f"{indent}{out.name}[{place}] = {w.expression(out.dtype)}"]
 

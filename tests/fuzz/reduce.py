@@ -5,11 +5,13 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeAlias, cast
 
 from fuzz.kernels import Case
 from tessera.frontend.syntax.source_file import to_plain_python
 
 Fails = Callable[[Case], bool]
+WithBody: TypeAlias = ast.FunctionDef | ast.For | ast.While | ast.If
 
 
 def reduced(case: Case, fails: Fails, seconds: float = 60.0) -> Case:
@@ -41,11 +43,7 @@ def _texts(text: str) -> Iterator[str]:
     for number, node in enumerate(ast.walk(tree)):
         size = sum(1 for _ in ast.walk(node))
         for name, value in ast.iter_fields(node):
-            if (
-                name == "body"
-                and isinstance(value, list)
-                and isinstance(node, ast.FunctionDef | ast.For | ast.While | ast.If)
-            ):
+            if name == "body" and isinstance(value, list) and isinstance(node, WithBody):
                 changes += [(size, _drop(number, place)) for place in range(len(value)) if len(value) > 1]
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             changes.append((size, _substitute(number, node.targets[0].id)))
@@ -66,7 +64,12 @@ def _node(tree: ast.Module, number: int) -> ast.AST:
 
 
 def _drop(number: int, place: int) -> Callable[[ast.Module], None]:
-    return lambda tree: _node(tree, number).body.pop(place)  # type: ignore[attr-defined]
+    def change(tree: ast.Module) -> None:
+        node = _node(tree, number)
+        assert isinstance(node, WithBody)
+        node.body.pop(place)
+
+    return change
 
 
 def _substitute(number: int, name: str) -> Callable[[ast.Module], None]:
@@ -74,14 +77,16 @@ def _substitute(number: int, name: str) -> Callable[[ast.Module], None]:
 
     def change(tree: ast.Module) -> None:
         setting = _node(tree, number)
-        value = setting.value  # type: ignore[attr-defined]
+        assert isinstance(setting, ast.Assign)
+        value = setting.value
         if any(_reads(part, name) for part in ast.walk(value)):
             return
         for parent in list(ast.walk(tree)):
             for field, part in ast.iter_fields(parent):
                 if isinstance(part, list):
-                    part[:] = [
-                        copy.deepcopy(value) if _reads(item, name) else item for item in part if item is not setting
+                    parts = cast("list[object]", part)
+                    parts[:] = [
+                        copy.deepcopy(value) if _reads(item, name) else item for item in parts if item is not setting
                     ]
                 elif _reads(part, name):
                     setattr(parent, field, copy.deepcopy(value))
@@ -98,11 +103,13 @@ def _unwrap(number: int) -> Callable[[ast.Module], None]:
 
     def change(tree: ast.Module) -> None:
         node = _node(tree, number)
+        assert isinstance(node, WithBody)
         for parent in ast.walk(tree):
             for value in vars(parent).values():
                 if isinstance(value, list) and node in value:
-                    place = value.index(node)
-                    value[place : place + 1] = node.body  # type: ignore[attr-defined]
+                    statements = cast("list[ast.stmt]", value)
+                    place = statements.index(node)
+                    statements[place : place + 1] = node.body
 
     return change
 
@@ -117,12 +124,14 @@ def _lift(number: int, part: int) -> Callable[[ast.Module], None]:
 
     def change(tree: ast.Module) -> None:
         node = _node(tree, number)
-        lifted = _parts(node)[part]  # type: ignore[arg-type]
+        assert isinstance(node, ast.expr)
+        lifted = _parts(node)[part]
         for parent in ast.walk(tree):
             for name, value in ast.iter_fields(parent):
                 if value is node:
                     setattr(parent, name, lifted)
                 elif isinstance(value, list) and node in value:
-                    value[value.index(node)] = lifted
+                    expressions = cast("list[ast.expr]", value)
+                    expressions[expressions.index(node)] = lifted
 
     return change

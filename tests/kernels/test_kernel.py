@@ -1,5 +1,10 @@
 """Kernels as objects: calls, grids, plans, targets, options."""
 
+# The names of shapes in kernels are bound at launch, and the language reads the bodies, not Python.
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportGeneralTypeIssues=false, reportInvalidTypeForm=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
+
 import inspect
 import warnings
 from contextlib import nullcontext
@@ -19,6 +24,7 @@ from tessera.core.errors.catalog import (
     BadGrid,
     BadKernelOption,
     BadStream,
+    BadTileIR,
     CudaFailure,
     ExtentMismatch,
     LossyStore,
@@ -313,6 +319,13 @@ def test_inspect_ir():
     assert "define" in scale.inspect_ir("llvm")
 
 
+@pytest.mark.parametrize("given", [3, b"module {}", ["module {}"]])
+def test_tile_ir_to_compile_from_is_text(given: object):
+    with pytest.raises(BadTileIR, match="from_ir is Tile IR as text") as caught:
+        scale.compile(X, zeros(), 3.0, from_ir=given)  # pyright: ignore[reportArgumentType] - the mistake
+    assert "compile(...).mlir(stage)" in caught.value.hint
+
+
 def test_inspect_without_a_call():
     @kernel
     def fresh(x: "f32[n]", y: "mut[f32[n, 4]]", k: "i32"):
@@ -329,7 +342,7 @@ def test_inspect_without_a_call():
 
     with pytest.raises(UnknownLevel, match="x's annotation alone does not say what to compile for") as caught:
         vague.inspect_ir()
-    assert caught.value.hint == "call it first, or give arguments: vague.inspect_ir('tile', x, y)"
+    assert caught.value.hint == "call it first, or compile it for arguments: vague.compile(x, y)"
     assert "tessera.write" in vague.inspect_ir("tile", X, zeros())
 
     @kernel
@@ -372,7 +385,7 @@ def test_what_lacks_registers_is_warned_of_and_a_search_is_not(monkeypatch: pyte
 def test_a_product_that_misses_the_tensor_cores_is_warned_of_with_its_line():
     kernel = product.variant(num_warps=4)
     arrays = [np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float32)]
-    line = next(op.span.line for op in kernel.program(arrays).body.walk() if op.opcode == "dot")
+    line = next(op.span.line for op in kernel.program(tuple(arrays)).body.walk() if op.opcode == "dot")
     assert "tile.dot" in product.source.source.line(line)
     with pytest.warns(RuntimeWarning, match=rf"line {line}\): the product has no tensor cores on sm_80") as caught:
         kernel.compile(*arrays, target="cuda:sm_80")
@@ -529,3 +542,14 @@ def k(x: f32[n], y: mut f32[n]):
     assert kernel.variant(STEP=32) is kernel.variant(STEP=32)
     assert kernel.variant(STEP=32) is not kernel.variant(STEP=64)
     assert kernel.variant(STEP=1) is not kernel.variant(STEP=True)
+
+
+def test_edited_ir_runs_in_place_of_the_kernels_own():
+    y = zeros()
+    scale(X, y, 3.0)
+    text = scale.compile(X, y, 3.0).mlir()
+    edited = scale.with_ir(text.replace("arith.mulf", "arith.addf", 1))
+    edited(X, y, 3.0)
+    np.testing.assert_array_equal(y, X + np.float32(3.0))
+    scale(X, y, 3.0)
+    np.testing.assert_array_equal(y, X * np.float32(3.0))

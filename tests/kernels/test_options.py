@@ -1,22 +1,29 @@
 """Options are tested with kernels; here what merging does."""
 
+# The names of shapes in kernels are bound at launch, and the language reads the bodies, not Python.
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportGeneralTypeIssues=false, reportInvalidTypeForm=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
+
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tessera import kernel, mut, tensor, tile
 from tessera.core.errors.catalog import BadKernelOption
+from tessera.core.program.program import Attribute
 from tessera.kernels.options import Options, no_tuner, own_names, read_options, with_space
 
 FACTOR = 2.0
 
 
-def doubled(x):
+def doubled(x: np.ndarray):
     return FACTOR * inner(x)
 
 
-def inner(x):
+def inner(x: np.ndarray):
     return OFFSET + x
 
 
@@ -70,7 +77,7 @@ def test_a_variant_has_names_of_the_kernel_of_what_it_calls_and_schedule_options
         ({"defer_epilogue": 2}, "defer_epilogue=2 is not one of True, False", "results are stored"),
     ],
 )
-def test_what_a_variant_cannot_have(constants: dict[str, object], words: str, remedy: str):
+def test_what_a_variant_cannot_have(constants: dict[str, Attribute], words: str, remedy: str):
     with pytest.raises(BadKernelOption, match=words) as caught:
         changed.variant(**constants)
     assert remedy in caught.value.hint
@@ -97,7 +104,9 @@ def test_an_option_of_the_kernels_own_has_any_value():
         ({"sanitize": "yes"}, "sanitize is True or False, got 'yes'"),
     ],
 )
-def test_values_of_the_wrong_kind(options, message):
+def test_values_of_the_wrong_kind(
+    options: dict[str, int | list[str] | str | dict[str, Callable[..., object] | None]], message: str
+):
     with pytest.raises(BadKernelOption) as caught:
         read_options(options)
     assert caught.value.message == message
@@ -105,6 +114,7 @@ def test_values_of_the_wrong_kind(options, message):
 
 def test_numpys_numbers_are_taken():
     space = read_options({"space": {"BM": 2 ** np.arange(5, 8)}}).space
+    assert space is not None
     assert space == {"BM": (32, 64, 128)}
     assert [type(value) for value in space["BM"]] == [int, int, int]
 

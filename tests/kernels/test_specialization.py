@@ -63,7 +63,7 @@ def test_settings_and_surroundings_make_it_old():
     with overridden(threads=1):
         assert not plan.run((x, y))
     assert plan.run((x, y))
-    module.SCALE = 3.0
+    vars(module)["SCALE"] = 3.0
     assert not plan.run((x, y))
     assert not plan.valid()
     module.scale(x, y)

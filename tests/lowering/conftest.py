@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tessera.core.mlir import ir
+
 
 @pytest.fixture
-def mlir() -> Iterator[object]:
+def mlir() -> Iterator[ir.Context]:
     """An MLIR context with the dialect, current in the test; tests of the service never load MLIR."""
     from tessera.core.tile.dialect import shared_context  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from replay import accepted
 from replay.compile import TARGETS, compiled
@@ -23,7 +24,7 @@ from tessera.ops.rows import prepare_layernorm, prepare_softmax
 VERSIONS: Final = accepted.read().versions
 
 
-def array(*shape: int, dtype: Any = f32) -> np.ndarray:
+def array(*shape: int, dtype: DTypeLike = f32) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 

@@ -4,26 +4,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from support import shell as ipython
+from support.shell import Shell
 from tessera.core.settings import overridden
 from tessera.session.session import Session
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
-    shell = InteractiveShell.instance(config=config)
-    yield shell
-    InteractiveShell.clear_instance()
+    yield ipython.start(config)
+    ipython.end()
 
 
 @pytest.fixture
-def loaded(shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+def loaded(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """The shell with our extension."""
     monkeypatch.setattr(Session, "warm", lambda session: None)
     with overridden(cache_dir=tmp_path / "cache"):

@@ -2,10 +2,11 @@
 
 import pytest
 from IPython.core.completer import provisionalcompleter
-from IPython.core.interactiveshell import InteractiveShell
+
+from support.shell import Shell
 
 
-def complete(shell: InteractiveShell, text: str) -> list[str]:
+def complete(shell: Shell, text: str) -> list[str]:
     with provisionalcompleter():
         return [found.text for found in shell.Completer.completions(text, len(text))]
 
@@ -26,16 +27,16 @@ BODY = "%%tessera\n@kernel\ndef k(x: f32[n], y: mut f32[n]):\n    "
         ("%%tessera\n@kernel(sh", ["shared="]),
     ],
 )
-def test_only_what_can_stand_there(loaded: InteractiveShell, text: str, found: list[str]) -> None:
+def test_only_what_can_stand_there(loaded: Shell, text: str, found: list[str]) -> None:
     assert complete(loaded, text)[: len(found)] == found
     assert not {"and", "if", "in", "is", "not", "filter"} & set(complete(loaded, text))
 
 
-def test_beside_the_users_names(loaded: InteractiveShell) -> None:
+def test_beside_the_users_names(loaded: Shell) -> None:
     loaded.user_ns["tile_width"] = 3
     assert {"tile", "tile_width"} <= set(complete(loaded, BODY + "v = til"))
 
 
-def test_other_cells_are_left_alone(loaded: InteractiveShell) -> None:
+def test_other_cells_are_left_alone(loaded: Shell) -> None:
     assert complete(loaded, "tile.soft") == []
     assert "print" in complete(loaded, "pri")

@@ -3,12 +3,11 @@
 import subprocess
 import sys
 
-from IPython.core.interactiveshell import InteractiveShell
-
 import tessera_magics
+from support.shell import Shell
 from tessera.core.errors.base import TesseraError
+from tessera.core.progress import NOTEBOOK
 from tessera.kernels.kernel import Kernel
-from tessera.tuning.progress import NOTEBOOK
 
 MARKS = """
 import sys, tessera_magics
@@ -16,7 +15,7 @@ assert not any(name.startswith(("tessera.", "IPython", "torch_mlir", "llvmlite")
 """
 
 
-def state(shell: InteractiveShell) -> tuple[object, ...]:
+def state(shell: Shell) -> tuple[list[str], int, int, bool, bool, bool, int, bool]:
     """Everything that the extension may change."""
     magics = shell.magics_manager.magics
     return (
@@ -36,7 +35,7 @@ def test_importing_the_package_imports_and_registers_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_loading_twice_is_loading_once_and_unloading_takes_everything_back(loaded: InteractiveShell) -> None:
+def test_loading_twice_is_loading_once_and_unloading_takes_everything_back(loaded: Shell) -> None:
     once = state(loaded)
     assert once[0] == ["line", "cell"]
     loaded.run_line_magic("reload_ext", "tessera_magics")
@@ -52,7 +51,7 @@ def test_loading_twice_is_loading_once_and_unloading_takes_everything_back(loade
     loaded.run_line_magic("reload_ext", "tessera_magics")
 
 
-def test_what_a_cell_defined_stays_after_unloading(loaded: InteractiveShell) -> None:
+def test_what_a_cell_defined_stays_after_unloading(loaded: Shell) -> None:
     loaded.run_cell("%%tessera\n@kernel(target='interpret')\ndef f(y: mut f32[n]):\n    y[tile.linear_id()] = 1.0")
     tessera_magics.unload_ipython_extension(loaded)
     result = loaded.run_cell("import numpy as np\ny = np.zeros(3, np.float32)\nf(y)\nfloat(y.sum())")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager, start_new_kernel
 
 _PATIENCE = 120.0
 CELL = "%%tessera\n@kernel\ndef k(x: f32[n], y: mut f32[n]):\n    "
@@ -16,7 +16,7 @@ CELL = "%%tessera\n@kernel\ndef k(x: f32[n], y: mut f32[n]):\n    "
 class Notebook:
     """A kernel and what it sends."""
 
-    def __init__(self, manager: Any, client: Any) -> None:
+    def __init__(self, manager: KernelManager, client: Any) -> None:  # its calls are made at run time
         self.manager, self.client = manager, client
 
     def complete(self, code: str) -> list[str]:
@@ -26,7 +26,7 @@ class Notebook:
         content = self.client.inspect(code, len(code), reply=True, timeout=_PATIENCE)["content"]
         return re.sub(r"\x1b\[\d*m", "", content["data"].get("text/plain", ""))
 
-    def messages(self, code: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def messages(self, code: str) -> Iterator[tuple[str, dict[str, Any]]]:  # JSON of the protocol
         """Run a cell; give what it displays, and its errors, as it comes."""
         sent = self.client.execute(code)
         while True:
@@ -37,7 +37,7 @@ class Notebook:
                 return
             yield message["msg_type"], message["content"]
 
-    def run(self, code: str) -> list[tuple[str, dict[str, Any]]]:
+    def run(self, code: str) -> list[tuple[str, dict[str, Any]]]:  # JSON of the protocol
         return list(self.messages(code))
 
 
@@ -96,11 +96,13 @@ def test_a_search_shows_its_progress(notebook: Notebook) -> None:
     assert "tuned gemm: 2 of 2 configurations" in texts[-1]
 
 
+@pytest.mark.untraced
 def test_an_interrupted_search_gives_the_best_so_far(notebook: Notebook) -> None:
     notebook.run(DEFINE)
     many = {"BM": [16, 32, 64, 128], "BN": [16, 32, 64, 128], "BK": [16, 32, 64, 128]}
     kinds: list[str] = []
     texts: list[str] = []
+    stopped = 0.0
     for kind, content in notebook.messages(SEARCH.format(params=many)):
         kinds.append(kind)
         if kind.endswith("display_data"):

@@ -4,7 +4,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from tessera.core.targets import TARGETS
-from tessera_magics import options
+from tessera_magics import options, views
 
 
 @pytest.mark.parametrize("name", ["cpu", "interpret", "cuda", "cuda:sm_90a", "cuda_tile", "cuda_tile:sm_90"])
@@ -113,7 +113,7 @@ def test_wrong_words_of_the_resources_are_refused(words: list[str], said: str) -
     ("line", "found"),
     [
         ("%tessera do", ["doctor"]),
-        ("%tessera ", ["doctor", "ir", "resources", "targets", "cache", "--version"]),
+        ("%tessera ", ["doctor", "ir", "diff", *views.NAMES, "resources", "targets", "cache", "--version"]),
         ("%tessera resources s", ["saxpy", "scale"]),
         ("%tessera resources saxpy ", ["--target"]),
         ("%tessera resources --t", ["--target"]),

@@ -1,5 +1,7 @@
 """`flash_attention` and its gradients against NumPy in f64: any lengths, grouped heads, causal or not."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ def operands(batch: int, heads: int, share: int, queries: int, keys: int, width:
     )  # fmt: skip
 
 
-def check(arrays: tuple, causal: bool, scale: float | None = None, tolerance: float = 4e-6) -> None:
+def check(arrays: tuple[np.ndarray, ...], causal: bool, scale: float | None = None, tolerance: float = 4e-6) -> None:
     q, k, v = arrays
     out, lse = flash_attention(q, k, v, causal=causal, scale=scale, lse=True, schedule=SMALL)
     want, want_lse, *_ = attention(q, k, v, causal=causal, scale=scale)
@@ -57,12 +59,14 @@ def test_kept_gradients_of_scores_give_the_same(monkeypatch: pytest.MonkeyPatch,
     out, lse = flash_attention(*arrays, causal=causal, lse=True, schedule=SMALL)
     grad = normal(*out.shape)
 
-    def gradients(together: int) -> tuple:
+    def gradients(together: int) -> tuple[np.ndarray, ...]:
         monkeypatch.setattr(schedules, "heads_together", lambda *_: together)
         call = prepare_flash_attention_backward(grad, *arrays, out, lse, causal=causal, schedule=SMALL)
         assert len(call.launches) == (1 + 8 // together if together else 3)
         for launch in call.launches[1 : 2 if together else 1]:  # nobody may read what was not written
-            launch.arguments[6].fill(np.nan)
+            kept = launch.arguments[6]
+            assert isinstance(kept, np.ndarray)
+            kept.fill(np.nan)
         return call.run()
 
     twice, *kept = (gradients(together) for together in (0, 1, 2, 4))
@@ -136,7 +140,7 @@ def test_the_log_sum_exp_is_only_written_where_it_is_wanted():
         (((1, 2, 0, 16), (1, 2, 8, 16), (1, 2, 8, 16)), {}, "empty"),
     ],
 )
-def test_operands_that_do_not_fit(shapes: tuple, more: dict, message: str):
+def test_operands_that_do_not_fit(shapes: tuple[tuple[int, ...], ...], more: dict[str, Any], message: str):
     with pytest.raises(OperandMismatch, match=message):
         flash_attention(*(normal(*shape) for shape in shapes), **more)
 

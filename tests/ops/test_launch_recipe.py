@@ -1,5 +1,7 @@
 """Which variant of a kernel runs where."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,16 @@ from tessera.ops import (
     softmax,
     transpose,
 )
-from tessera.ops.launch_recipe import Launch, LaunchRecipe, Machine, MatmulArguments, machine_of, require_known, variant
+from tessera.ops.launch_recipe import (
+    Launch,
+    LaunchRecipe,
+    Machine,
+    MatmulArguments,
+    ScheduleArguments,
+    machine_of,
+    require_known,
+    variant,
+)
 from tessera.ops.operands import operand
 from tessera.ops.tiles.transposition import transpose_matrices
 from tessera.runtime.launch import on_gpu
@@ -75,7 +86,7 @@ def test_constants_come_from_the_operands_the_caller_and_the_schedule_in_this_or
         ({"schedule": {"num_warps": 3}}, "num_warps=3 is not one of 1, 2, 4", "warps that share the work of a group"),
     ],
 )
-def test_what_a_function_does_not_know_is_a_mistake(how: dict[str, object], words: str, remedy: str):
+def test_what_a_function_does_not_know_is_a_mistake(how: ScheduleArguments, words: str, remedy: str):
     with pytest.raises(BadKernelOption, match=words) as caught:
         require_known(how, ("BM",), MatmulArguments)
     assert remedy in caught.value.hint
@@ -88,12 +99,12 @@ def test_what_a_function_knows():
 
 def test_every_function_looks_at_its_arguments():
     x, heads = normal(4, 4), normal(1, 1, 4, 4)
-    calls = (
+    calls: list[Callable[..., object]] = [  # a keyword of theirs, or a mistake
         lambda **how: gemm(x, x, **how), lambda **how: softmax(x, **how), lambda **how: rmsnorm(x, x[0], **how),
         lambda **how: layernorm(x, x[0], x[0], **how), lambda **how: reduce_sum(x, **how),
         lambda **how: transpose(x, **how), lambda **how: flash_attention(heads, heads, heads, **how),
         lambda **how: flash_attention_backward(heads, heads, heads, heads, heads, heads[..., 0], **how),
-    )  # fmt: skip
+    ]  # fmt: skip
     for call in calls:
         with pytest.raises(BadKernelOption, match="there is no argument 'streem'"):
             call(streem=None)

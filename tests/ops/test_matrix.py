@@ -1,5 +1,7 @@
 """`gemm` against NumPy in f64: any sizes, both orders of each operand, every epilogue."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -50,7 +52,9 @@ def test_views_with_swapped_axes_are_used_as_they_lie():
     prepared = prepare_gemm(a, b.T, schedule=SMALL)
     (launch,) = prepared.launches
     assert launch.kernel.options.constants["TRANSPOSE_B"] is True
-    assert launch.arguments[1].base is b
+    right = launch.arguments[1]
+    assert isinstance(right, np.ndarray)
+    assert right.base is b
     assert error(prepared.run(), a.astype(np.float64) @ b.T) < 1e-6
     assert error(gemm(a.T, b.T, transpose_a=True, schedule=SMALL), a.astype(np.float64) @ b.T) < 1e-6
 
@@ -94,11 +98,9 @@ def test_the_result_goes_where_it_is_wanted():
 def test_sums_over_nothing_are_zero(turned: bool):
     a, b = np.ones((0, 20) if turned else (20, 0), np.float32), np.ones((10, 0) if turned else (0, 10), np.float32)
     bias = normal(10)
-    how = {"transpose_a": turned, "transpose_b": turned}
-    assert not gemm(a, b, **how).any()
-    np.testing.assert_array_equal(
-        gemm(a, b, bias=bias, activation="relu", **how), np.tile(np.maximum(bias, 0), (20, 1))
-    )
+    assert not gemm(a, b, transpose_a=turned, transpose_b=turned).any()
+    got = gemm(a, b, transpose_a=turned, transpose_b=turned, bias=bias, activation="relu")
+    np.testing.assert_array_equal(got, np.tile(np.maximum(bias, 0), (20, 1)))
 
 
 @pytest.mark.parametrize("shape", [(0, 10, 30), (20, 0, 30), (0, 0, 0)])
@@ -137,7 +139,7 @@ def test_a_parameter_that_follows_from_the_operands_is_not_tuned():
         (normal(4, 5), normal(5, 6), {"out": np.zeros((4, 6), np.int32)}, "out holds i32, and the result f32"),
     ],
 )
-def test_operands_that_do_not_fit(a: np.ndarray, b: np.ndarray, more: dict, message: str):
+def test_operands_that_do_not_fit(a: np.ndarray, b: np.ndarray, more: dict[str, Any], message: str):
     with pytest.raises(OperandMismatch, match=message):
         gemm(a, b, **more)
 

@@ -21,7 +21,7 @@ from tessera.ops.operands import (
     operand,
     optional,
     output,
-    require_apart,
+    require_disjoint,
     require_floats,
     result_dtype,
 )
@@ -30,7 +30,7 @@ from tessera.ops.operands import (
 class Tensor(np.ndarray):
     """An array of another library."""
 
-    device = "cpu:0"
+    device = "cpu:0"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType] - torch's, not NumPy's
 
 
 def library(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
@@ -58,7 +58,8 @@ class OnDevice:
 def test_a_part_is_a_view_of_heads_that_follow_each_other():
     x = operand(normal(2, 6, 5, 4), "x")
     part = x.part(1, 2, 4)  # of four parts, three heads each, numbers 1 and 2
-    assert part.shape == (1, 6, 5, 4)
+    assert isinstance(part, np.ndarray)
+    assert np.shape(part) == (1, 6, 5, 4)
     assert np.shares_memory(part, x.value)
     assert np.array_equal(part[0], np.concatenate([x.value[0, 3:], x.value[1, :3]]))
     assert x.part(0, 4, 4) is x.value
@@ -81,7 +82,7 @@ def test_an_operand_is_looked_at_and_not_copied():
 
 
 def test_memory_without_a_library_gets_numpy_results():
-    numbers = memoryview(normal(3, 4))
+    numbers = normal(3, 4).data
     got = transpose(numbers)
     assert type(got) is np.ndarray
     np.testing.assert_array_equal(got, np.asarray(numbers).T)
@@ -117,7 +118,11 @@ def test_jax_results_on_the_host_are_made_in_the_end(monkeypatch: pytest.MonkeyP
     jax = library(monkeypatch, "jax")
     monkeypatch.setattr(Tensor, "__module__", "jaxlib._jax")
     jax.__dict__["numpy"] = ModuleType("jax.numpy")
-    jax.numpy.__dict__["asarray"] = lambda array: array.copy().view(Tensor)  # as JAX does: later writes do not show
+
+    def asarray(array: np.ndarray) -> Tensor:
+        return array.copy().view(Tensor)  # as JAX does: later writes do not show
+
+    jax.numpy.__dict__["asarray"] = asarray
     got = softmax(normal(5, 40).view(Tensor))
     assert type(got) is Tensor
     np.testing.assert_allclose(got.sum(axis=-1), 1, rtol=1e-6)
@@ -184,7 +189,7 @@ def test_results_that_lie_in_an_operand():
 
 def test_arrays_beside_each_other_are_apart():
     x = normal(8, 4)
-    require_apart(operand(x[:4], "out"), operand(x[4:], "x"), None)
-    require_apart(operand(OnDevice(), "out"), operand(x, "x"))
+    require_disjoint(operand(x[:4], "out"), operand(x[4:], "x"), None)
+    require_disjoint(operand(OnDevice(), "out"), operand(x, "x"))
     with pytest.raises(OverlappingArrays, match="out lies in the memory of x"):
-        require_apart(operand(OnDevice(), "out"), operand(OnDevice(), "x"))
+        require_disjoint(operand(OnDevice(), "out"), operand(OnDevice(), "x"))

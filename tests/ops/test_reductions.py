@@ -24,7 +24,7 @@ DTYPES = st.sampled_from([np.float32, np.float64, np.float16, bf16, np.int32, np
 def exact_sum(x: np.ndarray, axis: int) -> np.ndarray:
     if x.dtype.kind in "biu":
         return x.sum(axis=axis, dtype=np.int64)
-    wide = x.astype(np.float32) if x.dtype in (np.float16, bf16) else x
+    wide = x.astype(np.float32) if x.dtype.type in (np.float16, bf16) else x
     with np.errstate(over="ignore"):
         return tree_sum(wide, axis).astype(x.dtype)
 
@@ -37,7 +37,7 @@ def same(got: np.ndarray, want: np.ndarray) -> None:
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=3), st.integers(0, 2), st.booleans(), DTYPES)
 @settings(max_examples=25)
-def test_small_ones(shape: list[int], axis: int, keepdims: bool, dtype: type):
+def test_small_ones(shape: list[int], axis: int, keepdims: bool, dtype: type[np.generic]):
     axis %= len(shape)
     x = (normal(*shape) * 50).astype(np.int64).astype(dtype)
     wide = x.astype(np.float64)
@@ -64,7 +64,7 @@ def test_long_ones(target: str, shape: tuple[int, ...], axis: int):
 
 @pytest.mark.parametrize("target", ["interpret", "cpu"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int32])
-def test_sums_of_integers_have_room(target: str, dtype: type):
+def test_sums_of_integers_have_room(target: str, dtype: type[np.integer]):
     """As in NumPy; where the result is as short as what is added, it wraps around."""
     largest = np.iinfo(dtype).max
     for shape, axis in (((300,), 0), ((20000,), 0), ((2, 9001, 3), 1)):
@@ -100,6 +100,30 @@ def test_blocks_of_gpus(shape: tuple[int, ...], block: int):
             assert len(prepared.launches) == 2
             same(prepared.run(), np.atleast_1d(exact_sum(x, len(shape) - 1)))
             same(reduce_max(x, -1), np.atleast_1d(x.max(axis=-1)))
+
+
+@pytest.mark.parametrize(("shape", "launches"), [((140, 4099, 3), 1), ((140, 20000, 3), 2)])
+def test_tiles_that_are_too_large_for_a_compiler_are_cut(shape: tuple[int, int, int], launches: int):
+    """Columns of a whole array or in blocks, of any width: the same bits."""
+    x = normal(*shape)
+    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    with mock.patch("tessera.ops.reductions.machine_of", return_value=machine):
+        prepared = prepare_reduce("sum", x, 1)
+    assert len(prepared.launches) == launches
+    same(prepared.run(), exact_sum(x, 1))
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.float16])
+def test_the_bits_do_not_depend_on_how_a_long_middle_axis_is_cut(kind: str, dtype: type[np.generic]):
+    """On a GPU whose compiler takes no large tiles, i32 is added up in i64, two registers an element."""
+    x = (normal(2, 8193, 20) * 50).astype(dtype)
+    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    with mock.patch("tessera.ops.reductions.machine_of", return_value=machine):
+        prepared = prepare_reduce(kind, x, 1)
+    wide = dtype == np.float64 or (dtype == np.int32 and kind == "sum")
+    assert prepared.launches[0].kernel.options.constants["COLUMNS"] == (8 if wide else 16)
+    same(prepared.run(), prepare_reduce(kind, x, 1).run())
 
 
 def test_zeros_keep_their_signs():

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessera.core.base.dtypes import bf16, f32, fp8_e4m3
+from tessera.core.base.dtypes import DType, bf16, f32, fp8_e4m3
 from tessera.core.schedule.options import SCHEDULE
 from tessera.core.settings import overridden
 from tessera.core.targets import GENERATIONS
 from tessera.ops import schedules
-from tessera.ops.launch_recipe import Machine
+from tessera.ops.launch_recipe import Machine, ScheduleArguments
 
 EXTENTS = st.integers(1, 1 << 20)
 MACHINES = st.sampled_from(
@@ -67,7 +67,7 @@ def test_small_products_keep_every_processor_busy():
 
 
 @given(MACHINES, EXTENTS, EXTENTS, EXTENTS, st.sampled_from([bf16, f32]))
-def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int, k: int, dtype):
+def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int, k: int, dtype: DType):
     found = [
         schedules.gemm_schedule(machine, m, n, k, dtype), schedules.attention_schedule(machine, m, n, dtype),
         schedules.backward_schedule(machine, m, n, 64, dtype), schedules.transpose_schedule(machine),
@@ -78,7 +78,7 @@ def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int
 
 
 @given(MACHINES, st.integers(1, 64), st.integers(1, 1 << 31), st.sampled_from([bf16, f32]))
-def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, scores: int, dtype):
+def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, scores: int, dtype: DType):
     assert schedules.heads_together(machine, dtype, heads, scores, 256) == 0
     together = schedules.heads_together(machine, dtype, heads, scores, 128)
     assert together == 0 or heads % together == 0
@@ -89,7 +89,7 @@ def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, s
 
 @given(EXTENTS, EXTENTS, st.sampled_from([None, 16, 32, 64, 128]))
 def test_steps_of_the_product_divide_the_blocks_that_were_kept(queries: int, keys: int, block: int | None):
-    given_block = {} if block is None else {"schedule": {"BN": block}}
+    given_block: ScheduleArguments = {} if block is None else {"schedule": {"BN": block}}
     found = schedules.backward_product_schedule(queries, keys, given_block)
     kept = block or schedules.backward_schedule(HOPPER, queries, keys, 128, bf16)["BN"]
     assert kept % found["BN"] == 0
@@ -99,7 +99,7 @@ def test_steps_of_the_product_divide_the_blocks_that_were_kept(queries: int, key
 def test_rows_and_columns(extent: int):
     rows = schedules.rows_schedule(extent)["ROWS"]
     assert rows == 1 or (rows <= 32 and rows * extent <= 2 * 4096)
-    assert 1 <= schedules.columns_schedule(extent)["COLUMNS"] <= 64
+    assert 1 <= schedules.columns_schedule(Machine(), 1 << 20, extent)["COLUMNS"] <= 64
 
 
 @given(MACHINES, st.integers(1, 10000), st.integers(1, 1 << 30))
@@ -120,7 +120,7 @@ def test_every_default_is_searched():
             (schedules.BACKWARD_SPACE, schedules.backward_schedule(machine, 4096, 4096, 128, bf16)),
             (schedules.BACKWARD_SPACE, schedules.backward_queries_schedule(machine, 4096, 4096, 128, bf16)),
             (schedules.ROWS_SPACE, schedules.rows_schedule(64)),
-            (schedules.REDUCE_SPACE, schedules.columns_schedule(64)),
+            (schedules.REDUCE_SPACE, schedules.columns_schedule(machine, 4096, 64)),
             (schedules.TRANSPOSE_SPACE, schedules.transpose_schedule(machine)),
         ):
             space = schedules.space(table, machine)
@@ -155,7 +155,7 @@ def test_gelu_shares_the_sums_of_single_warps_among_more():
     (HOPPER, 4095, True), (HOPPER, 512, False), (Machine(GENERATIONS["sm_80"]), 4095, False), (Machine(GENERATIONS["sm_100"]), 4095, False),
 ])  # fmt: skip
 def test_aligned_copies_pay_for_large_products_of_warp_groups(machine: Machine, side: int, pays: bool):
-    assert schedules.realign_pays(machine, side, side, side) == pays
+    assert schedules.padding_pays(machine, side, side, side) == pays
 
 
 @pytest.mark.parametrize(("side", "block"), [(4096, 128), (1536, 128), (1408, 64), (100, 64)])
@@ -165,7 +165,7 @@ def test_exact_products_take_large_blocks_where_there_are_enough(side: int, bloc
 
 
 def test_narrow_heads_see_more_keys_at_a_time_where_warpgroups_multiply():
-    def keys(machine: Machine, width: int, dtype=bf16, *, causal: bool = False) -> int:
+    def keys(machine: Machine, width: int, dtype: DType = bf16, *, causal: bool = False) -> int:
         return schedules.forward_schedule(machine, 4096, 4096, width, dtype, causal=causal)["BN"]
 
     assert keys(HOPPER, 64) == 256
@@ -198,3 +198,22 @@ def test_the_gradients_of_wide_heads_are_computed_by_single_warps():
         assert schedules.backward_schedule(machine, 4096, 4096, 256, bf16) == {"BM": 16, "BN": 32}
     assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, bf16) == {"BM": 64, "BN": 128}
     assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, f32) == {"BM": 32, "BN": 32}
+
+
+@pytest.mark.parametrize(("length", "columns"), [(1, 64), (1024, 64), (1025, 32), (4096, 16), (4099, 8), (1 << 20, 8)])
+def test_tiles_of_columns_are_no_larger_than_the_compiler_is_quick_with(length: int, columns: int):
+    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    assert schedules.columns_schedule(machine, length, 257) == {"COLUMNS": columns}
+    assert schedules.columns_schedule(HOPPER, length, 257) == {"COLUMNS": 64}
+    assert schedules.columns_schedule(machine, length, 3) == {"COLUMNS": 4}
+
+
+@pytest.mark.parametrize(("length", "columns"), [(512, 64), (1024, 32), (4096, 8)])
+def test_elements_of_64_bits_fill_two_registers(length: int, columns: int):
+    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    assert schedules.columns_schedule(machine, length, 257, 64) == {"COLUMNS": columns}
+    assert schedules.columns_schedule(HOPPER, length, 257, 64) == {"COLUMNS": 64}
+    assert schedules.fits_tile(machine, 1 << 15, 64)
+    assert not schedules.fits_tile(machine, 1 << 16, 64)
+    assert schedules.fits_tile(machine, 1 << 16, 16)
+    assert schedules.fits_tile(HOPPER, 1 << 30, 64)

@@ -21,7 +21,7 @@ EXTENTS = st.integers(1, 90)
     st.sampled_from(["interpret", "cpu"]),
 )
 @settings(max_examples=30)
-def test_any_shape(count: int, m: int, n: int, dtype: type, target: str):
+def test_any_shape(count: int, m: int, n: int, dtype: type[np.generic], target: str):
     x = (normal(count, m, n) * 100).astype(dtype)
     with overridden(target=target):
         np.testing.assert_array_equal(transpose(x, schedule={"BLOCK": 32}), x.transpose(0, 2, 1))

@@ -76,7 +76,9 @@ def test_only_what_is_slower_even_if_it_is_underestimated_most_is_hopeless():
 
 
 @given(st.lists(st.floats(0.1, 10.0), min_size=4, max_size=20), st.floats(1e-6, 1.0), st.floats(1e-6, 1.0))
-def test_what_may_be_the_fastest_by_any_error_so_far_is_never_left_out(ratios, predicted, best):
+def test_what_may_be_the_fastest_by_any_error_so_far_is_never_left_out(
+    ratios: list[float], predicted: float, best: float
+):
     if Calibration(tuple(ratios)).hopeless(predicted, best):
         assert all(predicted * ratio > best for ratio in ratios)
 

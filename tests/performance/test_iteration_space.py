@@ -42,6 +42,7 @@ def test_turns_of_loops_are_groups_where_they_are_spread():
     assert found.zeros().shape == (3, 4)
     assert found.lane is None
     outer = found.along(found.grid[0])
+    assert outer is not None
     counted = found.counts((), [outer], lanes=False)
     assert found.per_group(counted).tolist() == [0] * 4 + [1] * 4 + [2] * 4
 
@@ -57,6 +58,7 @@ def test_counts_are_those_of_plain_loops(groups: int, lanes: int, turns: int, bo
     """Lanes of every group, in every turn of a loop, where group + lane * turn is below a bound."""
     found = space(Shape({}, groups, (groups, 1, 1), lanes), lanes=True)
     loop = found.dimension(turns)
+    assert found.lane is not None
     group, lane, turn = np.ogrid[:groups, :lanes, :turns]
     mask = Table((0, found.lane, loop), (group + lane * turn < bound).astype(np.int64))
     for every, share in ((True, 1), (False, lanes)):

@@ -1,5 +1,7 @@
 """The size of a launch, compiled and guessed."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,7 @@ ARRAYS = {
 
 
 @pytest.fixture(scope="module")
-def module() -> object:
+def module() -> ModuleType:
     return tessera.compile_source(SOURCE)
 
 
@@ -58,28 +60,28 @@ def shapes(module: object, name: str, grid: Grid | None = None) -> tuple[Shape, 
     )
 
 
-def test_spread_loops(module):
+def test_spread_loops(module: ModuleType):
     made, guessed = shapes(module, "gemm")
     assert made == guessed == Shape({"m": 100, "k": 40, "n": 70}, 12, (12, 1, 1), 1, None, 2)
 
 
-def test_lanes(module):
+def test_lanes(module: ModuleType):
     made, guessed = shapes(module, "added")
     assert made == guessed == Shape({"n": 20_000}, 3, (3, 1, 1), 8192, 20_000, 0)
 
 
-def test_groups(module):
+def test_groups(module: ModuleType):
     made, guessed = shapes(module, "grouped", Grid((4,), None))
     assert made == guessed == Shape({"n": 100}, 4, (4, 1, 1), 32, None, 0)
 
 
-def test_rows_that_the_compiler_spreads_are_one_piece_of_work(module):
+def test_rows_that_the_compiler_spreads_are_one_piece_of_work(module: ModuleType):
     made, guessed = shapes(module, "rows")
     assert made.axes == guessed.axes == (1, 1, 1)
     assert made.groups > 1
 
 
-def test_scaled_symbols(module):
+def test_scaled_symbols(module: ModuleType):
     assert bound_extents(programs.matmul(), module.gemm.described(tuple(ARRAYS["gemm"])).arguments) == {
         "M": 100, "K": 40, "N": 70,
     }  # fmt: skip

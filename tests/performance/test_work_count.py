@@ -1,5 +1,7 @@
 """Counted work against what a person, or a plain loop, counts."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,7 +65,7 @@ def grid2(x: f32[n, m], y: mut f32[n, m]):
 
 
 @pytest.fixture(scope="module")
-def module() -> object:
+def module() -> ModuleType:
     return tessera.compile_source(SOURCE)
 
 
@@ -109,7 +111,7 @@ def test_products_of_tf32_have_a_rate_of_their_own():
     assert (dot.dtype, dot.operand_bytes) == ("tf32", 4 * 2 * 64 * 32)
 
 
-def test_loops_that_are_shorter_in_some_groups(module):
+def test_loops_that_are_shorter_in_some_groups(module: ModuleType):
     n = 100
     x = np.zeros((n, 16), np.float32)
     found, extents = program(module.causal, x, x.copy())
@@ -120,13 +122,13 @@ def test_loops_that_are_shorter_in_some_groups(module):
     assert work.notes == ()
 
 
-def test_special_functions_have_a_kind_of_their_own(module):
+def test_special_functions_have_a_kind_of_their_own(module: ModuleType):
     x = np.zeros(100, np.float32)
     found, extents = program(module.activated, x, x.copy())
     assert count_work(found, Shape(extents, 2, ranges=1)).by_kind == {"special": 128, "f32": 128}
 
 
-def test_branches_on_data_are_taken(module):
+def test_branches_on_data_are_taken(module: ModuleType):
     x = np.zeros(100, np.float32)
     found, extents = program(module.clamped, x, x.copy())
     work = count_work(found, Shape(extents, 1, lanes=128, whole=100))
@@ -134,7 +136,7 @@ def test_branches_on_data_are_taken(module):
     assert work.notes == (BRANCHES,)
 
 
-def test_endless_loops_are_one_turn(module):
+def test_endless_loops_are_one_turn(module: ModuleType):
     x = np.zeros(100, np.int32)
     found, extents = program(module.collatz, x, x.copy())
     work = count_work(found, Shape(extents, 1, lanes=128, whole=100))
@@ -142,14 +144,14 @@ def test_endless_loops_are_one_turn(module):
     assert LENGTHS in work.notes
 
 
-def test_lanes_that_stride(module):
+def test_lanes_that_stride(module: ModuleType):
     x = np.zeros(1000, np.float32)
     found, extents = program(module.striped, x, x.copy())
     work = count_work(found, Shape(extents, 1, lanes=64))
     assert (work.read.sum(), work.written.sum(), work.total_flops) == (4000, 4000, 1000)
 
 
-def test_what_a_group_does_once(module):
+def test_what_a_group_does_once(module: ModuleType):
     x = np.zeros((3, 2), np.float32)
     found, extents = program(module.grid2, x, x.copy())
     work = count_work(found, Shape(extents, 12, (4, 3, 1), lanes=32))

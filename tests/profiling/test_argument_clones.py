@@ -35,8 +35,10 @@ def test_a_host_copy_is_laid_out_like_its_original(index: int):
         assert copy.value.ctypes.data % 256 == original.ctypes.data % 256
     assert not np.shares_memory(copy.value, original)
     copy.value[...] = -1
+    assert (copy.read() == -1).all()
     copy.restore()
     np.testing.assert_array_equal(copy.value, original)
+    np.testing.assert_array_equal(copy.read(), original)
 
 
 @pytest.mark.parametrize("index", [0, 1, 2, 4, 6])
@@ -45,6 +47,7 @@ def test_a_device_copy_is_laid_out_like_its_original(fake: FakeDriver, index: in
     on_device = fake.device_array(base)
     original = device_arrays.standing_for(on_device.address, base.shape, base.dtype, None)
     view = [original, original[::2, 1::3], original.T, None, original[3:7], None, original[2]][index]
+    assert view is not None
     copy = DeviceClone(fake, view, on_host=False)
     # The fake device's memory is the host's.
     read, view = device_arrays.device_view(copy.value, "x").view(np.ndarray), view.view(np.ndarray)
@@ -62,7 +65,7 @@ def test_a_device_copy_is_laid_out_like_its_original(fake: FakeDriver, index: in
 @pytest.mark.parametrize(
     "dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.bool_]
 )
-def test_host_arrays_go_to_the_device(fake: FakeDriver, dtype: type):
+def test_host_arrays_go_to_the_device(fake: FakeDriver, dtype: type[np.generic]):
     original = np.arange(12).reshape(3, 4).astype(dtype)[:, ::2]
     copy = DeviceClone(fake, original, on_host=True)
     assert device_arrays.is_on_device(copy.value)
@@ -78,6 +81,8 @@ def test_an_array_given_twice_is_one_copy():
     assert first is second is not third
     assert number == 2.5
     assert arguments.size == 32
+    assert isinstance(first, np.ndarray)
+    assert isinstance(third, np.ndarray)
     first[:] = third[:] = 9
     arguments.restore()
     np.testing.assert_array_equal(first, x)

@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import numpy as np
@@ -25,7 +26,7 @@ from tessera.core.events import TileRan, subscribe
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.core.targets import Target
-from tessera.lowering.artifact_cache.store import Entry, entry_of
+from tessera.lowering.artifact_cache.store import CacheEntry, entry_of
 from tessera.lowering.driver.compile import compile_program
 from tessera.performance import device_model
 from tessera.profiling.profile import Profiler, sparser, with_possible_peaks
@@ -72,7 +73,7 @@ def tuned(x: f32[n], y: mut f32[n]):
 
 
 @pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     with overridden(cache_dir=tmp_path_factory.mktemp("cache")):
         yield tessera.compile_source(SOURCE)
 
@@ -92,7 +93,7 @@ def check(profile: Profile, groups: int) -> None:
     assert "tiles" not in profile.to_dict(tiles=False)
 
 
-def test_the_call_is_made_once(module):
+def test_the_call_is_made_once(module: ModuleType):
     x, y = arrays(1000)
     profile = tessera.profile(module.added)(x, y, a=3.0)
     np.testing.assert_array_equal(y, 1 + 3 * x)
@@ -106,15 +107,16 @@ def test_the_call_is_made_once(module):
     assert profile.work.total_flops == 2048
 
 
-def test_every_tile_is_told(module):
-    x, told = np.ones(256, np.float32), []
+def test_every_tile_is_told(module: ModuleType):
+    x = np.ones(256, np.float32)
+    told: list[TileRan] = []
     with subscribe(told.append, TileRan):
         found = tessera.profile(module.added)(x, x.copy())
     assert len(told) == len(found.tiles) > 0
     assert told == [TileRan("added", tile.index, tile.unit, tile.start, tile.end, tile.phases) for tile in found.tiles]
 
 
-def test_products_and_their_roofline(module):
+def test_products_and_their_roofline(module: ModuleType):
     a, b = (np.random.default_rng(0).standard_normal((128, 96)).astype(np.float32) for _ in range(2))
     c = np.zeros((128, 128), np.float32)
     profile = tessera.profile(module.gemm)(a, b.T.copy(), c)
@@ -127,7 +129,7 @@ def test_products_and_their_roofline(module):
     assert all(0 < busy <= profile.span for busy in profile.busy.values())
 
 
-def test_a_grid_of_the_users(module):
+def test_a_grid_of_the_users(module: ModuleType):
     x, y = arrays(100)
     for profiler in (tessera.profile(module.doubled, grid=2), tessera.profile(module.doubled)[2, 32]):
         y[:] = 0
@@ -136,7 +138,7 @@ def test_a_grid_of_the_users(module):
     assert tessera.profile(module.doubled, grid=((2,), (32,))) == Profiler(module.doubled, Grid((2,), (32,)))
 
 
-def test_rows_that_the_compiler_spreads(module):
+def test_rows_that_the_compiler_spreads(module: ModuleType):
     x = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
     y = np.zeros_like(x)
     profile = tessera.profile(module.rows)(x, y)
@@ -145,14 +147,14 @@ def test_rows_that_the_compiler_spreads(module):
     assert sum(tile.read for tile in profile.tiles) == pytest.approx(x.nbytes)
 
 
-def test_a_tuned_kernel(module):
+def test_a_tuned_kernel(module: ModuleType):
     x, y = arrays(300)
     profile = tessera.profile(module.tuned)(x, y)
     np.testing.assert_array_equal(y, 1 + x)
     check(profile, -(-300 // dict(module.tuned.last.program.options)["STEP"]))
 
 
-def test_strided_and_repeated_arguments(module):
+def test_strided_and_repeated_arguments(module: ModuleType):
     x, y = np.zeros(400, np.float32)[::2], np.ones(400, np.float32)
     tessera.profile(module.added)(x, y[::2], 1.0)
     np.testing.assert_array_equal(y, np.ones(400))
@@ -161,7 +163,7 @@ def test_strided_and_repeated_arguments(module):
     np.testing.assert_array_equal(z, np.full(100, 3.0))
 
 
-def test_mistakes_write_nothing(module):
+def test_mistakes_write_nothing(module: ModuleType):
     x, y = arrays(100)
     with pytest.raises(ArgumentCount):
         tessera.profile(module.added)(x)
@@ -172,7 +174,7 @@ def test_mistakes_write_nothing(module):
     np.testing.assert_array_equal(y, np.ones(100))
 
 
-def test_a_capture_does_not_note_the_launches_of_a_profile(module):
+def test_a_capture_does_not_note_the_launches_of_a_profile(module: ModuleType):
     x, y = arrays(1000)
     with pytest.raises(BadCapture, match="profiling a kernel cannot be captured"), graph.capture():
         tessera.profile(module.added)(x, y, a=3.0)
@@ -185,7 +187,7 @@ def test_a_function_that_launches_kernels_has_no_profile():
     assert "@kernel" in caught.value.hint
 
 
-def test_no_launch_is_faster_than_its_peaks(module, monkeypatch: pytest.MonkeyPatch):
+def test_no_launch_is_faster_than_its_peaks(module: ModuleType, monkeypatch: pytest.MonkeyPatch):
     """A machine that was busy when it was measured is measured again; what is faster even then is the peak."""
     x, y = arrays(1000)
     slow = tessera.profile(module.added)(x, y, 2.0)
@@ -215,7 +217,7 @@ def test_how_many_groups_there_are_to_a_record(overhead: float, noise: float, gr
     assert sparser(found) == every
 
 
-def test_short_groups_do_not_all_write_records(module, monkeypatch: pytest.MonkeyPatch):
+def test_short_groups_do_not_all_write_records(module: ModuleType, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tessera.profiling.profile.sparser", lambda found: 4)
     x, y = arrays(1000)
     profile = tessera.profile(module.added)(x, y, 3.0)
@@ -225,7 +227,7 @@ def test_short_groups_do_not_all_write_records(module, monkeypatch: pytest.Monke
     assert [tile.index for tile in profile.tiles] == [0, 4, 8, 12]
 
 
-def test_ordinary_kernels_write_no_records(module):
+def test_ordinary_kernels_write_no_records(module: ModuleType):
     x, y = arrays(100)
     tessera.profile(module.added)(x, y, 2.0)
     module.added(x, y, 2.0)
@@ -235,7 +237,7 @@ def test_ordinary_kernels_write_no_records(module):
 # -- CUDA ------------------------------------------------------------------------------------------------------------
 
 
-def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:
+def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[CacheEntry, str]:
     """Compile in this process and without ptxas: the fake driver runs PTX."""
     with mock.patch("tessera.lowering.cuda.to_nvvm.find_tool", return_value=None):
         return entry_of(compile_program(program, target, observe=False)), "compiler"
@@ -259,11 +261,12 @@ def test_on_cuda(fake: FakeDriver, on_device: bool, target: str):
     """Arrays on a GPU mean that GPU where no target is named ("cpu" is the setting's default)."""
     x, y = arrays(700)
     kernel = tessera.compile_source(SOURCE).doubled
-    values = [fake.device_array(array) for array in (x, y)] if on_device else [x, y]
+    there = [fake.device_array(array) for array in (x, y)] if on_device else []
+    values = there or [x, y]
     kept = len(fake.memory)
     with overridden(target=target):
         profile = tessera.profile(kernel)(*values)
-    np.testing.assert_array_equal(values[1].get() if on_device else y, 2 * x)
+    np.testing.assert_array_equal(there[1].get() if on_device else y, 2 * x)
     check(profile, 22)
     assert {tile.unit for tile in profile.tiles} == {0, 1}
     assert profile.target == "cuda:sm_90a"
@@ -279,10 +282,11 @@ def test_arrays_that_lie_apart_are_found_before_they_are_copied(fake: FakeDriver
     x, _ = arrays(64)
     kernel, kept = tessera.compile_source(SOURCE).doubled, len(fake.memory)
     here, host = others.tensor(x), fake_libraries.Tensor(4096, (64,), device=-1)
-    for measure in (
+    measures: list[Callable[[object, object], object]] = [
         tessera.profile(kernel),
         lambda *args: autotune.search(kernel=kernel, params={"threads_per_block": [32, 64]}, args=args),
-    ):
+    ]
+    for measure in measures:
         with pytest.raises(
             WrongDevice, match="y, of type Tensor, lies in the memory of the CPU, and x lies on cuda:0"
         ) as caught:
@@ -293,7 +297,7 @@ def test_arrays_that_lie_apart_are_found_before_they_are_copied(fake: FakeDriver
 
 
 @pytest.mark.gpu
-def test_on_a_gpu(module):
+def test_on_a_gpu(module: ModuleType):
     cp = pytest.importorskip("cupy")
     x = cp.arange(1 << 24, dtype=cp.float32)
     y = cp.ones_like(x)
@@ -306,15 +310,15 @@ def test_on_a_gpu(module):
     assert profile.span < 2e9 * min(profile.instrumented)
 
 
-def test_each_phase_of_a_kernel_has_its_profile(module):
+def test_each_phase_of_a_kernel_has_its_profile(module: ModuleType):
     x, y, total = np.ones((640, 16), np.float32), np.zeros((640, 16), np.float32), np.zeros(16, np.float32)
     found = tessera.profile(module.phased)(
         x, y, total
     )  # after a search, which measures kernels of several launches too
     assert total.tolist() == [1280] * 16
-    launches = (found, *found.later)
+    launches = (found, *found.next_phases)
     assert [one.work.groups for one in launches] == [phase.groups for phase in module.phased.last.phases]
     assert found.work.groups in (10, 40)
-    assert [one.work.groups for one in found.later] == [128, 1, 1]
+    assert [one.work.groups for one in found.next_phases] == [128, 1, 1]
     assert found.work.least_written == 640 * 16 * 4
     assert repr(found).count("<profile of phased") == 4

@@ -8,7 +8,8 @@ import contextlib
 import functools
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,8 @@ from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import Program
 from tessera.core.settings import overridden
 from tessera.lowering.program.split_phases import phases
+from tessera.runtime.binding.grid import Grid
+from tessera.runtime.streams.streams import Stream
 
 _DOCS: Final = Path(__file__).parents[2]
 _PAGES: Final = ("README.md", "docs/language.md")
@@ -97,11 +100,13 @@ def _run(page: Path, blocks: tuple[Example, ...]) -> list[tuple[tessera.Kernel, 
     launch = tessera.Kernel.launch
 
     def noted(
-        kernel: tessera.Kernel, arguments: tuple[Any, ...], keywords: Any = None, *rest: Any, **more: Any
-    ) -> None:
-        launch(kernel, arguments, keywords, *rest, **more)
-        values = kernel.ordered(arguments, keywords or {})
-        found.setdefault((kernel, kernel.described(values).key), (kernel, values))
+        kernel: tessera.Kernel, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None,
+        grid: Grid | None = None, stream: Stream | None = None,
+    ) -> None:  # fmt: skip
+        launch(kernel, arguments, keywords, grid, stream)
+        if not _of_a_search():
+            values = kernel.ordered(arguments, keywords or {})
+            found.setdefault((kernel, kernel.described(values).key), (kernel, values))
 
     with (
         overridden(target="interpret"), contextlib.redirect_stdout(io.StringIO()),
@@ -112,6 +117,12 @@ def _run(page: Path, blocks: tuple[Example, ...]) -> list[tuple[tessera.Kernel, 
         except TesseraError as mistake:  # the page is wrong: no target refuses this
             raise AssertionError(str(mistake)) from mistake
     return list(found.values())
+
+
+def _of_a_search() -> bool:
+    """Return whether a search launches: which trials it makes, and in which order, depends on how long they take."""
+    frames = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(None))
+    return any(name.startswith("tessera.tuning.") for name in frames)
 
 
 def _from_text(seed: int) -> Iterator[Program]:

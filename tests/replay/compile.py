@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -15,7 +15,7 @@ from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
 from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.targets import Target
-from tessera.lowering.cuda_tile.cubin import Usage
+from tessera.lowering.cuda_tile.cubin import CubinUsage
 from tessera.lowering.driver.compile import compile_program
 
 DIGITS: Final = 16
@@ -101,7 +101,7 @@ def digest(text: str) -> str:
 
 
 @contextmanager
-def _without_tools() -> Iterator[list[bytes]]:
+def _without_tools() -> Generator[list[bytes]]:
     """Stop at PTX and at CUDA Tile bytecode, which is collected: the assemblers are not ours, and slow."""
     bytecode: list[bytes] = []
 
@@ -113,7 +113,7 @@ def _without_tools() -> Iterator[list[bytes]]:
         replacements: dict[str, Any] = {
             "tessera.lowering.cuda.to_nvvm.find_tool": lambda _: None,
             "tessera.lowering.cuda_tile.backend.assemble": assemble,
-            "tessera.lowering.cuda_tile.backend.read_usage": lambda *_: Usage(0, 0, 0, 0),
+            "tessera.lowering.cuda_tile.backend.read_usage": lambda *_: CubinUsage(0, 0, 0, 0),
         }
         for name, instead in replacements.items():
             patches.enter_context(mock.patch(name, instead))
@@ -130,7 +130,7 @@ def _object_text(compilation: Compilation) -> str:
     """Return the assembly of an object file, and behind it the constants that it reads."""
     assembly = next(found.text for found in compilation.listings if found.level == "asm")
     sections = binding.ObjectFileRef.from_data(compilation.artifact.code).sections()
-    named = [(section.name().decode(), section.data()) for section in sections if section.name() is not None]
+    named = [(name.decode(), section.data()) for section in sections if (name := section.name()) is not None]
     constants = [f"{name}\n{_hexadecimal(data)}" for name, data in named if _CONSTANTS.match(name)]
     return "\n".join([assembly, *constants])
 
@@ -142,7 +142,7 @@ def _launch_text(artifact: Artifact) -> str:
     memory = (resources.shared_bytes, resources.scratch_bytes)
     slots = [(slot.parameter, slot.axis, slot.symbol, slot.bytes) for slot in artifact.slots]
     windows = [
-        (w.box, w.swizzle, w.rounded, w.realigned, w.stored) for slot in artifact.slots if (w := slot.tensor_map)
+        (w.box, w.swizzle, w.rounded, w.padded_rows, w.stored) for slot in artifact.slots if (w := slot.tensor_map)
     ]
     return f"launch {size}, memory {memory}, slots {slots}, windows {windows}\n"
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import DTypeLike
 
 from agreement.test_shipped import like
 from support.library import bf16, f16, f32
@@ -24,7 +25,7 @@ Prepare = Callable[[], LaunchRecipe[Any]]
 
 
 def _gemm(
-    m: int = 4096, n: int = 4096, k: int = 4096, of: Any = bf16, *, turned: str = "", bias: bool = False, **how: Any
+    m: int = 4096, n: int = 4096, k: int = 4096, of: DTypeLike = bf16, *, turned: str = "", bias: bool = False, **how: Any
 ) -> Prepare:  # fmt: skip
     """Return a product of elements `of` a type; `turned` names the matrices that are stored by columns."""
 
@@ -41,7 +42,7 @@ _SQUARE: Final = (4, 16, 16, 4096, 4096)
 
 
 def _attention(
-    width: int, shape: tuple[int, ...] = _SQUARE, *, causal: bool = False, dtype: Any = bf16, lse: bool = True,
+    width: int, shape: tuple[int, ...] = _SQUARE, *, causal: bool = False, dtype: DTypeLike = bf16, lse: bool = True,
     **schedule: Any,
 ) -> Prepare:  # fmt: skip
     """Return attention; `shape` is batch, heads, heads of keys, queries, keys."""
@@ -55,7 +56,7 @@ def _attention(
 
 
 def _gradients(
-    width: int, shape: tuple[int, ...] = _SQUARE, *, causal: bool = False, dtype: Any = bf16, **schedule: Any
+    width: int, shape: tuple[int, ...] = _SQUARE, *, causal: bool = False, dtype: DTypeLike = bf16, **schedule: Any
 ) -> Prepare:  # fmt: skip
     batch, heads, groups, queries, keys = shape
 
@@ -67,16 +68,16 @@ def _gradients(
     return prepare
 
 
-def _softmax(rows: int, columns: int, dtype: Any = bf16, **schedule: Any) -> Prepare:
+def _softmax(rows: int, columns: int, dtype: DTypeLike = bf16, **schedule: Any) -> Prepare:
     return lambda: prepare_softmax(like(rows, columns, dtype=dtype), schedule=schedule)
 
 
-def _layernorm(rows: int, columns: int, dtype: Any = bf16, **schedule: Any) -> Prepare:
+def _layernorm(rows: int, columns: int, dtype: DTypeLike = bf16, **schedule: Any) -> Prepare:
     vector = like(columns, dtype=dtype)
     return lambda: prepare_layernorm(like(rows, columns, dtype=dtype), vector, vector, schedule=schedule)
 
 
-def _reduce(kind: str, shape: tuple[int, ...], axis: int | None, dtype: Any = f32) -> Prepare:
+def _reduce(kind: str, shape: tuple[int, ...], axis: int | None, dtype: DTypeLike = f32) -> Prepare:
     return lambda: prepare_reduce(kind, like(*shape, dtype=dtype), axis)
 
 

@@ -42,14 +42,14 @@ def test_compiler_then_memory_then_disk(own: Session):
 
 
 def test_every_compilation_says_where_it_came_from(own: Session):
-    told: list[events.Event] = []
+    told: list[events.Compiled] = []
     program = trivial_program()
     with events.subscribe(told.append, events.Compiled):
         key = own.compile(program, host_target()).artifact.key
         own.compile(program, host_target())
         Session(own.service).compile(program, host_target())
     own.compile(program, host_target())
-    assert [(e.kernel, e.target, e.key, e.origin) for e in told if isinstance(e, events.Compiled)] == [
+    assert [(e.kernel, e.target, e.key, e.origin) for e in told] == [
         ("warm", str(host_target()), key, origin) for origin in ("compiler", "memory", "disk")
     ]
     assert all(e.seconds > 0 for e in told)
@@ -89,7 +89,8 @@ def test_looking_compiles_once_more(own: Session):
 
 def test_without_a_disk_cache(own: Session):
     with overridden(cache=False):
-        assert own.cache is None
+        without = own.cache
+        assert without is None
         assert own.compile(trivial_program(), host_target()).origin == "compiler"
     assert own.cache.statistics().entries == 0
 

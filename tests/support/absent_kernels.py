@@ -41,7 +41,7 @@ class Case:
 class _Writer:
     """Statements so far, and the tiles they name, with their shapes."""
 
-    def __init__(self, draw: Any) -> None:
+    def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.lines: list[str] = []
         self.tiles: dict[str, tuple[int, ...]] = {}
@@ -200,7 +200,7 @@ _STEPS = (_unary, _unary, _binary, _load, _reshape, _transpose, _reduce, _reduce
 
 
 @st.composite
-def cases(draw: Any) -> Case:
+def cases(draw: st.DrawFn) -> Case:
     """A kernel with everything it is called with."""
     w = _Writer(draw)
     w.load((8, 16))

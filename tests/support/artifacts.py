@@ -3,7 +3,7 @@
 import dataclasses
 from functools import cache
 
-from llvmlite import binding
+from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Resources, Slot
 from tessera.core.base import dtypes
@@ -94,7 +94,7 @@ def object_code(text: str) -> bytes:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
-    return machine.emit_object(binding.parse_assembly(text))
+    return machine.emit_object(binding.parse_assembly(text))  # pyright: ignore[reportUnknownMemberType]
 
 
 def array(

@@ -1,12 +1,13 @@
 """Write a Program by hand: a few lines a kernel, for tests of everything below the frontend."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import overload
 
 from tessera.core.base.dtypes import DType, boolean, i64
 from tessera.core.base.source import Source, Span
-from tessera.core.program.program import Block, Domain, Op, Parameter, Program, Symbol, Value
+from tessera.core.program.program import Attribute, Block, Domain, Op, Parameter, Program, Symbol, Value
 from tessera.core.program.types import Array, Extent, Scalar, Shared, Tile, Type
 
 FILE = "cell.py"
@@ -43,14 +44,25 @@ class Builder:
     def span(self) -> Span:
         return Span(FILE, self.line, 5, self.line, 20)
 
-    def op(self, opcode: str, operands: Sequence[Value] = (), result: Type | None = None, name: str = "", **attributes):
+    @overload
+    def op(
+        self, opcode: str, operands: Sequence[Value] = (), result: None = None, name: str = "", **attributes: Attribute
+    ) -> None: ...
+    @overload
+    def op(
+        self, opcode: str, operands: Sequence[Value], result: Type, name: str = "", **attributes: Attribute
+    ) -> Value: ...
+    def op(
+        self, opcode: str, operands: Sequence[Value] = (), result: Type | None = None, name: str = "",
+        **attributes: Attribute,
+    ) -> Value | None:  # fmt: skip
         """Append an operation; gives its result, or None."""
         self.line += 1
         results = () if result is None else (Value(result, name, self.span()),)
         self.blocks[-1].append(Op(opcode, tuple(operands), results, attributes, (), self.span()))
         return results[0] if results else None
 
-    def const(self, value, dtype: DType = i64, name: str = "") -> Value:
+    def const(self, value: Attribute, dtype: DType = i64, name: str = "") -> Value:
         return self.op("const", (), Scalar(dtype), name, value=value)
 
     def id(self, of: str, axis: int | None = None, name: str = "") -> Value:
@@ -59,7 +71,7 @@ class Builder:
     def dim(self, symbol: str) -> Value:
         return self.op("dim", (), Scalar(i64), symbol, symbol=symbol)
 
-    def value(self, opcode: str, *operands: Value, name: str = "", **attributes) -> Value:
+    def value(self, opcode: str, *operands: Value, name: str = "", **attributes: Attribute) -> Value:
         """An operation whose result has the type of its first operand."""
         return self.op(opcode, operands, operands[0].type, name, **attributes)
 
@@ -83,18 +95,25 @@ class Builder:
     def write(self, memory: Value, value: Value, *index: Value) -> None:
         self.op("write", (memory, value, *index), cache="")
 
-    def load(self, memory: Value, starts: Sequence[Value], extents: Sequence[int], dropped=(), name="") -> Value:
+    def load(
+        self, memory: Value, starts: Sequence[Value], extents: Sequence[int], dropped: Sequence[int] = (),
+        name: str = "",
+    ) -> Value:  # fmt: skip
         shape = tuple(e for axis, e in enumerate(extents) if axis not in dropped)
         kind = Tile(memory.type.dtype, shape)
         return self.op("load", (memory, *starts), kind, name, extents=tuple(extents), dropped=tuple(dropped), cache="")
 
-    def store(self, memory: Value, tile: Value, starts: Sequence[Value], extents: Sequence[int], dropped=()) -> None:
+    def store(
+        self, memory: Value, tile: Value, starts: Sequence[Value], extents: Sequence[int], dropped: Sequence[int] = ()
+    ) -> None:
         self.op("store", (memory, tile, *starts), extents=tuple(extents), dropped=tuple(dropped), cache="")
 
     def alloc(self, dtype: DType, *shape: int, swizzle: str | None = None, name: str = "") -> Value:
         return self.op("alloc", (), Shared(dtype, tuple(shape), swizzle), name)
 
-    def copy(self, shared: Value, array: Value, starts: Sequence[Value], extents: Sequence[int], dropped=()) -> None:
+    def copy(
+        self, shared: Value, array: Value, starts: Sequence[Value], extents: Sequence[int], dropped: Sequence[int] = ()
+    ) -> None:
         self.op("copy", (shared, array, *starts), extents=tuple(extents), dropped=tuple(dropped))
 
     def barrier(self) -> None:
@@ -113,11 +132,11 @@ class Builder:
         return self.op("reshape", (tile,), Tile(tile.type.dtype, tuple(shape)), name)
 
     def transpose(self, tile: Value, *permutation: int, name: str = "") -> Value:
-        shape = tuple(tile.type.shape[axis] for axis in permutation)
+        shape = tuple(extents_of(tile)[axis] for axis in permutation)
         return self.op("transpose", (tile,), Tile(tile.type.dtype, shape), name, permutation=permutation)
 
     def reduce(self, tile: Value, kind: str = "sum", axis: int | None = None, name: str = "") -> Value:
-        dtype, shape = tile.type.dtype, tile.type.shape
+        dtype, shape = tile.type.dtype, extents_of(tile)
         left = () if axis is None else tuple(e for i, e in enumerate(shape) if i != axis % len(shape))
         return self.op("reduce", (tile,), Tile(dtype, left) if left else Scalar(dtype), name, kind=kind, axis=axis)
 
@@ -128,14 +147,19 @@ class Builder:
         self, a: Value, b: Value, acc: Value | None = None, dtype: DType | None = None, name: str = "",
         compute: str = "",
     ) -> Value:  # fmt: skip
-        kind = acc.type if acc is not None else Tile(dtype or a.type.dtype, (a.type.shape[0], b.type.shape[1]))
-        attributes = {"compute": compute} if compute else {}
-        return self.op("dot", (a, b) if acc is None else (a, b, acc), kind, name, exact=False, **attributes)
+        kind = acc.type if acc is not None else Tile(dtype or a.type.dtype, (extents_of(a)[0], extents_of(b)[1]))
+        attributes: dict[str, Attribute] = {"exact": False}
+        if compute:
+            attributes["compute"] = compute
+        return self.op("dot", (a, b) if acc is None else (a, b, acc), kind, name, **attributes)
 
     # -- control flow ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, lower: Value, upper: Value, step: Value, carried=(), kind="range", names=("i",), prefetch=0):
+    def loop(
+        self, lower: Value, upper: Value, step: Value, carried: Sequence[Value] = (), kind: str = "range",
+        names: Sequence[str] = ("i",), prefetch: int = 0,
+    ) -> "Generator[Loop]":  # fmt: skip
         """A `for`: gives (index, carried values ..., results); fill `results` with what the block yields."""
         self.line += 1
         span = self.span()
@@ -148,11 +172,11 @@ class Builder:
         yield frame
         block = Block(frame.arguments, (*body, Op("yield", tuple(frame.yields), span=span)))
         self.blocks.pop()
-        attributes = {"kind": kind, "prefetch": prefetch}
+        attributes: dict[str, Attribute] = {"kind": kind, "prefetch": prefetch}
         self.blocks[-1].append(Op("for", (lower, upper, step, *carried), results, attributes, (block,), span))
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
+    def when(self, condition: Value) -> Generator[None]:
         """An `if` without results and without else."""
         self.line += 1
         span = self.span()
@@ -168,7 +192,9 @@ class Builder:
 
     # -- the whole ---------------------------------------------------------------------------------------------
 
-    def program(self, *, domain: Domain | None = None, group: tuple[int, ...] | None = None, **options) -> Program:
+    def program(
+        self, *, domain: Domain | None = None, group: tuple[int, ...] | None = None, **options: Attribute
+    ) -> Program:
         """The kernel; symbols are bound at their first appearance in the parameters' shapes."""
         symbols: dict[str, Symbol] = {}
         for number, parameter in enumerate(self.parameters):
@@ -206,6 +232,12 @@ class Loop:
     @property
     def carried(self) -> tuple[Value, ...]:
         return self.arguments[1:]
+
+
+def extents_of(value: Value) -> tuple[int, ...]:
+    """The shape of a tile."""
+    assert isinstance(value.type, Tile)
+    return value.type.shape
 
 
 def renamed(program: Program, name: str) -> Program:

@@ -171,7 +171,8 @@ def bulk_copies(kernel: Kernel) -> Iterator[Instruction]:
 def unproven(artifact: Artifact) -> list[str]:
     """The bulk copies of a kernel whose code is PTX that may begin where hardware faults; each says why."""
     kernel = parse(artifact.code.rstrip(b"\0").decode())
-    known, found = LowBits(kernel), []
+    known = LowBits(kernel)
+    found: list[str] = []
     places = {one.operands[0]: one.operands[1] for one in kernel.code if one.name in ("mov", "cvta")}
     for one in bulk_copies(kernel):
         assert "tensor" in one.parts, f"of other bulk copies nothing is known here: {one.text}"

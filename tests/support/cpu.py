@@ -42,8 +42,10 @@ def compiled(program: Program, *, passes: bool = True, features: str | None = No
     return Artifact(hashlib.sha256(code).hexdigest(), program.name, CPU, code, made.entry, bindings, symbols, *rest)
 
 
-def run(program: Program, *arguments: Any, grid: Sequence[int] | None = None, **options: Any) -> Resources:
+def run(
+    program: Program, *arguments: object, grid: Sequence[int] | None = None, features: str | None = None
+) -> Resources:
     """Compile and run `program` on `arguments`, in place."""
-    artifact = compiled(program, **options)
+    artifact = compiled(program, features=features)
     CpuLauncher(artifact)(*arguments, grid=None if grid is None else Grid(tuple(grid)))
     return artifact.resources

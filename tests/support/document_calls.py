@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import tessera
 from support.documents import KERNELS
@@ -28,13 +29,13 @@ def _call(
 ) -> Call:  # fmt: skip
     """A call of kernel `name`; `outputs` are the places of the arguments that it writes."""
 
-    def prepare(*values: Any) -> LaunchRecipe[Any]:
+    def prepare(*values: object) -> LaunchRecipe[Any]:
         return LaunchRecipe((Launch(load(name), values),), lambda: tuple(values[i] for i in outputs))
 
     return Call(f"document-{name}", arguments, prepare, expected, tolerance, tolerance == 0)
 
 
-def poison(*shape: int, dtype: Any = f32) -> np.ndarray:
+def poison(*shape: int, dtype: DTypeLike = f32) -> np.ndarray:
     """An array that was not written."""
     return np.full(shape, np.nan, dtype)
 
@@ -86,7 +87,7 @@ def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Arrays:
     return (a.astype(np.float64) @ b.astype(np.float64),)
 
 
-def fused_mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, _: Any) -> Arrays:
+def fused_mlp(x: np.ndarray, w1: np.ndarray, b1: np.ndarray, w2: np.ndarray, b2: np.ndarray, _: np.ndarray) -> Arrays:
     """Two layers in f64."""
     return (np.maximum(x.astype(np.float64) @ w1 + b1, 0) @ w2 + b2,)
 

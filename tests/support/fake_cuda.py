@@ -4,39 +4,49 @@ Streams run in the order of their calls, at once unless `hold` is set; `log` tel
 """
 
 import ctypes
+import os
 from collections import deque
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
+import pytest
 
 from support import ptx_machine
+from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CudaFailure
 from tessera.runtime.driver import driver as door
+from tessera.runtime.driver.calls import Launch
 from tessera.runtime.driver.descriptors import Encoding, LaunchAttribute, LaunchConfig
 from tessera.runtime.launch import cuda
 
 
-class FakeDriver:
-    """What `Driver` does, with this process's memory as the device's.
+class Steps(list[tuple[Any, ...]]):  # the arguments of a copy and of a launch have nothing in common
+    """A graph: copies and launches, each with the arguments of its call."""
+
+
+class FakeDriver(door.Driver):
+    """A driver with this process's memory as the device's: every call that the runtime makes, without CUDA.
 
     sizes: (blocks, lanes, bytes of dynamic shared memory) of each launch; clusters: blocks of each launch's cluster
     keep: sizes of the parameters, in bytes, of which `parameters` then notes the bytes of each launch
     statuses: what the next calls of `start` give instead of running
     """
 
-    def __init__(self, devices: int = 1, *, run: bool = True) -> None:
+    def __init__(self, devices: int = 1, *, run: bool = True) -> None:  # without Driver's own, which loads libcuda
         self.memory: dict[int, np.ndarray] = {}
         self.owners: dict[int, int] = {}
         self.reserved: set[int] = set()
         self.sizes: list[tuple[int, int, int]] = []
         self.clusters: list[int] = []
         self.streams: list[int] = []
-        self.log: list[tuple[object, ...]] = []
+        self.log: list[tuple[Any, ...]] = []  # the name of a call and what it was given
         self.waited = 0
-        self.lost = None
-        self.forked = False
+        self.lost: TesseraError | None = None
+        self._process = os.getpid()
         self.used: set[int] = set()
-        self.launched: deque = deque(maxlen=64)
+        self.launched: deque[Launch] = deque(maxlen=64)
         self.statuses: list[int] = []
         self.encoded: list[Encoding] = []
         self.loads: list[int] = []
@@ -45,10 +55,10 @@ class FakeDriver:
         self.handles = 1000
         self.events: dict[int, bool] = {}
         self.held: set[int] = set()
-        self.captured: dict[int, list] = {}
+        self.captured: dict[int, Steps] = {}
         self.apart: set[int] = set()
         self.loose = 0
-        self.graphs: dict[int, list] = {}
+        self.graphs: dict[int, Steps] = {}
         self.resident_blocks = 2
         self.keep: list[int] = []
         self.parameters: list[list[bytes]] = []
@@ -59,11 +69,7 @@ class FakeDriver:
         if self.lost is not None:
             raise self.lost
 
-    @property
-    def gone(self) -> bool:
-        return self.lost is not None or self.forked
-
-    def give_back(self, device, how, *what) -> None:
+    def give_back(self, device: int | None, how: Callable[..., object], *what: object) -> None:
         if not self.gone:
             with self.inside(self.current if device is None else device):
                 how(*what)
@@ -81,7 +87,7 @@ class FakeDriver:
         raise CudaFailure(f"no memory at {address:#x}")
 
     @contextmanager
-    def inside(self, device: int):
+    def inside(self, device: int) -> Generator[None]:
         before, self.current = self.current, device
         try:
             yield
@@ -89,7 +95,7 @@ class FakeDriver:
             self.current = before
 
     @contextmanager
-    def within(self, context: int):
+    def within(self, context: int) -> Generator[None]:
         with self.inside(context - 1):
             yield
 
@@ -136,9 +142,14 @@ class FakeDriver:
         self.encoded.append(wanted)
         return len(self.encoded).to_bytes(1, "little") * 128
 
-    def start(self, config_address, function, addresses, null) -> int:
+    def start(
+        self, config_address: ctypes.c_void_p, function: ctypes.c_void_p, addresses: ctypes.c_void_p, null: object
+    ) -> int:
         if self.statuses:
             return self.statuses.pop(0)
+        assert config_address.value
+        assert function.value
+        assert addresses.value
         config = LaunchConfig.from_address(config_address.value)
         cluster = 1
         if config.attribute_count:
@@ -167,7 +178,7 @@ class FakeDriver:
         assert kernel.lanes == config.block_x, (kernel.lanes, config.block_x)
         memory = ptx_machine.Memory([*self.memory.items()])
         places = (ctypes.c_uint64 * len(kernel.parameters)).from_address(parameters)
-        values = [np.frombuffer((ctypes.c_char * 8).from_address(a), np.uint64)[0] for a in places]
+        values = [np.uint64(ctypes.c_uint64.from_address(a).value) for a in places]
         ptx_machine.run(text, config.grid_x, values, memory, config.shared)
 
     def failed(self, status: int, what: str) -> None:
@@ -268,7 +279,7 @@ class FakeDriver:
         return stream in self.captured
 
     @contextmanager
-    def relaxed(self):
+    def relaxed(self) -> Generator[None]:
         self.loose += 1
         try:
             yield
@@ -276,46 +287,50 @@ class FakeDriver:
             self.loose -= 1
 
     def begin_capture(self, stream: int) -> None:
-        self.captured[stream] = []
+        self.captured[stream] = Steps()
 
-    def end_capture(self, stream: int):
+    def end_capture(self, stream: int) -> Steps:
         return self.captured.pop(stream)
 
-    def instantiate(self, graph) -> int:
+    def instantiate(self, graph: object) -> int:
+        assert isinstance(graph, Steps)
         handle = self.handle()
         self.graphs[handle] = graph
         return handle
 
-    def only_node(self, graph) -> int:
+    def only_node(self, graph: object) -> int:
+        assert isinstance(graph, Steps)
         (_node,) = graph
         return 7
 
-    def set_parameters(self, executable, node, parameters) -> int:
+    def set_parameters(self, executable: ctypes.c_void_p, node: object, parameters: object) -> int:
         self.log.append(("set parameters", executable.value))
         return 0
 
-    def update(self, executable, graph) -> bool:
+    def update(self, executable: object, graph: object) -> bool:
+        assert isinstance(executable, int)
+        assert isinstance(graph, Steps)
         if [step[0] == "copy" for step in self.graphs[executable]] != [step[0] == "copy" for step in graph]:
             return False
         self.graphs[executable] = graph
         return True
 
-    def replay(self, executable, stream) -> int:
+    def replay(self, executable: ctypes.c_void_p, stream: ctypes.c_void_p) -> int:
         if self.statuses:
             return self.statuses.pop(0)
         handle = stream.value or 0
         self.log.append(("replay", handle))
-        for step in self.graphs[executable.value]:
+        for step in self.graphs[executable.value or 0]:
             if step[0] == "copy":
                 ctypes.memmove(*step[1:])
             else:
-                self._launch(*step, handle)
+                self._launch(step[0], step[1], step[2], step[3], handle)
         return 0
 
-    def close_graph(self, graph) -> None:
+    def close_graph(self, graph: object) -> None:
         self.log.append(("close graph",))
 
-    def close_executable(self, executable) -> None:
+    def close_executable(self, executable: object) -> None:
         self.log.append(("close executable",))
 
     # arrays
@@ -345,7 +360,7 @@ class FakeArray:
         return out
 
 
-def install(monkeypatch, fake: FakeDriver) -> FakeDriver:
+def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Let the runtime use `fake` as its driver."""
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(door, "driver", lambda: fake)

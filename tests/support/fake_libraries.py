@@ -21,7 +21,8 @@ class Tensor:
         self, address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: int = 0,
         *, negative: bool = False, requires_grad: bool = False, layout: str = "torch.strided",
     ) -> None:  # fmt: skip
-        self.address, self.shape, self.dtype, self.layout = address, shape, FLOAT32, layout
+        self.address, self.shape, self.layout = address, shape, layout
+        self.dtype: object = FLOAT32
         self.strides = strides or np.empty(shape, np.uint8).strides
         self.place, self.negative, self.requires_grad = device, negative, requires_grad
         self.is_cuda = device >= 0

@@ -1,7 +1,7 @@
 """Run a Program on the GPU of this machine, in place of the machine that runs PTX in this process."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,14 +36,14 @@ class _Places:
     """Copies of host arrays on the device, views of one array in one piece of memory."""
 
     def __init__(self) -> None:
-        import torch  # noqa: PLC0415 - only where there is a GPU
+        import torch  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - only where there is a GPU
 
         self.torch: Any = torch
         self.pieces: dict[int, tuple[np.ndarray, Any]] = {}
 
     def on_device(self, array: np.ndarray) -> Any:
         view = isinstance(array.base, np.ndarray) and array.base.flags.c_contiguous
-        whole = array.base if view else np.ascontiguousarray(array)
+        whole = cast("np.ndarray", array.base) if view else np.ascontiguousarray(array)
         if id(whole) not in self.pieces:
             flat = whole.reshape(-1).view(np.uint8)
             self.pieces[id(whole)] = whole, self.torch.from_numpy(flat.copy()).cuda()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from support.builder import FILE, Builder
 from tessera.core.base.source import Source, Span
-from tessera.core.program.program import Block, Domain, Op, Program, Value
+from tessera.core.program.program import Attribute, Block, Domain, Op, Program, Value
 
 Values = tuple[Value, ...]
 
@@ -72,7 +72,9 @@ class Writer(Builder):
         ops = self.blocks.pop()
         return Block(arguments, (*ops, Op("yield", tuple(yields), span=self.span())))
 
-    def program(self, *, domain: Domain | None = None, group: tuple[int, ...] | None = None, **options) -> Program:
+    def program(
+        self, *, domain: Domain | None = None, group: tuple[int, ...] | None = None, **options: Attribute
+    ) -> Program:
         """The kernel, with the text said so far."""
         program = super().program(domain=domain, group=group, **options)
         return replace(program, source=Source(FILE, "\n".join(self.text), label="Cell In[1]"))

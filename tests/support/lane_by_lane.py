@@ -8,12 +8,12 @@ that run once for the group are run by every lane, so programs must not read wha
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tessera.core.program.program import Block, Op, Program, Value
-from tessera.core.program.types import Array
+from tessera.core.program.types import Array, Shared
 from tessera.runtime.interpret.arithmetic import constant
 from tessera.runtime.interpret.values import prepare
 
@@ -86,9 +86,10 @@ class Lane:
         if op.opcode == "id":
             return [np.int64(self.identity(str(op.attributes["of"])))]
         if op.opcode == "dim":
-            return [np.int64(self.symbols[op.attributes["symbol"]])]
+            return [np.int64(self.symbols[str(op.attributes["symbol"])])]
         if op.opcode == "alloc":
             kind = op.result.type
+            assert isinstance(kind, Shared)
             return [self.shared.setdefault(op, np.zeros(kind.shape, kind.dtype.numpy))]
         if op.opcode in ("read", "write"):
             memory, *rest = operands
@@ -148,7 +149,7 @@ def _meet(here: dict[int, Meeting]) -> dict[int, Any]:
     for lane, meeting in here.items():
         answers[lane] = None
         if meeting.op.opcode == "shuffle":
-            width = int(meeting.op.attributes["width"])
+            width = cast("int", meeting.op.attributes["width"])
             place, amount = lane % width, meeting.amount
             target = {"down": place + amount, "up": place - amount, "xor": place ^ amount, "idx": amount}
             wanted = target[str(meeting.op.attributes["mode"])]

@@ -8,10 +8,11 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tessera.core.base.reductions import tree_sum
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
@@ -42,13 +43,13 @@ class Call:
     tolerance: float
     exact: bool = False
 
-    def results(self, *arrays: Any) -> Arrays:
+    def results(self, *arrays: np.ndarray) -> Arrays:
         """Run it on `arrays` and give every result."""
-        result = self.prepare(*arrays).run()
-        return result if isinstance(result, tuple) else (result,)
+        result: Any = self.prepare(*arrays).run()
+        return cast("Arrays", result) if isinstance(result, tuple) else (result,)
 
 
-def normal(*shape: int, dtype: Any = f32) -> np.ndarray:
+def normal(*shape: int, dtype: DTypeLike = f32) -> np.ndarray:
     """Random numbers that depend on the shape alone."""
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
@@ -79,7 +80,13 @@ def activated(x: np.ndarray, activation: str | None) -> np.ndarray:
 
 
 def product(
-    a: Any, b: Any, bias: Any = None, *, transpose_a: bool, transpose_b: bool, activation: str | None
+    a: np.ndarray,
+    b: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    activation: str | None,
 ) -> Arrays:
     """`gemm` in f64."""
     left, right = a.astype(np.float64), b.astype(np.float64)
@@ -87,7 +94,9 @@ def product(
     return (activated(c if bias is None else c + bias.astype(np.float64), activation),)
 
 
-def attention(q: Any, k: Any, v: Any, *, causal: bool, scale: float | None = None) -> tuple[np.ndarray, ...]:
+def attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, causal: bool, scale: float | None = None
+) -> tuple[np.ndarray, ...]:
     """Attention in f64: result, log-sum-exp, weights, and k and v as every query head sees them."""
     share = q.shape[1] // k.shape[1]
     wide, keys, values = (x.astype(np.float64) for x in (q, np.repeat(k, share, 1), np.repeat(v, share, 1)))
@@ -102,7 +111,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool, scale: float | None = Non
 
 
 def attention_gradients(
-    grad: Any, q: Any, k: Any, v: Any, *, causal: bool, scale: float | None = None
+    grad: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, *, causal: bool, scale: float | None = None
 ) -> tuple[np.ndarray, ...]:
     """dq, dk and dv in f64."""
     out, _, weights, keys, values = attention(q, k, v, causal=causal, scale=scale)
@@ -114,7 +123,7 @@ def attention_gradients(
 
 
 def _gemm(
-    dtype: Any, *, m: int = 70, k: int = 100, n: int = 90, transpose_a: bool = False, transpose_b: bool = False,
+    dtype: type[np.generic], *, m: int = 70, k: int = 100, n: int = 90, transpose_a: bool = False, transpose_b: bool = False,
     activation: str | None = None, bias: bool = False, compute: str | None = None,
 ) -> Call:  # fmt: skip
     how = {"transpose_a": transpose_a, "transpose_b": transpose_b, "activation": activation}
@@ -130,10 +139,10 @@ def _gemm(
         b = np.ascontiguousarray(b.T) if transpose_b else b
         return (a, b, normal(n, dtype=dtype)) if bias else (a, b)
 
-    def prepare(a: Any, b: Any, added: Any = None) -> LaunchRecipe[Any]:
+    def prepare(a: np.ndarray, b: np.ndarray, added: np.ndarray | None = None) -> LaunchRecipe[Any]:
         return prepare_gemm(a, b, bias=added, dtype="f32", compute=compute, **how)  # type: ignore[arg-type]
 
-    def expected(a: Any, b: Any, added: Any = None) -> Arrays:
+    def expected(a: np.ndarray, b: np.ndarray, added: np.ndarray | None = None) -> Arrays:
         a, b = (to_tf32(x) if compute else x for x in (a, b))
         return product(a, b, added, **how)  # type: ignore[arg-type]
 
@@ -141,7 +150,7 @@ def _gemm(
 
 
 def _attention_call(
-    dtype: Any, *, causal: bool, width: int = 64, shape: tuple[int, int, int, int, int] | None = None
+    dtype: type[np.generic], *, causal: bool, width: int = 64, shape: tuple[int, int, int, int, int] | None = None
 ) -> Call:
     """`shape`: batch, heads, heads of keys, queries, keys."""
     small = (1, 2, 1, 70, 150) if dtype is f32 else (2, 4, 2, 150, 195)
@@ -162,7 +171,7 @@ def _attention_call(
 
 
 def _attention_backward(
-    dtype: Any, *, causal: bool, width: int = 64, shape: tuple[int, int, int, int, int] | None = None
+    dtype: type[np.generic], *, causal: bool, width: int = 64, shape: tuple[int, int, int, int, int] | None = None
 ) -> Call:
     forward = _attention_call(dtype, causal=causal, width=width, shape=shape)
 
@@ -178,14 +187,14 @@ def _attention_backward(
     )  # fmt: skip
 
 
-def _rows(kind: str, dtype: Any, shape: tuple[int, ...]) -> Call:
+def _rows(kind: str, dtype: type[np.generic], shape: tuple[int, ...]) -> Call:
     vectors = {"softmax": 0, "rmsnorm": 1, "layernorm": 2}[kind]
     prepare: Any = {"softmax": prepare_softmax, "rmsnorm": prepare_rmsnorm, "layernorm": prepare_layernorm}[kind]
 
     def arguments() -> Arrays:
         return (normal(*shape, dtype=dtype), *(normal(shape[-1], dtype=dtype) + dtype(i) for i in range(vectors)))
 
-    def expected(x: Any, *others: Any) -> Arrays:
+    def expected(x: np.ndarray, *others: np.ndarray) -> Arrays:
         wide, rest = x.astype(np.float64), [v.astype(np.float64) for v in others]
         if kind == "softmax":
             e = np.exp(wide - wide.max(axis=-1, keepdims=True))
@@ -199,8 +208,8 @@ def _rows(kind: str, dtype: Any, shape: tuple[int, ...]) -> Call:
     return Call(name, arguments, prepare, expected, 2e-6 if dtype is f32 else 5e-3)
 
 
-def _reduce(kind: str, dtype: Any, shape: tuple[int, ...], axis: int | None) -> Call:
-    def expected(x: Any) -> Arrays:
+def _reduce(kind: str, dtype: type[np.generic], shape: tuple[int, ...], axis: int | None) -> Call:
+    def expected(x: np.ndarray) -> Arrays:
         if kind == "sum":
             flat = x.reshape(-1) if axis is None else x
             wide = flat.astype(f32) if flat.dtype.itemsize == 2 else flat
@@ -219,8 +228,8 @@ def _reduce(kind: str, dtype: Any, shape: tuple[int, ...], axis: int | None) -> 
     )
 
 
-def _transpose(dtype: Any, shape: tuple[int, ...]) -> Call:
-    def expected(x: Any) -> Arrays:
+def _transpose(dtype: type[np.generic], shape: tuple[int, ...]) -> Call:
+    def expected(x: np.ndarray) -> Arrays:
         return (np.swapaxes(x, -1, -2),)
 
     name = f"transpose-{np.dtype(dtype).name}{'-large' if math.prod(shape) > 1 << 20 else ''}"

@@ -20,12 +20,13 @@ def _measured_workers() -> None:
     """End processes in a way that they can notice, for the whole run."""
     stop = Worker.stop
 
-    def save_and_stop(worker: Worker) -> None:
-        if worker.process.poll() is None:
-            worker.process.terminate()
+    def save_and_stop(self: Worker) -> None:
+        self.closed = True  # before the process ends: who waits for its reply asks why it died
+        if self.process.poll() is None:
+            self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                worker.process.wait(timeout=SECONDS)
-        stop(worker)
+                self.process.wait(timeout=SECONDS)
+        stop(self)
 
     Worker.stop = save_and_stop  # until the process ends: services end their workers at exit
 

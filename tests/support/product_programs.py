@@ -1,5 +1,7 @@
 """Products of matrices in every storage order, for the tests of tile kernels on GPUs."""
 
+from dataclasses import replace
+
 from support.builder import Builder
 from tessera.core.base.dtypes import DType, bf16, f32
 from tessera.core.program.program import Program, Value
@@ -30,7 +32,7 @@ def matrix_product(
             k.yields = (b.dot(left, right, k.carried[0], compute=compute),)
         total = k.results[0] if result == f32 else b.cast(k.results[0], result)
         b.store(c, total, [m.index, n.index], [rows, columns])
-    return b.program(**options)
+    return replace(b.program(), options=options)
 
 
 def _load(b: Builder, memory: Value, row: Value, column: Value, shape: tuple[int, int], *, turned: bool) -> Value:

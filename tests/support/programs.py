@@ -2,7 +2,7 @@
 
 from support.builder import Builder
 from tessera.core.base.dtypes import DType, f32, i64
-from tessera.core.program.program import Domain, Program
+from tessera.core.program.program import Attribute, Domain, Program, Value
 from tessera.core.program.types import Scalar
 
 
@@ -104,10 +104,10 @@ def fused_mlp(rows: int = 256, inner: int = 64, hidden: int = 128, columns: int 
     out = b.array("Out", f32, rows, columns, mutable=True)
     zero = b.const(0)
 
-    def whole(array, *shape, name):
+    def whole(array: Value, *shape: int, name: str) -> Value:
         return b.load(array, [zero] * len(shape), shape, name=name)
 
-    def bias(array, extent, name):
+    def bias(array: Value, extent: int, name: str) -> Value:
         row = b.reshape(whole(array, extent, name=name), 1, extent)
         return b.broadcast(row, rows, extent)
 
@@ -156,7 +156,9 @@ def accumulate(rows: int = 256, step: int = 128, columns: int = 64) -> Program:
     return b.program()
 
 
-def elementwise(opcode: str, dtype: DType, operands: int = 2, result: DType | None = None, **attributes) -> Program:
+def elementwise(
+    opcode: str, dtype: DType, operands: int = 2, result: DType | None = None, **attributes: Attribute
+) -> Program:
     """i = thread; if i < n: out[i] = opcode(a[i], b[i], ...)"""
     b = Builder(f"elementwise_{opcode}")
     arrays = [b.array("abc"[n], dtype, "n") for n in range(operands)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from support.builder import Builder
 from tessera.core.base.dtypes import DType, boolean, f16, f32, i8, i32, i64
-from tessera.core.program.program import Block, Domain, Op, Program, Value
+from tessera.core.program.program import Attribute, Block, Domain, Op, Program, Value
 from tessera.core.program.types import Scalar
 
 KINDS = (i64, i64, f32, f32, i32, boolean, boolean, f16, i8)
@@ -209,6 +209,7 @@ class Kernel:
         b = self.b
         lane = b.id("lane")
         b.barrier()
+        assert self.shared is not None
         b.write(self.shared, self.pick(f32), lane)
         b.barrier()
         self.keep(b.read(self.shared, self.small_index()))
@@ -237,7 +238,12 @@ class Kernel:
         return [self.random.choice(KINDS) for _ in range(self.random.randint(0, 2))]
 
     def finish(
-        self, opcode: str, operands: Sequence[Value], kinds: Sequence[DType], blocks: Sequence[Block], **attributes
+        self,
+        opcode: str,
+        operands: Sequence[Value],
+        kinds: Sequence[DType],
+        blocks: Sequence[Block],
+        **attributes: Attribute,
     ):
         b = self.b
         results = tuple(Value(Scalar(kind)) for kind in kinds)

@@ -10,21 +10,24 @@ Every program is deterministic and free of races by construction, so that all ta
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.vendor.pretty import RepresentationPrinter
 
 from support.interpret_programs import Writer
 from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u32
 from tessera.core.program.program import Domain, Program, Value
 from tessera.core.program.text import to_text
-from tessera.core.program.types import Scalar
+from tessera.core.program.types import Array
 
 DTYPES = (f32, f64, f16, bf16, i64, i32, i16, i8, u32, u8)
 FLOAT_OPS = ("add", "sub", "mul", "div", "min", "max")
 INTEGER_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "and", "or", "xor", "shl", "shr")
 TILE = 40
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +43,7 @@ class Case:
     def __repr__(self) -> str:
         return f"{self.groups} groups of {self.lanes} lanes, {self.symbols}\n{to_text(self.program)}"
 
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+    def _repr_pretty_(self, printer: RepresentationPrinter, _: bool) -> None:
         """What Hypothesis prints of a failing case."""
         printer.text(repr(self))
 
@@ -54,13 +57,13 @@ class Maker:
     tiles: bool
     inside: bool
     writer: Writer = field(default_factory=lambda: Writer("random"))
-    pool: dict[tuple[DType, bool], list[Value]] = field(default_factory=dict)
-    inputs: dict[DType, Value] = field(default_factory=dict)
-    outputs: dict[DType, Value] = field(default_factory=dict)
+    pool: dict[tuple[DType, bool], list[Value]] = field(default_factory=dict[tuple[DType, bool], list[Value]])
+    inputs: dict[DType, Value] = field(default_factory=dict[DType, Value])
+    outputs: dict[DType, Value] = field(default_factory=dict[DType, Value])
 
     # -- choices -------------------------------------------------------------------------------------------------
 
-    def pick(self, options: Sequence[Any]) -> Any:
+    def pick(self, options: Sequence[T]) -> T:
         return self.draw(st.sampled_from(list(options)))
 
     def number(self, low: int, high: int) -> int:
@@ -276,7 +279,7 @@ class Maker:
 
 
 @st.composite
-def cases(draw: Any, *, tiles: bool = True, inside: bool = False) -> Case:
+def cases(draw: st.DrawFn, *, tiles: bool = True, inside: bool = False) -> Case:
     """A random kernel with its launch.
 
     `tiles=False` keeps to scalars, for `lane_by_lane`; `inside=True` keeps every index inside, for the sanitizer.
@@ -334,11 +337,10 @@ def _arguments(program: Program, symbols: dict[str, int], seed: int) -> list[Any
     random = np.random.default_rng(seed)
     arguments: list[Any] = []
     for parameter in program.parameters:
-        dtype: DType = parameter.value.type.dtype
-        shape = tuple(symbols[e] if isinstance(e, str) else e for e in parameter.value.type.shape)
-        if isinstance(parameter.value.type, Scalar):
-            arguments.append(1)
-        elif dtype.is_float:
+        kind = parameter.value.type
+        assert isinstance(kind, Array)
+        dtype, shape = kind.dtype, tuple(symbols[e] if isinstance(e, str) else e for e in kind.shape)
+        if dtype.is_float:
             special = random.choice([1.0, 0.0, np.inf, np.nan, 1e30], shape, p=[0.92, 0.02, 0.02, 0.02, 0.02])
             with np.errstate(all="ignore"):
                 arguments.append((random.normal(size=shape) * 8 * special).astype(np.float32).astype(dtype.numpy))

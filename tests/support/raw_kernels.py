@@ -124,7 +124,14 @@ LOOP:
 _NULL = ".visible .entry null(.param .u64 out) .reqntid 32\n{\n  ret;\n}\n"
 
 
-def _artifact(name: str, text: str, bindings, symbols, slots, launch: LaunchRule) -> Artifact:
+def _artifact(
+    name: str,
+    text: str,
+    bindings: tuple[Binding, ...],
+    symbols: tuple[tuple[str, int, int, int], ...],
+    slots: tuple[Slot, ...],
+    launch: LaunchRule,
+) -> Artifact:
     code = (_HEAD + text).encode() + b"\0"
     target = Target("cuda", "sm_90a")
     return Artifact(
@@ -136,10 +143,10 @@ def _array(name: str, *shape: int | str, mutable: bool = True) -> Binding:
     return Binding(name, Array(f32, shape), mutable, SPAN)
 
 
-def window(box: tuple[int, int] = (16, 64), *, realigned: bool = False) -> Artifact:
-    """x: f32[m, k] into out: f32[r, 64], 16 rows a block, zeros where x ends; `realigned`: x by way of a copy."""
+def window(box: tuple[int, int] = (16, 64), *, padded_rows: bool = False) -> Artifact:
+    """x: f32[m, k] into out: f32[r, 64], 16 rows a block, zeros where x ends; `padded_rows`: x by way of a copy."""
     slots = (
-        Slot("tensor_map", 0, tensor_map=TensorMap(box, realigned=realigned)),
+        Slot("tensor_map", 0, tensor_map=TensorMap(box, padded_rows=padded_rows)),
         Slot("pointer", 1),
         Slot("pointer", 0),
     )

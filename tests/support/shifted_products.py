@@ -1,7 +1,7 @@
 """Products of parts of arrays that begin anywhere: C[m + i, n + result] = A[m, k + left] B[k, n + right]."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,7 @@ def shifted(
             k.yields = (b.dot(left, right, k.carried[0], compute=compute),)
         total = k.results[0] if result == f32 else b.cast(k.results[0], result)
         b.store(c, total, [moved(m.index, shifts.rows[2]), moved(n.index, shifts.result)], [rows, columns])
-    return b.program(**options)
+    return replace(b.program(), options=options)
 
 
 def arguments(arrays: Sequence[np.ndarray], ends: Shape, s: int) -> list[Any]:

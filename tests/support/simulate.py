@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import numpy as np
@@ -94,7 +94,7 @@ class _Binding:
 
     def address(self, array: np.ndarray) -> int:
         view = isinstance(array.base, np.ndarray) and array.base.flags.c_contiguous
-        whole = array.base if view else array
+        whole = cast("np.ndarray", array.base) if view else array
         if id(whole) not in self.places:
             self.places[id(whole)] = self.memory.place(whole)
         return self.places[id(whole)] + array.ctypes.data - whole.ctypes.data

@@ -1,15 +1,16 @@
 """Tile kernels with arguments: what the `cuda_tile` target is tested on, here by the tile machine and on GPUs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from support import programs
 from support.interpret_programs import Writer
 from tessera.core.base.dtypes import DType, bf16, f16, f32, f64, fp8_e4m3, fp8_e5m2, i8, i32, i64, u8
-from tessera.core.program.program import Domain, Program, Value
+from tessera.core.program.program import Attribute, Domain, Program, Value
 from tessera.core.program.types import Tile
 
 
@@ -32,11 +33,11 @@ class Case:
         return [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in self.arguments]
 
 
-def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
+def normal(*shape: int, dtype: DTypeLike = np.float32, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(dtype)
 
 
-def poison(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+def poison(*shape: int, dtype: DTypeLike = np.float32) -> np.ndarray:
     return np.full(shape, np.nan, np.float32).astype(dtype)
 
 
@@ -169,7 +170,7 @@ def row_of(dtype: DType) -> Program:
 
 
 def element_wise(
-    opcode: str, dtype: DType, operands: int = 2, result: DType | None = None, **attributes: Any
+    opcode: str, dtype: DType, operands: int = 2, result: DType | None = None, **attributes: Attribute
 ) -> Program:
     """out[:] = opcode(a[:], b[:], ...), blocks of 64."""
     b = Writer(f"tile_{opcode}")
@@ -182,7 +183,7 @@ def element_wise(
 
 
 def attention(
-    rows: int, columns: int, step: int, dtype: DType = f16, *, aligned: bool = False, **options: Any
+    rows: int, columns: int, step: int, dtype: DType = f16, *, aligned: bool = False, **options: Attribute
 ) -> Program:
     """Attention of `rows` queries over all keys, `step` at a time, with a running maximum and sum."""
     b = Writer("attention")
@@ -207,7 +208,7 @@ def attention(
             keys.yields = (new, sums, out)
         _, sums, out = keys.results
         b.store(o, b.value("div", out, b.broadcast(sums, rows, columns)), [blocks.index, zero], [rows, columns])
-    return b.program(**options)
+    return replace(b.program(), options=options)
 
 
 _PRODUCT = 2e-6  # f32 sums of a few hundred products in another order

@@ -1,7 +1,8 @@
 """Run a Program compiled for this machine and by the interpreter, and compare."""
 
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from support import cpu
 from support.builder import Builder
 from tessera.core.base.dtypes import DType, f32
 from tessera.core.program.program import Program, Value
-from tessera.core.program.types import Tile
+from tessera.core.program.types import Array, Tile
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.interpret.run import run
@@ -18,17 +19,21 @@ from tessera.runtime.launch.cpu import CpuLauncher
 host = cache(host_target)
 
 
-def compiled(program: Program, *arguments: Any, features: str = "") -> list[Any]:
+def _copies(arguments: Sequence[Any]) -> list[Any]:
+    return [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
+
+
+def compiled(program: Program, *arguments: object, features: str = "") -> list[Any]:
     """Run `program` compiled, in the form for `features` if given, on copies of `arguments`; gives them back."""
-    fresh = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
+    fresh = _copies(arguments)
     form = cpu.compiled(program, features=features) if features else None
     CpuLauncher(form or compile_program(program, host(), observe=False).artifact)(*fresh)
     return fresh
 
 
-def interpreted(program: Program, *arguments: Any) -> list[Any]:
+def interpreted(program: Program, *arguments: object) -> list[Any]:
     """Run `program` by the interpreter, on copies of `arguments`; gives them back."""
-    fresh = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
+    fresh = _copies(arguments)
     symbols = {s.name: fresh[s.parameter].shape[s.axis] * s.scale for s in program.symbols}
     with np.errstate(all="ignore"):
         run(program, fresh, symbols=symbols)
@@ -44,7 +49,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.all(nan | (np.ascontiguousarray(a).view(width) == np.ascontiguousarray(b).view(width))))
 
 
-def check(program: Program, *arguments: Any, features: str = "") -> list[Any]:
+def check(program: Program, *arguments: object, features: str = "") -> list[Any]:
     """Both agree on every bit of every array; gives the compiled kernel's arguments."""
     actual, expected = compiled(program, *arguments, features=features), interpreted(program, *arguments)
     for parameter, a, b in zip(program.parameters, actual, expected, strict=True):
@@ -66,7 +71,7 @@ def numbers(shape: tuple[int, ...], dtype: DType = f32, seed: int = 0) -> np.nda
 class Kernel(Builder):
     """A Builder whose arrays are whole tiles: `take` loads one, `put` stores one into an array of its own."""
 
-    def take(self, name: str, *shape: int, dtype: DType = f32, **options: Any) -> Value:
+    def take(self, name: str, *shape: int, dtype: DType = f32, **options: bool) -> Value:
         """A new array of that shape, loaded as one tile."""
         array = self.array(name, dtype, *shape, **options)
         return self.load(array, [self.const(0)] * len(shape), shape, name=name)
@@ -85,5 +90,5 @@ class Kernel(Builder):
 
 def outputs(program: Program) -> list[np.ndarray]:
     """Zeros for every array that the kernel writes."""
-    kinds = [p.value.type for p in program.parameters if p.mutable]
-    return [np.zeros(kind.shape, kind.dtype.numpy) for kind in kinds]
+    kinds = [kind for p in program.parameters if p.mutable and isinstance(kind := p.value.type, Array)]
+    return [np.zeros(cast("tuple[int, ...]", kind.shape), kind.dtype.numpy) for kind in kinds]

@@ -4,8 +4,9 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import numpy as np
@@ -13,7 +14,9 @@ import pytest
 
 import tessera
 from support.fake_cuda import FakeDriver
+from support.interrupts import ctrl_c_reaches
 from tessera import autotune, graph
+from tessera.core.base.interrupts import DeferredInterrupts
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import (
     ArgumentCount,
@@ -22,6 +25,7 @@ from tessera.core.errors.catalog import (
     CompilerCrash,
     CompileTimeout,
     ContextLost,
+    NotCalledYet,
     NotOnCuda,
     ToolMissing,
     TuningFailed,
@@ -31,14 +35,19 @@ from tessera.core.settings import overridden
 from tessera.core.targets import Target
 from tessera.core.work import Work
 from tessera.kernels.kernel import Kernel
-from tessera.lowering.artifact_cache.store import Entry, entry_of
+from tessera.lowering.artifact_cache.store import CacheEntry, entry_of
 from tessera.lowering.driver.compile import compile_program
+from tessera.lowering.service.protocol import Compile, Reply, Request
+from tessera.lowering.service.server import Worker
 from tessera.performance import device_model as machine
 from tessera.performance.cost_model import Prediction
 from tessera.performance.device_model import Machine
+from tessera.runtime.binding.grid import Grid
 from tessera.runtime.driver import driver
 from tessera.runtime.launch import cuda
-from tessera.session.session import Session, session
+from tessera.runtime.streams.streams import Stream
+from tessera.session.compiled import Compiled
+from tessera.session.session import Session
 from tessera.tuning import search_space
 from tessera.tuning.record import read_log
 from tessera.tuning.results import Trial
@@ -79,7 +88,7 @@ def tuned(x: f32[n], y: mut f32[n]):
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Iterator[object]:
+def module(tmp_path: Path) -> Iterator[ModuleType]:
     with overridden(cache_dir=tmp_path):
         yield tessera.compile_source(SOURCE)
 
@@ -92,7 +101,7 @@ def records(tmp_path: Path) -> list[str]:
     return [path.name.split("-")[0] for path in (tmp_path / "tuning").glob("*.json")]
 
 
-def test_search_on_the_last_call(module, tmp_path: Path):
+def test_search_on_the_last_call(module: ModuleType, tmp_path: Path):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((70, 70)).astype(np.float32) for _ in range(2))
     c = np.zeros((70, 70), np.float32)
@@ -112,13 +121,13 @@ def test_search_on_the_last_call(module, tmp_path: Path):
     assert records(tmp_path) == ["gemm"]
 
 
-def test_outputs_given_are_not_written(module):
+def test_outputs_given_are_not_written(module: ModuleType):
     x, y = arrays()
     autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
     assert not y.any()
 
 
-def test_duplicates_and_illegal_configurations_are_reported(module):
+def test_duplicates_and_illegal_configurations_are_reported(module: ModuleType):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((16, 16)).astype(np.float32) for _ in range(2))
     space = {
@@ -138,7 +147,7 @@ def test_duplicates_and_illegal_configurations_are_reported(module):
     assert by_rows[3].error.startswith("rows_per_group=3 is not one of")
 
 
-def test_what_cannot_be_compiled_is_reported(module):
+def test_what_cannot_be_compiled_is_reported(module: ModuleType):
     found = autotune.search(kernel=module.doubled, params={"STEP": [64, 0]}, args=arrays())
     assert [trial.status for trial in found.trials] == ["measured", "illegal"]
     assert found.trials[1].error.startswith("TSR-E")
@@ -146,7 +155,7 @@ def test_what_cannot_be_compiled_is_reported(module):
     assert found.config == {"STEP": 64}
 
 
-def test_the_default_is_measured_first_and_taken_where_nothing_is_faster(module):
+def test_the_default_is_measured_first_and_taken_where_nothing_is_faster(module: ModuleType):
     seen: list[Trial] = []
     fixed = module.doubled.variant(STEP=64)
     found = autotune.search(kernel=fixed, params={"STEP": [32, 64]}, args=arrays(), on_trial=seen.append)
@@ -156,7 +165,7 @@ def test_the_default_is_measured_first_and_taken_where_nothing_is_faster(module)
     assert len(found.own.compared) == len(found.trials[1].compared) > 0
 
 
-def test_names_that_stand_for_nothing_are_refused(module):
+def test_names_that_stand_for_nothing_are_refused(module: ModuleType):
     for space in ({"STEPS": [32, 64]}, {"STEP": [32], "stagess": [2]}):
         with pytest.raises(BadKernelOption, match=r"doubled has no tuning parameter .*, nor is it an option"):
             autotune.search(kernel=module.doubled, params=space, args=arrays())
@@ -172,7 +181,7 @@ def k(x: f32[n], y: mut f32[n]):
 """)
 
 
-def test_names_without_an_effect_are_noted_and_left_out(module):
+def test_names_without_an_effect_are_noted_and_left_out(module: ModuleType):
     x, y = arrays()
     found = autotune.search(kernel=module.doubled, params={"STEP": [32], "stages": [2, 3], "BM": [1, 2]}, args=(x, y))
     assert [trial.config for trial in found.trials] == [{"STEP": 32}]
@@ -205,15 +214,15 @@ def scaled(x: f32[n], y: mut f32[n], factor: f32 = 3.0):
     ],
 )
 def test_what_the_compiler_fails_at_is_tried_again(
-    module, monkeypatch: pytest.MonkeyPatch, mistake: type[TesseraError], status: str, kept: bool
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, mistake: type[TesseraError], status: str, kept: bool
 ):
     x, y = arrays()
     compile_kernel = Kernel.compile_quietly
 
-    def fail(self: Kernel, *arguments: object, **keywords: object) -> object:
+    def fail(self: Kernel, *arguments: object, target: str | None = None, **keywords: object) -> Compiled:
         if self.options.constants.get("STEP") == 64:
             raise mistake("no code")
-        return compile_kernel(self, *arguments, **keywords)
+        return compile_kernel(self, *arguments, target=target, **keywords)
 
     monkeypatch.setattr(Kernel, "compile_quietly", fail)
     found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
@@ -224,7 +233,7 @@ def test_what_the_compiler_fails_at_is_tried_again(
     assert [trial.status for trial in again.trials] == ["measured", status if kept else "measured"]
 
 
-def test_the_record_is_used_again(module):
+def test_the_record_is_used_again(module: ModuleType):
     x, y = arrays()
     first = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
     again = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
@@ -241,7 +250,7 @@ def test_the_record_is_used_again(module):
     assert fresh.trials != more.trials[:1]
 
 
-def test_a_tuned_kernel_searches_at_its_first_call(module, tmp_path: Path):
+def test_a_tuned_kernel_searches_at_its_first_call(module: ModuleType, tmp_path: Path):
     x, y = arrays()
     module.tuned(x, y)
     np.testing.assert_array_equal(y, x)
@@ -258,7 +267,7 @@ def test_a_tuned_kernel_searches_at_its_first_call(module, tmp_path: Path):
     assert record.stat().st_mtime_ns == before
 
 
-def test_another_class_of_shapes_is_tuned_anew(module, tmp_path: Path):
+def test_another_class_of_shapes_is_tuned_anew(module: ModuleType, tmp_path: Path):
     module.tuned(*arrays(100))
     module.tuned(*arrays(120))
     assert len(records(tmp_path)) == 1
@@ -266,7 +275,7 @@ def test_another_class_of_shapes_is_tuned_anew(module, tmp_path: Path):
     assert len(records(tmp_path)) == 2
 
 
-def test_autotune_of_an_existing_kernel(module):
+def test_autotune_of_an_existing_kernel(module: ModuleType):
     x, y = arrays()
     kernel = module.doubled.autotune(space={"STEP": [32, 64]})
     kernel(x, y)
@@ -274,7 +283,7 @@ def test_autotune_of_an_existing_kernel(module):
     assert kernel.options.space == {"STEP": (32, 64)}
 
 
-def test_interpreted_kernels_are_timed_too(module):
+def test_interpreted_kernels_are_timed_too(module: ModuleType):
     x, y = arrays(50)
     with overridden(target="interpret"):
         found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
@@ -282,26 +291,26 @@ def test_interpreted_kernels_are_timed_too(module):
     assert found.device == "interpret"
 
 
-def test_nothing_runs(module):
+def test_nothing_runs(module: ModuleType):
     x, y = arrays()
     with pytest.raises(TuningFailed, match="none of the 1 configurations of doubled runs: STEP=0: TSR-E"):
         autotune.search(kernel=module.doubled, params={"STEP": [0]}, args=(x, y))
 
 
-def test_never_called(module):
-    with pytest.raises(TuningFailed, match="doubled was not called yet") as caught:
+def test_never_called(module: ModuleType):
+    with pytest.raises(NotCalledYet, match="doubled was not called yet") as caught:
         autotune.search(kernel=module.doubled, params={"STEP": [32]})
-    assert "args=(...)" in caught.value.hint
+    assert caught.value.hint == "call doubled first, or give its arguments"
 
 
-def test_objectives(module):
+def test_objectives(module: ModuleType):
     with pytest.raises(BadKernelOption, match="there is no objective 'energy'"):
         autotune.search(kernel=module.doubled, params={"STEP": [32]}, objective="energy")
     with pytest.raises(BadKernelOption, match="needs a space"):
         autotune.search(kernel=module.doubled, params={}, args=arrays())
 
 
-def test_a_kernel_of_several_phases(module):
+def test_a_kernel_of_several_phases(module: ModuleType):
     rng = np.random.default_rng(0)
     x = rng.standard_normal(1000).astype(np.float32)
     total, y = np.zeros(1, np.float32), np.zeros(1000, np.float32)
@@ -315,7 +324,7 @@ def test_a_kernel_of_several_phases(module):
     np.testing.assert_allclose(y, x - x.sum(), rtol=1e-4, atol=1e-4)
 
 
-def test_a_budget_skips_what_is_left(module):
+def test_a_budget_skips_what_is_left(module: ModuleType):
     x, y = arrays()
     found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64, 128]}, args=(x, y), budget=0.0)
     assert not found.complete
@@ -326,7 +335,7 @@ def test_a_budget_skips_what_is_left(module):
     assert rest.trials[0].code == found.trials[0].code
 
 
-def test_an_interrupt_while_measuring_keeps_what_was_found(module):
+def test_an_interrupt_while_measuring_keeps_what_was_found(module: ModuleType):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((700, 700)).astype(np.float32) for _ in range(2))
     c = np.zeros((700, 700), np.float32)
@@ -346,21 +355,23 @@ def test_an_interrupt_while_measuring_keeps_what_was_found(module):
 
 
 @pytest.fixture
-def interrupt_compilers() -> Iterator[None]:
-    """Send Ctrl-C as soon as a compiler works."""
+def interrupt_compilers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Send Ctrl-C when a compiler is about to work on the first request of the search, which is then not yet over."""
+    request, sent = Worker.request, list[Request]()
 
-    def interrupt() -> None:
-        while not session().service.busy:
-            pass
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupt(self: Worker, wanted: Request, seconds: float, deferral: DeferredInterrupts) -> Reply:
+        if isinstance(wanted, Compile) and not sent:
+            sent.append(wanted)
+            send()
+        return request(self, wanted, seconds, deferral)
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    yield
-    thread.join()
+    monkeypatch.setattr(Worker, "request", interrupt)
+    with ctrl_c_reaches() as send:
+        yield
+    assert sent
 
 
-def test_an_interrupt_before_the_first_trial_gives_the_default(module, interrupt_compilers: None):
+def test_an_interrupt_before_the_first_trial_gives_the_default(module: ModuleType, interrupt_compilers: None):
     fixed = module.doubled.variant(STEP=256)
     found = autotune.search(kernel=fixed, params={"STEP": [1 << k for k in range(3, 8)]}, args=arrays())
     assert found.interrupted
@@ -369,7 +380,9 @@ def test_an_interrupt_before_the_first_trial_gives_the_default(module, interrupt
     assert "best STEP=256; 6 skipped; interrupted" in repr(found)
 
 
-def test_an_interrupt_with_nothing_to_return_goes_on_and_ends_the_workers(module, interrupt_compilers: None):
+def test_an_interrupt_with_nothing_to_return_goes_on_and_ends_the_workers(
+    module: ModuleType, interrupt_compilers: None
+):
     x, y = arrays()
     with pytest.raises(KeyboardInterrupt):
         autotune.search(kernel=module.doubled, params={"STEP": [1 << k for k in range(3, 8)]}, args=(x, y))
@@ -378,16 +391,20 @@ def test_an_interrupt_with_nothing_to_return_goes_on_and_ends_the_workers(module
 
 
 def test_an_interrupted_call_of_a_tuned_kernel_is_interrupted_and_keeps_its_trials(
-    module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     x, y = arrays()
-    launch, launches = Kernel.launch, []
+    launch = Kernel.launch
+    launches: list[Kernel] = []
 
-    def interrupt(self: Kernel, *arguments: object, **keywords: object) -> None:
+    def interrupt(
+        self: Kernel, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None,
+        grid: Grid | None = None, stream: Stream | None = None,
+    ) -> None:  # fmt: skip
         launches.append(self)
         if len(launches) == 6:  # in the second configuration
             raise KeyboardInterrupt
-        launch(self, *arguments, **keywords)
+        launch(self, arguments, keywords, grid, stream)
 
     monkeypatch.setattr(Kernel, "launch", interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"tuning of tuned interrupted after 1 of 2 .* goes on from here"):
@@ -400,7 +417,7 @@ def test_an_interrupted_call_of_a_tuned_kernel_is_interrupted_and_keeps_its_tria
     np.testing.assert_array_equal(y, x)
 
 
-def test_a_search_can_be_followed(module, tmp_path: Path):
+def test_a_search_can_be_followed(module: ModuleType, tmp_path: Path):
     x, y = arrays()
     following = autotune.follow(kernel=module.doubled, params={"STEP": [0, 32, 64]}, args=(x, y))
     steps = iter(following)
@@ -411,12 +428,14 @@ def test_a_search_can_be_followed(module, tmp_path: Path):
     assert second.predicted > 0  # as the first one was not the default, but one of many
     assert following.outcome.config == second.config
     assert not following.outcome.complete
+    assert following.log is not None
     events = read_log(following.log)  # as another process would
     assert [event["event"] for event in events] == ["begin", "trial", "trial"]
     assert events[0]["configurations"] == 3
     steps.close()
     assert read_log(following.log)[-1] | {"time": 0} == {
         "event": "end", "format": 3, "time": 0, "best": second.config, "complete": False,
+        "interrupted": False,
     }  # fmt: skip
     rest = autotune.search(kernel=module.doubled, params={"STEP": [0, 32, 64]}, args=(x, y))
     assert rest.complete
@@ -424,7 +443,7 @@ def test_a_search_can_be_followed(module, tmp_path: Path):
     assert rest.log == str(following.log)
 
 
-def test_every_trial_is_reported(module):
+def test_every_trial_is_reported(module: ModuleType):
     x, y = arrays()
     seen: list[Trial] = []
     found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y), on_trial=seen.append)
@@ -435,7 +454,7 @@ def test_every_trial_is_reported(module):
     assert tuple(seen) == found.trials  # what was recorded is reported too
 
 
-def test_a_search_that_died_goes_on(module, tmp_path: Path):
+def test_a_search_that_died_goes_on(module: ModuleType, tmp_path: Path):
     x, y = arrays()
     steps = iter(autotune.follow(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y)))
     done = next(steps)
@@ -452,7 +471,7 @@ def test_a_search_that_died_goes_on(module, tmp_path: Path):
     assert found.complete
 
 
-def test_a_capture_does_not_note_the_launches_of_a_search(module):
+def test_a_capture_does_not_note_the_launches_of_a_search(module: ModuleType):
     x, y = arrays()
     with pytest.raises(BadCapture, match="a search for a configuration cannot be captured"), graph.capture():
         autotune.search(kernel=module.doubled, params={"STEP": [32, 64]}, args=(x, y))
@@ -462,7 +481,7 @@ def test_a_capture_does_not_note_the_launches_of_a_search(module):
     assert not y.any()
 
 
-def test_without_the_cache_nothing_is_kept(module, tmp_path: Path):
+def test_without_the_cache_nothing_is_kept(module: ModuleType, tmp_path: Path):
     x, y = arrays()
     with overridden(cache=False):
         found = autotune.search(kernel=module.doubled, params={"STEP": [32]}, args=(x, y))
@@ -470,7 +489,7 @@ def test_without_the_cache_nothing_is_kept(module, tmp_path: Path):
     assert not (tmp_path / "tuning").exists()
 
 
-def test_what_has_no_chance_is_not_run(module, monkeypatch: pytest.MonkeyPatch):
+def test_what_has_no_chance_is_not_run(module: ModuleType, monkeypatch: pytest.MonkeyPatch):
     steps = [16, 32, 64, 128, 256, 512]
     times = {**dict.fromkeys(steps, 1e-6), 256: 1.0, 512: 1.1e-6}
 
@@ -488,13 +507,13 @@ def test_what_has_no_chance_is_not_run(module, monkeypatch: pytest.MonkeyPatch):
     assert alone.trials[0].status == "measured"  # among these it is the best
 
 
-def test_schedule_options_of_other_targets_are_left_out(module):
+def test_schedule_options_of_other_targets_are_left_out(module: ModuleType):
     x, y = arrays()
     found = autotune.search(kernel=module.doubled, params={"STEP": [32, 64], "stages": [2, 3]}, args=(x, y))
     assert [trial.config for trial in found.trials] == [{"STEP": 32}, {"STEP": 64}]
 
 
-def test_schedule_options_of_the_target(module):
+def test_schedule_options_of_the_target(module: ModuleType):
     x = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
     y = np.zeros_like(x)
     found = autotune.search(kernel=module.softmax, params={"rows_per_group": [4, 16, 3]}, args=(x, y))
@@ -508,7 +527,7 @@ def test_schedule_options_of_the_target(module):
     np.testing.assert_allclose(y.sum(1), 1, rtol=1e-5)
 
 
-def test_the_kernel_suggests_a_space(module):
+def test_the_kernel_suggests_a_space(module: ModuleType):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((96, 96)).astype(np.float32) for _ in range(2))
     seen = autotune.follow(kernel=module.gemm, args=(a, b, np.zeros((96, 96), np.float32)))
@@ -526,7 +545,7 @@ def test_the_kernel_suggests_a_space(module):
 # -- CUDA ------------------------------------------------------------------------------------------------------------
 
 
-def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[Entry, str]:
+def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[CacheEntry, str]:
     """Compile in this process and without ptxas: the fake driver runs PTX."""
     with compiling, mock.patch("tessera.lowering.cuda.to_nvvm.find_tool", return_value=None):
         return entry_of(compile_program(program, target, observe=False)), "compiler"
@@ -536,7 +555,7 @@ compiling = threading.Lock()
 
 
 @pytest.mark.parametrize(("on_device", "target"), [(True, "cpu"), (True, "cuda:sm_90a"), (False, "cuda")])
-def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool, target: str):
+def test_on_cuda(module: ModuleType, monkeypatch: pytest.MonkeyPatch, on_device: bool, target: str):
     """Arrays on a GPU mean that GPU where no target is named ("cpu" is the setting's default)."""
     fake = FakeDriver()
     for place in (driver, cuda):
@@ -545,11 +564,11 @@ def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool, targe
     monkeypatch.setattr(machine, "_COPY_BYTES", 1 << 16)
     machine._gpu.cache_clear()
     x, y = arrays(64)
-    values = [fake.device_array(array) for array in (x, y)] if on_device else [x, y]
+    device = [fake.device_array(array) for array in (x, y)] if on_device else []
     kept = len(fake.memory)
     space = {"threads_per_block": [32, 64, 33], "elements_per_thread": [2]}
     with overridden(target=target):
-        found = autotune.search(kernel=module.lanes, params=space, args=values)
+        found = autotune.search(kernel=module.lanes, params=space, args=device or [x, y])
     machine._gpu.cache_clear()
     assert found.device == "cuda:sm_90a on Fake 0 x1"
     by_lanes = {trial.config.get("threads_per_block"): trial for trial in found.trials}
@@ -559,17 +578,20 @@ def test_on_cuda(module, monkeypatch: pytest.MonkeyPatch, on_device: bool, targe
     assert found.config == {}  # nothing is faster than the default
     assert {32, 64} < {size[1] for size in fake.sizes}
     assert len(fake.memory) == kept
-    np.testing.assert_array_equal(values[1].get() if on_device else y, np.zeros(64))
+    np.testing.assert_array_equal(device[1].get() if device else y, np.zeros(64))
 
 
-def test_a_fault_ends_the_search_and_is_remembered(module, monkeypatch: pytest.MonkeyPatch):
+def test_a_fault_ends_the_search_and_is_remembered(module: ModuleType, monkeypatch: pytest.MonkeyPatch):
     x, y = arrays()
     launch = Kernel.launch
 
-    def fault(self: Kernel, *arguments: object, **keywords: object) -> None:
+    def fault(
+        self: Kernel, arguments: tuple[object, ...], keywords: Mapping[str, object] | None = None,
+        grid: Grid | None = None, stream: Stream | None = None,
+    ) -> None:  # fmt: skip
         if self.options.constants.get("STEP") == 64:
             raise ContextLost("kernel doubled: an illegal memory access")
-        launch(self, *arguments, **keywords)
+        launch(self, arguments, keywords, grid, stream)
 
     monkeypatch.setattr(Kernel, "launch", fault)
     with pytest.raises(ContextLost):
@@ -581,7 +603,7 @@ def test_a_fault_ends_the_search_and_is_remembered(module, monkeypatch: pytest.M
 
 
 @pytest.mark.gpu
-def test_on_a_gpu(module):
+def test_on_a_gpu(module: ModuleType):
     cp = pytest.importorskip("cupy")
     a, b = (cp.random.standard_normal((1000, 1000), dtype=cp.float32) for _ in range(2))
     c = cp.zeros((1000, 1000), cp.float32)

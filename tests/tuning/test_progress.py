@@ -2,16 +2,20 @@
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
 
 import tessera
 from tessera import autotune
+from tessera.core import progress as shown
 from tessera.core.events import TrialMeasured, publish, subscribe, wanted
+from tessera.core.progress import NOTEBOOK, TerminalLine
 from tessera.core.settings import overridden
-from tessera.tuning import progress
-from tessera.tuning.progress import NOTEBOOK, Line, Progress, Status
+from tessera.tuning.progress import Progress, Status
 from tessera.tuning.results import ILLEGAL, MEASURED, SKIPPED, Trial, Tuning
 
 TRIALS = (
@@ -23,8 +27,8 @@ TRIALS = (
 
 
 def status(**changes: object) -> Status:
-    known = {"trials": TRIALS, "complete": False, "default": {"BM": 64}, **changes}
-    return Status(Tuning("gemm", "cpu", **known), "comparing the best 2", 2.25)
+    known = Tuning("gemm", "cpu", TRIALS, complete=False, default={"BM": 64})
+    return Status(replace(known, **changes), "comparing the best 2", 2.25)
 
 
 def measured(search: int) -> TrialMeasured:
@@ -58,9 +62,9 @@ def test_the_last_line():
 
 
 def test_a_terminal_has_one_line_no_wider_than_itself(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: type("Size", (), {"columns": 31}))
+    monkeypatch.setattr(shown.shutil, "get_terminal_size", lambda: type("Size", (), {"columns": 31}))
     terminal = Terminal()
-    line = Line(terminal)
+    line = TerminalLine(terminal)
     line.show(status())
     assert terminal.getvalue() == "\r\x1b[Ktuning gemm: 3 of 4; best BM=1"
     line.close(Status(Tuning("größe", "cpu", TRIALS, complete=True), "", 1.0))
@@ -69,8 +73,14 @@ def test_a_terminal_has_one_line_no_wider_than_itself(monkeypatch: pytest.Monkey
     )
 
 
+class Search(Protocol):
+    """Search, and return what the terminal shows."""
+
+    def __call__(self, *, progress: bool | None = None, again: bool = False) -> str: ...
+
+
 @pytest.fixture
-def search(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[object]:
+def search(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Search]:
     kernel = tessera.compile_source("""
 @kernel
 def doubled(x: f32[n], y: mut f32[n]):
@@ -79,31 +89,31 @@ def doubled(x: f32[n], y: mut f32[n]):
 """).doubled
     x = np.zeros(100, np.float32)
 
-    def run(**more: object) -> str:
+    def run(*, progress: bool | None = None, again: bool = False) -> str:
         terminal = Terminal()
         monkeypatch.setattr("sys.stderr", terminal)
-        autotune.search(kernel=kernel, params={"STEP": [16, 32]}, args=(x, x.copy()), **more)
+        autotune.search(kernel=kernel, params={"STEP": [16, 32]}, args=(x, x.copy()), progress=progress, again=again)
         return terminal.getvalue()
 
     with overridden(cache_dir=tmp_path):
         yield run
 
 
-def test_a_search_shows_itself_once_and_a_recorded_one_not_at_all(search):
+def test_a_search_shows_itself_once_and_a_recorded_one_not_at_all(search: Search):
     shown = search()
     assert "\r\x1b[Ktuning doubled: 1 of 2" in shown
     assert shown.endswith("\n")
     assert search() == ""
 
 
-def test_it_can_be_switched_off(search):
+def test_it_can_be_switched_off(search: Search):
     assert search(progress=False) == ""
     with overridden(progress=False):
         assert search(again=True) == ""
         assert search(again=True, progress=True) != ""
 
 
-def test_every_trial_and_what_more_is_measured_of_it_is_told(search):
+def test_every_trial_and_what_more_is_measured_of_it_is_told(search: Search):
     told: list[TrialMeasured] = []
     with subscribe(told.append, TrialMeasured):
         assert search(progress=False) == ""
@@ -120,11 +130,12 @@ def test_every_trial_and_what_more_is_measured_of_it_is_told(search):
 
 
 def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stderr", io.StringIO())
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
     shown = Progress(1, lambda phase: status(), wanted=True)
     shown.see(measured(1))
     shown.close()
-    assert progress.sys.stderr.getvalue() == ""
+    assert stream.getvalue() == ""
 
 
 def test_a_notebook_goes_first(monkeypatch: pytest.MonkeyPatch):

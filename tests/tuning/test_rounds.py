@@ -76,7 +76,9 @@ def bench(monkeypatch: pytest.MonkeyPatch, recorded: list[Trial]) -> Callable[..
     return make
 
 
-def test_a_first_trial_leaves_out_the_launch_that_gets_ready(bench, candidates: list[Candidate], recorded: list[Trial]):
+def test_a_first_trial_leaves_out_the_launch_that_gets_ready(
+    bench: Callable[..., Bench], candidates: list[Candidate], recorded: list[Trial]
+):
     clock = Clock(float, {})
     one = bench(clock)
     trial = one.first(candidates[0])
@@ -86,21 +88,23 @@ def test_a_first_trial_leaves_out_the_launch_that_gets_ready(bench, candidates: 
     assert clock.closed
 
 
-def test_what_a_launch_refuses_is_a_trial(bench, candidates: list[Candidate]):
+def test_what_a_launch_refuses_is_a_trial(bench: Callable[..., Bench], candidates: list[Candidate]):
     trial = bench(Clock(lambda _: 1.0, {1: BadGrid("too many groups")})).first(candidates[0])
     assert trial.status == "illegal"
     assert "too many groups" in trial.error
     assert trial.code == "code 16"
 
 
-def test_a_fault_is_recorded_and_goes_on(bench, candidates: list[Candidate], recorded: list[Trial]):
+def test_a_fault_is_recorded_and_goes_on(
+    bench: Callable[..., Bench], candidates: list[Candidate], recorded: list[Trial]
+):
     with pytest.raises(ContextLost):
         bench(Clock(lambda _: 1.0, {2: ContextLost("a fault")})).first(candidates[0])
     assert [trial.status for trial in recorded] == ["illegal"]
 
 
 def test_hopeful_candidates_take_turns(
-    bench, candidates: list[Candidate], recorded: list[Trial], monkeypatch: pytest.MonkeyPatch
+    bench: Callable[..., Bench], candidates: list[Candidate], recorded: list[Trial], monkeypatch: pytest.MonkeyPatch
 ):
     times = {"code 16": 1.0, "code 32": 2.5, "code 64": 1.4}
     order: list[str] = []
@@ -122,7 +126,9 @@ def test_hopeful_candidates_take_turns(
     assert [(trial.code, len(trial.seconds)) for trial in given] == [("code 16", 6), ("code 32", 3), ("code 64", 3)]
 
 
-def test_heats_end_when_there_is_enough(bench, candidates: list[Candidate], recorded: list[Trial]):
+def test_heats_end_when_there_is_enough(
+    bench: Callable[..., Bench], candidates: list[Candidate], recorded: list[Trial]
+):
     enough = iter([False, False])
     one = bench(Clock(lambda _: 1.0, {}), lambda: next(enough, True))
     for candidate in candidates:
@@ -138,7 +144,7 @@ def compared(bench: Bench, candidates: list[Candidate], default: Candidate | Non
 
 
 def test_the_best_are_compared_with_the_default_until_one_clearly_wins(
-    bench, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
+    bench: Callable[..., Bench], candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tuning_rounds, "_SHORT", 0.0)
     own = candidates[0]
@@ -149,18 +155,22 @@ def test_the_best_are_compared_with_the_default_until_one_clearly_wins(
     assert compared(bench(Clock(lambda _: 1.0, {})), candidates, None) == {c.code: COMPARED for c in candidates}
 
 
-def test_short_launches_are_compared_more_often(bench, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch):
+def test_short_launches_are_compared_more_often(
+    bench: Callable[..., Bench], candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(tuning_rounds, "_SHORT", 1e9)
     assert compared(bench(Clock(lambda _: 1.0, {})), candidates, None) == {c.code: MOST_COMPARED for c in candidates}
 
 
-def test_long_launches_are_compared_less_often(bench, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch):
+def test_long_launches_are_compared_less_often(
+    bench: Callable[..., Bench], candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(tuning_rounds, "_LONG", 0.0)
     assert set(compared(bench(Clock(lambda _: 1.0, {})), candidates, None).values()) == {5}
 
 
 def test_a_comparison_that_is_interrupted_counts_when_it_has_enough_rounds(
-    bench, candidates: list[Candidate], recorded: list[Trial]
+    bench: Callable[..., Bench], candidates: list[Candidate], recorded: list[Trial]
 ):
     for stop, rounds in ((8, 0), (20, 6)):
         recorded.clear()
@@ -169,5 +179,5 @@ def test_a_comparison_that_is_interrupted_counts_when_it_has_enough_rounds(
         assert [len(trial.compared) for trial in recorded] == [rounds] * (3 if rounds else 0)
 
 
-def test_one_candidate_needs_no_comparison(bench, candidates: list[Candidate]):
+def test_one_candidate_needs_no_comparison(bench: Callable[..., Bench], candidates: list[Candidate]):
     assert compared(bench(Clock(lambda _: 1.0, {})), candidates[:1], candidates[0]) == {}

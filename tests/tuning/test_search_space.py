@@ -1,6 +1,8 @@
 """What is tried, what is not, and why."""
 
 import dataclasses
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import tessera
 from support.artifacts import scale_artifact
 from tessera.core.artifact import LaunchRule, Resources
 from tessera.core.errors.catalog import BadKernelOption
+from tessera.kernels.kernel import Kernel
 from tessera.performance.device_model import Machine
 from tessera.tuning.results import Config, Trial
 from tessera.tuning.search_space import Proposal, beyond, plan_search, propose, suggested_space
@@ -37,7 +40,7 @@ GPU = dataclasses.replace(
 
 
 @pytest.fixture(scope="module")
-def module() -> object:
+def module() -> ModuleType:
     return tessera.compile_source(SOURCE)
 
 
@@ -45,18 +48,20 @@ def arrays(n: int = 500) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros(n, np.float32), np.zeros(n, np.float32)
 
 
-def configurations(kernel, space: dict, target: str) -> list[dict]:
+def configurations(kernel: Kernel, space: dict[str, Any], target: str) -> list[dict[str, Any]]:
     """Everything but the default."""
     plan = plan_search(kernel, space, target)
     return [dict(config) for config in plan.configs if config is not plan.default]
 
 
-def sorted_out(kernel, configs: list, values: tuple, machine: Machine | None) -> tuple[list[Proposal], list[Trial]]:
+def sorted_out(
+    kernel: Kernel, configs: list[Any], values: tuple[Any, ...], machine: Machine | None
+) -> tuple[list[Proposal], list[Trial]]:
     made = [propose(kernel, config, values, None, machine) for config in configs]
     return [m for m in made if isinstance(m, Proposal)], [m for m in made if isinstance(m, Trial)]
 
 
-def test_every_combination(module):
+def test_every_combination(module: ModuleType):
     assert configurations(module.gemm, {"BM": (1, 2), "BN": (3,)}, "cpu") == [{"BM": 1, "BN": 3}, {"BM": 2, "BN": 3}]
     assert configurations(module.gemm, {"BM": (1,), "stages": (2, 3)}, "cpu") == [{"BM": 1}]
     assert configurations(module.doubled, {"stages": (2, 3)}, "cpu") == [
@@ -90,10 +95,10 @@ def twice(A: f32[m, k], B: f32[k, n], C: mut f32[m, n], D: mut f32[m, n]):
 """
 
 
-def test_the_default_is_what_the_kernel_itself_says(module):
+def test_the_default_is_what_the_kernel_itself_says(module: ModuleType):
     defaults = tessera.compile_source(DEFAULTS)
 
-    def default(kernel, *names: str) -> Config | None:
+    def default(kernel: Kernel, *names: str) -> Config | None:
         plan = plan_search(kernel, dict.fromkeys(names, (1,)), "cpu")
         assert plan.default is None or plan.configs[0] == plan.default
         return plan.default
@@ -109,12 +114,12 @@ def test_the_default_is_what_the_kernel_itself_says(module):
     assert default(defaults.twice, "BM", "BN") == {"BN": 32}  # BM has two values
 
 
-def test_the_default_is_tried_once_and_first(module):
+def test_the_default_is_tried_once_and_first(module: ModuleType):
     plan = plan_search(module.gemm, {"BM": (32, 64, 128)}, "cpu")
     assert plan.configs == ({"BM": 64}, {"BM": 32}, {"BM": 128})
 
 
-def test_names_without_an_effect(module):
+def test_names_without_an_effect(module: ModuleType):
     plan = plan_search(module.doubled, {"BM": (1, 2), "num_warps": (4, 8), "stages": (1, 2)}, "cpu")
     assert plan.configs == ({"stages": 1}, {"stages": 2})
     assert plan.notes == (
@@ -123,7 +128,7 @@ def test_names_without_an_effect(module):
     )
 
 
-def test_options_of_layouts_and_stores_are_searched_and_what_clashes_is_left_out(module):
+def test_options_of_layouts_and_stores_are_searched_and_what_clashes_is_left_out(module: ModuleType):
     values = tuple(np.zeros((128, 128), kind) for kind in (bfloat16, bfloat16, np.float32))
     space = {
         "num_warps": (4, 8),
@@ -143,7 +148,7 @@ def test_options_of_layouts_and_stores_are_searched_and_what_clashes_is_left_out
         unfit.compile_quietly(*values, target="cuda:sm_90a")
 
 
-def test_suggestions_are_near_what_the_kernel_says(module):
+def test_suggestions_are_near_what_the_kernel_says(module: ModuleType):
     values = tuple(np.zeros((64, 64), np.float32) for _ in range(3))
     space = suggested_space(module.gemm.source, module.gemm.program(values), "cuda")
     assert space["BM"] == (32, 64, 128)
@@ -152,7 +157,7 @@ def test_suggestions_are_near_what_the_kernel_says(module):
     assert space["stages"] == (2, 3, 4)
 
 
-def test_proposals_carry_predictions_and_refusals_reasons(module):
+def test_proposals_carry_predictions_and_refusals_reasons(module: ModuleType):
     proposals, refused = sorted_out(module.doubled, [{"stages": 0}, {"stages": 32}], arrays(), MACHINE)
     assert [(p.config, p.kernel.options.constants) for p in proposals] == [({"stages": 32}, {"stages": 32})]
     assert proposals[0].predicted == pytest.approx(4000 / 1e10)
@@ -161,7 +166,7 @@ def test_proposals_carry_predictions_and_refusals_reasons(module):
     assert refused[0].error.startswith("TSR-E")
 
 
-def test_what_no_multiprocessor_holds_is_not_compiled(module):
+def test_what_no_multiprocessor_holds_is_not_compiled(module: ModuleType):
     shape = (1024, 1024)
     values = (np.zeros(shape, bfloat16), np.zeros(shape, bfloat16), np.zeros(shape, np.float32))
     configs = [{"BM": 128}, {"BM": 128, "stages": 99}, {"BM": 1024, "BN": 1024}]
@@ -171,7 +176,7 @@ def test_what_no_multiprocessor_holds_is_not_compiled(module):
     assert refused[1].predicted is not None
 
 
-def test_the_kernels_own_values_are_the_kernel_as_it_is(module):
+def test_the_kernels_own_values_are_the_kernel_as_it_is(module: ModuleType):
     tuned = module.gemm.variant(BK=32).autotune(space={"BM": [32, 64]})
     made = propose(tuned, {"BM": 64}, arrays(), None, None, own=True)
     assert isinstance(made, Proposal)
@@ -180,7 +185,7 @@ def test_the_kernels_own_values_are_the_kernel_as_it_is(module):
     assert made.config == {"BM": 64}
 
 
-def test_without_a_machine_everything_is_tried(module):
+def test_without_a_machine_everything_is_tried(module: ModuleType):
     proposals, refused = sorted_out(module.doubled, [{"stages": 0}], arrays(), None)
     assert [p.predicted for p in proposals] == [None]
     assert refused == []

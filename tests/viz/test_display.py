@@ -1,13 +1,18 @@
 """What IPython is told to show for each of our objects."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from IPython.core.formatters import DisplayFormatter
 
 import tessera
 from support.compilations import listing, saxpy_compilation
+from support.shell import Formatter
+from support.shell import formatter as new_formatter
 from tessera.core.errors.catalog import SyntaxMistake
-from tessera.viz import display
+from tessera.viz import display, renderings
 from tessera.viz.kernel_view import kernel_html, kernel_text, kernel_view
 from tessera.viz.table import Table
 
@@ -23,8 +28,8 @@ def group_copy(x: f32[n], y: mut f32[n], times: i32 = 2):
 
 
 @pytest.fixture
-def formatter() -> DisplayFormatter:
-    formatter = DisplayFormatter()
+def formatter() -> Formatter:
+    formatter = new_formatter()
     display.register(formatter)
     return formatter
 
@@ -34,25 +39,25 @@ def kernel() -> tessera.Kernel:
     return tessera.compile_source(KERNEL, "kernel.tsr").group_copy
 
 
-def test_a_compilation_shows_the_viewer_and_one_line(formatter: DisplayFormatter) -> None:
+def test_a_compilation_shows_the_viewer_and_one_line(formatter: Formatter) -> None:
     data, _ = formatter.format(saxpy_compilation())
     assert data["text/plain"] == "saxpy for cpu: tile, target, asm"
-    assert 'class="tsr-ir"' in data["text/html"]
+    assert 'data-kind="explorer"' in data["text/html"]
 
 
-def test_a_listing_shows_its_text(formatter: DisplayFormatter) -> None:
+def test_a_listing_shows_its_text(formatter: Formatter) -> None:
     data, _ = formatter.format(listing("tile", "", "a < b | | 1\nc | | 2\n"))
     assert data["text/plain"] == "a < b\nc"
     assert ">a &lt; b\nc</code></pre>" in data["text/html"]
 
 
-def test_an_error_shows_its_rendering(formatter: DisplayFormatter) -> None:
+def test_an_error_shows_its_rendering(formatter: Formatter) -> None:
     data, _ = formatter.format(SyntaxMistake("bad", hint="better"))
     assert data["text/plain"] == "TSR-E001 syntax error: bad\n  try: better"
     assert "<b>try:</b> better" in data["text/html"]
 
 
-def test_a_kernel_shows_its_signature_then_its_last_call(formatter: DisplayFormatter, kernel: tessera.Kernel) -> None:
+def test_a_kernel_shows_its_signature_then_its_last_call(formatter: Formatter, kernel: tessera.Kernel) -> None:
     before, _ = formatter.format(kernel)
     text = "kernel group_copy(x: f32[n], y: mut f32[n], times: i32)"
     assert before["text/plain"] == text
@@ -84,7 +89,7 @@ def double(x: f32[n], y: mut f32[n]):
 """
 
 
-def test_code_for_a_gpu_comes_with_its_resources(formatter: DisplayFormatter) -> None:
+def test_code_for_a_gpu_comes_with_its_resources(formatter: Formatter) -> None:
     double = tessera.compile_source(GPU_TEXT).double
     arrays = np.zeros(100, np.float32), np.zeros(100, np.float32)
     compiled = double.compile(*arrays, target="cuda:sm_90a")
@@ -100,7 +105,7 @@ def test_code_for_a_gpu_comes_with_its_resources(formatter: DisplayFormatter) ->
     assert "resources: registers" not in on_cpu["text/html"]
 
 
-def test_unregistering_leaves_nothing(formatter: DisplayFormatter) -> None:
+def test_unregistering_leaves_nothing(formatter: Formatter) -> None:
     display.unregister(formatter)
     assert not formatter.mimebundle_formatter.type_printers
 
@@ -110,3 +115,19 @@ def test_a_table_shows_as_text_and_as_html() -> None:
     assert repr(table) == "tools\nname   state\nptxas  found\na<b"
     assert table._repr_html_().count("<tr>") == 3
     assert "a&lt;b" in table._repr_html_()
+
+
+def test_every_class_that_is_shown_is_registered_by_its_name() -> None:
+    named = {(kind.__module__, kind.__name__) for kind in renderings.RENDERINGS}
+    assert named == set(display.CLASSES)
+    assert len(display.CLASSES) == len(named)
+
+
+def test_registering_loads_no_view() -> None:
+    code = (
+        "import sys; from support.shell import formatter; from tessera.viz import display\n"
+        "display.register(formatter()); print([m for m in sys.modules if m.startswith('tessera.viz.ir')])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -31,10 +31,10 @@ def test_html_is_well_formed_and_escaped():
     opened: list[str] = []
 
     class Check(HTMLParser):
-        def handle_starttag(self, tag, attrs):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]):
             opened.append(tag)
 
-        def handle_endtag(self, tag):
+        def handle_endtag(self, tag: str):
             assert opened.pop() == tag
 
     Check().feed(text)

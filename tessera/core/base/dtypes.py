@@ -71,10 +71,13 @@ boolean: Final = DType("bool", "bool", 1, np.dtype(np.bool_))
 
 @dataclass(frozen=True, slots=True)
 class ComputeType:
-    """A format that factors of products are rounded to, and nothing is stored in: of factors of the type `factors`."""
+    """A format that operands of products are rounded to and that nothing is stored in.
+
+    operand_dtype: the type of the operands that may be rounded to it
+    """
 
     name: str
-    factors: DType
+    operand_dtype: DType
 
     def __repr__(self) -> str:
         return self.name

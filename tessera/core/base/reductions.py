@@ -9,19 +9,20 @@ For n elements x[0..n):
 Elements past n are the identity (-0.0 for floats, which changes no sum, not even -0.0).  It depends on n alone.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 BLOCK: Final = 4096
 COLUMNS: Final = 128
+Numbers: TypeAlias = NDArray[Any]  # of every type that has a sum
 
 
-def identity(kind: str, dtype: np.dtype) -> NDArray[Any]:
+def identity(kind: str, dtype: np.dtype) -> Numbers:
     """The value that changes nothing, as a 0-d array: kind is "sum", "max" or "min"."""
     if kind == "sum":
-        value: Any = -0.0 if dtype.kind not in "iub" else 0
+        value: float = -0.0 if dtype.kind not in "iub" else 0
     elif dtype.kind == "b":
         value = kind == "min"
     elif dtype.kind in "iu":
@@ -31,7 +32,7 @@ def identity(kind: str, dtype: np.dtype) -> NDArray[Any]:
     return np.array(value, dtype=dtype)
 
 
-def tree_sum(x: NDArray[Any], axis: int) -> NDArray[Any]:
+def tree_sum(x: Numbers, axis: int) -> Numbers:
     """Sum `x` along `axis` with the fixed association, in `x`'s own dtype (callers widen 16-bit floats)."""
     x = np.moveaxis(x, axis, -1)
     n = x.shape[-1]

@@ -1,4 +1,4 @@
-"""Where a value came from in the user's text: `Source` holds the text, `Span` a range of it."""
+"""Places in the user's text: `Source` holds the text, `Span` a range of it."""
 
 import re
 from collections.abc import Collection

@@ -13,14 +13,14 @@ from tessera.core.base.source import NOWHERE, Note, Source, Span
 class TesseraError(Exception):
     """A mistake the user can mend: says what is wrong, where, and what to try.
 
-    `code` is stable (`TSR-E012`); `hint` is the remedy; `notes` name further places.  `source` is attached by
-    whoever knows the text (see `with_source`); without it the message still names file, line and column.
+    `code` is stable (`TSR-E012`); `hint` is the remedy; `notes` name further places.  `source` is attached where
+    the text is known (see `with_source`); without it the message still names file, line and column.
     """
 
     code: ClassVar[str] = "TSR-E000"
     title: ClassVar[str] = "error"
     paint: ClassVar[Callable[["TesseraError"], list[str]] | None] = None
-    """How IPython shows errors, where somebody above knows better than plain text (a `staticmethod`)."""
+    """Renders errors in IPython, where a layer above knows better than plain text (a `staticmethod`)."""
 
     def __init__(self, message: str, span: Span = NOWHERE, hint: str = "", notes: Sequence[Note] = ()) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class TesseraError(Exception):
         return (_rebuild, (type(self), self.message, state))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the message, the user's line and the caret, and none of our frames."""
+        """Return what IPython shows: the message, the user's line and the caret, and none of our frames."""
         paint = type(self).paint
         return render(self).splitlines() if paint is None else paint(self)
 

@@ -543,6 +543,16 @@ class UnknownLevel(TesseraError):
     title = "no such level"
 
 
+class NotCalledYet(TesseraError):
+    """A kernel that is to run on arguments like those of its last call, and had none.
+
+    Example: `autotune.search(kernel=k, params=space)` before `k(x, y)`.
+    """
+
+    code = "TSR-E421"
+    title = "not called yet"
+
+
 class TuningFailed(TesseraError):
     """A search in which no configuration could be compiled and run.
 
@@ -551,6 +561,16 @@ class TuningFailed(TesseraError):
 
     code = "TSR-E420"
     title = "nothing to choose from"
+
+
+class NothingToShow(TesseraError):
+    """A view of something that is not there.
+
+    Example: `layout(k)` of a kernel that has no tile in registers or in shared memory.
+    """
+
+    code = "TSR-E422"
+    title = "nothing to show"
 
 
 class OperandMismatch(TesseraError):
@@ -608,8 +628,15 @@ class BadTileIR(TesseraError):
     title = "not legal Tile IR"
 
 
+class BadPtx(TesseraError):
+    """Edited PTX that cannot be compiled.  Example: `k.with_ir(text)` with an instruction that ptxas does not know."""
+
+    code = "TSR-E716"
+    title = "not legal PTX"
+
+
 class NotOnCudaTile(TesseraError):
-    """What CUDA Tile IR has no words for.  Example: `tile.linear_id()` in a kernel compiled for `cuda_tile`."""
+    """A construct that CUDA Tile IR lacks.  Example: `tile.linear_id()` in a kernel compiled for `cuda_tile`."""
 
     code = "TSR-E708"
     title = "cannot be a CUDA Tile kernel"

@@ -1,4 +1,4 @@
-"""What the frontend needs to know of a launch's arguments: types and shapes, never values."""
+"""A launch's arguments, as far as the frontend needs them: types and shapes, never values."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which trips of a loop over tiles may run at the same time: those that touch no element that another one writes.
+"""Loop dependences: trips of a loop over tiles may run at the same time if none writes an element another touches.
 
 The test looks at windows: an access of `y[8 * r + j : +4]` lies, along an axis, between two linear forms of the loop's
 index (see `linear.py`).  Two accesses of one array in different trips are apart where along some axis both move with
@@ -87,7 +87,7 @@ def written_arrays(block: Block) -> set[Value]:
 
 
 def may_be_one(a: Value, b: Value, written: set[Value]) -> bool:
-    """Whether two parameters may be given one array: only one is `written`, and their types do not tell them apart."""
+    """Return whether two parameters may be given one array: only one is `written`, and their types may be the same."""
     if a is b:
         return True
     one, other = a.type, b.type
@@ -100,7 +100,7 @@ def may_be_one(a: Value, b: Value, written: set[Value]) -> bool:
 
 
 class Dependences:
-    """What is known of the loops of one Program."""
+    """The dependences of the loops of one Program."""
 
     def __init__(self, program: Program) -> None:
         self.definitions = Definitions(program)
@@ -126,7 +126,7 @@ class Dependences:
         return None if first is None or last is None else make("sub", last, first)
 
     def without(self, loop: Op, left_out: frozenset[Op]) -> Dependence | None:
-        """The same, as if `left_out` accessed nothing."""
+        """Return why the trips of a loop depend on each other, as if `left_out` accessed nothing."""
         asked = loop.attributes.get("parallel")
         if loop.results:
             return Dependence(CARRIED, loop.results[0].name, loop)
@@ -150,7 +150,7 @@ class Dependences:
                 return found
         return None
 
-    def apart(self, loop: Op, written: set[Value]) -> set[tuple[Value, Value]]:
+    def no_alias(self, loop: Op, written: set[Value]) -> set[tuple[Value, Value]]:
         """Arrays (one written, one read) that must not be one array for the trips of `loop` to be independent."""
         by_memory: dict[Value, list[Access]] = {}
         for access in accesses(loop.regions[0]):
@@ -173,7 +173,7 @@ class Dependences:
             if not a.writes:
                 continue
             for b, theirs in zip(touched, windows, strict=True):
-                if not any(_apart(x, y, step) for x, y in zip(mine, theirs, strict=True)):
+                if not any(_are_disjoint(x, y, step) for x, y in zip(mine, theirs, strict=True)):
                     return Dependence(MEETS, a.memory.name, a.op, b.op)
         return None
 
@@ -188,21 +188,21 @@ def _windows(access: Access, axis: int, bounds: Bounds) -> Mapping[_Terms, _Wind
     found = bounds.of(access.starts[axis])
     made: dict[_Terms, _Window] = {}
     for low in found.low:
-        factor = low.factor(bounds.index)
+        coefficient = low.coefficient(bounds.index)
         highs = [high.constant for high in found.high if high.terms == low.terms]
-        if factor and highs:
+        if coefficient and highs:
             first, last = low.constant, min(highs) + access.extents[axis] - 1
-            _, old_first, old_last = made.get(low.terms, (factor, first, last))
-            made[low.terms] = (factor, max(first, old_first), min(last, old_last))
+            _, old_first, old_last = made.get(low.terms, (coefficient, first, last))
+            made[low.terms] = (coefficient, max(first, old_first), min(last, old_last))
     return made
 
 
-def _apart(mine: Mapping[_Terms, _Window], theirs: Mapping[_Terms, _Window], step: int) -> bool:
-    """Whether two accesses never meet in different trips: together no wider than a step moves them."""
-    for terms, (factor, first, last) in mine.items():
+def _are_disjoint(mine: Mapping[_Terms, _Window], theirs: Mapping[_Terms, _Window], step: int) -> bool:
+    """Return whether two accesses never meet in different trips: together no wider than a step moves them."""
+    for terms, (coefficient, first, last) in mine.items():
         if terms in theirs:
             _, other_first, other_last = theirs[terms]
-            if max(last, other_last) - min(first, other_first) + 1 <= abs(factor) * step:
+            if max(last, other_last) - min(first, other_first) + 1 <= abs(coefficient) * step:
                 return True
     return False
 

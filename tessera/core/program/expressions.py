@@ -71,7 +71,7 @@ def make(name: str, a: Expression, b: Expression) -> Expression:
 
 
 class Emits(Protocol[T]):
-    """What makes code of an expression: signed arithmetic on 64 bits; `divide` is asked for nothing negative."""
+    """Emits code for an expression: signed arithmetic on 64 bits; `divide` is asked for nothing negative."""
 
     def leaf(self, leaf: int | str) -> T:
         """A number, or the value of a symbol."""
@@ -95,13 +95,13 @@ def translate(expression: Expression, emits: Emits[T]) -> T:
     if _never_negative(left) or not isinstance(right, int):
         return emits.apply("divide", a, b)
     # Far enough to the right nothing is negative: a + k * b holds b as often as a does, and k times more.
-    turns = -(-_FAR // right)
-    raised = emits.apply("add", a, emits.leaf(turns * right))
-    return emits.apply("sub", emits.apply("divide", raised, b), emits.leaf(turns))
+    multiple = -(-_FAR // right)
+    raised = emits.apply("add", a, emits.leaf(multiple * right))
+    return emits.apply("sub", emits.apply("divide", raised, b), emits.leaf(multiple))
 
 
 def can_translate(name: str, b: Expression) -> bool:
-    """Whether code can do `name` with `b` on its right: it divides by positive numbers."""
+    """Return whether code can do `name` with `b` on its right: it divides by positive numbers."""
     return name not in ("floordiv", "mod") or (isinstance(b, int) and b > 0)
 
 

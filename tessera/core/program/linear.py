@@ -28,19 +28,19 @@ class Linear:
     terms: frozenset[tuple[Hashable, int]]
     constant: int
 
-    def plus(self, other: "Linear", factor: int = 1) -> "Linear":
+    def plus(self, other: "Linear", scale: int = 1) -> "Linear":
         """`self + factor * other`."""
         terms = dict(self.terms)
         for term, number in other.terms:
-            terms[term] = terms.get(term, 0) + factor * number
+            terms[term] = terms.get(term, 0) + scale * number
         kept = frozenset((term, number) for term, number in terms.items() if number)
-        return Linear(kept, self.constant + factor * other.constant)
+        return Linear(kept, self.constant + scale * other.constant)
 
     def add(self, number: int) -> "Linear":
         """`self + number`."""
         return Linear(self.terms, self.constant + number)
 
-    def factor(self, term: Hashable) -> int:
+    def coefficient(self, term: Hashable) -> int:
         """The factor of `term`."""
         return dict(self.terms).get(term, 0)
 
@@ -66,12 +66,12 @@ UNKNOWN: Final = Between()
 
 
 def exactly(form: Linear) -> Between:
-    """What has the value of `form`."""
+    """Return what has the value of `form`."""
     return Between((form,), (form,))
 
 
 class Definitions:
-    """Who makes each value of a Program, an operation or the loop whose index it is, and which integers are the same.
+    """The definition of each value of a Program, an operation or the loop whose index it is, and equal integers.
 
     order: every operation, outer before inner; identities: of integers that have the same number wherever they are made
     """
@@ -100,7 +100,7 @@ class Definitions:
         return number if isinstance(number, int) and not isinstance(number, bool) else None
 
     def identity(self, value: Value) -> Hashable:
-        """What tells `value` from others: how it is made, where that says it all, else itself."""
+        """Return what tells `value` from others: how it is made, where that says it all, else itself."""
         return self.identities.get(value, value)
 
     def expression(self, value: Value) -> Expression | None:
@@ -120,7 +120,7 @@ class Definitions:
 
 
 class Bounds:
-    """What bounds the integers of a Program, in terms of one loop's index and of what that loop does not change."""
+    """Bounds of the integers of a Program, in terms of one loop's index and of what that loop does not change."""
 
     def __init__(self, loop: Op, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -134,7 +134,7 @@ class Bounds:
                 self._learn(op)
 
     def varies(self, value: Value) -> bool:
-        """Whether `value` may differ between trips of the loop."""
+        """Return whether `value` may differ between trips of the loop."""
         return value in self._varying
 
     def of(self, value: Value) -> Between:
@@ -187,15 +187,15 @@ def _defined(block: Block) -> set[Value]:
 
 
 def _add(a: Between, b: Between) -> Between:
-    return Between(_sums(a.low, b.low, 1), _sums(a.high, b.high, 1))
+    return Between(_combined(a.low, b.low, 1), _combined(a.high, b.high, 1))
 
 
 def _subtract(a: Between, b: Between) -> Between:
-    return Between(_sums(a.low, b.high, -1), _sums(a.high, b.low, -1))
+    return Between(_combined(a.low, b.high, -1), _combined(a.high, b.low, -1))
 
 
-def _sums(a: tuple[Linear, ...], b: tuple[Linear, ...], factor: int) -> tuple[Linear, ...]:
-    return tuple(dict.fromkeys(x.plus(y, factor) for x in a for y in b))[:_MOST_BOUNDS]
+def _combined(a: tuple[Linear, ...], b: tuple[Linear, ...], scale: int) -> tuple[Linear, ...]:
+    return tuple(dict.fromkeys(x.plus(y, scale) for x in a for y in b))[:_MOST_BOUNDS]
 
 
 def _multiply(a: Between, b: Between) -> Between:
@@ -222,7 +222,7 @@ def _choice(a: Between, b: Between) -> Between:
 def _either(
     a: tuple[Linear, ...], b: tuple[Linear, ...], choose: Callable[[int, int], int]
 ) -> tuple[Linear, ...]:  # fmt: skip
-    """What bounds both: forms of the same terms, with the farther constant."""
+    """Return what bounds both: forms of the same terms, with the farther constant."""
     return tuple(Linear(x.terms, choose(x.constant, y.constant)) for x in a for y in b if x.terms == y.terms)
 
 

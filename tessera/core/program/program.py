@@ -137,7 +137,7 @@ class Program:
     same_extents: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
 
     def with_workspaces(self) -> "Program":
-        """The same program with its workspaces as parameters, behind its own, that the launcher gives (`given`)."""
+        """Return the program with its workspaces as further parameters, last, that the launcher supplies (`given`)."""
         if not self.workspaces:
             return self
         parameters, symbols = list(self.parameters), list(self.symbols)

@@ -11,7 +11,7 @@ from typing import Final, Self
 PREFIX: Final = "tessera."
 SCHEDULE: Final = "tessera.schedule"
 """The function's attribute: a dictionary of what is not the default of a `TileSchedule`."""
-LAYOUT, CARRIED, RING, COPIED = "layout", "carried", "ring", "copied"
+LAYOUT, CARRIED, PIPELINE, COPIED = "layout", "carried", "pipeline", "copied"
 """Attributes of operations that the printer leaves out where they say what is seen elsewhere."""
 
 
@@ -75,21 +75,21 @@ class TileSchedule:
     def marks(self) -> Iterator[tuple[str, str]]:
         """Yield what a person reads of it: a title and a text for each choice."""
         if self.num_warps:
-            yield "warps", str(self.num_warps)
+            yield "num_warps", str(self.num_warps)
         if self.min_blocks_per_sm:
-            yield "resident", f"{self.min_blocks_per_sm} blocks or more on a multiprocessor"
+            yield "min_blocks_per_sm", str(self.min_blocks_per_sm)
         if self.producer_warp:
-            yield "copying", "warp"
+            yield "producer", "warp"
         if self.persistent:
             yield "grid", "persistent"
         if self.raster_group > 1:
-            yield "band", str(self.raster_group)
+            yield "raster_group", str(self.raster_group)
         if self.load_balance:
-            yield "order", "large and small groups in pairs"
+            yield "load_balance", "large and small groups in pairs"
         if self.cluster > 1:
             yield "cluster", str(self.cluster)
         if self.pingpong:
-            yield "turns", "taken by the warp groups"
+            yield "pingpong", "between the warpgroups"
         if self.stages:
             yield "stages", str(self.stages)
 

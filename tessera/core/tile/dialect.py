@@ -74,7 +74,7 @@ COMPUTE: Final = "compute"
 _VALUE: Final = ext.Operand[Any]
 _INDEX: Final = ext.Operand[ir.IntegerType[64]]
 _INDICES: Final = Sequence[_INDEX]
-_RESULT: Final = ext.Result[Any]
+_RESULT: Final = ext.Result[Any]  # of every type, as above
 _I64: Final = ext.Result[ir.IntegerType[64]]
 # IRDL has no name for dense arrays and booleans (they would be "any attribute"); the verifiers look at them.
 _ARRAY: Final[object] = Any

@@ -2,7 +2,7 @@
 
     module attributes {tessera.stage = "cuda-fit"} {
       func.func @gemm(...) attributes {tessera.schedule = {num_warps = 8 : i64, stages = 4 : i64, ...}} {
-        %4 = "tessera.load"(%arg0, %2, %3) {..., tessera.ring = 0 : i64} : ...
+        %4 = "tessera.load"(%arg0, %2, %3) {..., tessera.pipeline = 0 : i64} : ...
 
 Operations of a module that was read have the places of the text as their locations, so that messages point there.
 """

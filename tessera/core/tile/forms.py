@@ -44,7 +44,7 @@ def numbers_of(op: OpRecord, name: str) -> tuple[int, ...]:
 
 
 def _tail(op: OpRecord) -> str:
-    """What is worth saying of an access: the cache hint, and the axes proven inside."""
+    """Return what is worth saying of an access: the cache hint, and the axes proven inside."""
     cache = f" cache {op.attributes['cache']}" if op.attributes.get("cache") else ""
     inside = [axis for axis, flag in enumerate(numbers_of(op, "in_bounds")) if flag]
     return f"{cache} in_bounds {inside}" if inside else cache

@@ -65,7 +65,7 @@ def _linked(line: Line, place: ir.Location) -> Line:
 
 
 def _starts(program: Program | None) -> dict[tuple[str, int, int], tuple[Span, list[int]]]:
-    """Where operations start: the longest span that starts there, and the operations with that span."""
+    """Return where operations start: the longest span that starts there, and the operations with that span."""
     starts: dict[tuple[str, int, int], tuple[Span, list[int]]] = {}
     for number, op in enumerate(program.body.walk() if program is not None else ()):
         key = (op.span.file, op.span.line, op.span.column)

@@ -59,7 +59,7 @@ def origins(location: ir.Location) -> Origins:
 
 @lru_cache(maxsize=1)
 def _known(_context: ir.Context) -> dict[ir.Attribute, Origins]:
-    """What locations of a context have been found to name; forgotten with the context, which ends some time."""
+    """Return what locations of a context have been found to name; forgotten with the context, which ends some time."""
     return {}
 
 

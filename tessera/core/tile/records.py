@@ -25,7 +25,7 @@ _NAMED_AFTER: Final = {"tessera.id": "of", "tessera.dim": "symbol"}
 
 def records_of_tile(module: ir.Module, program: Program) -> tuple[OpRecord, ...]:
     """Return the operations of a Tile IR module, outer before inner; names come from `program`."""
-    reader = _Reader(program)
+    reader = _TileReader(program)
     for op in module.body.operations:
         reader.function(op.operation)
     return tuple(reader.records)
@@ -36,7 +36,7 @@ def listing_of_tile(module: ir.Module, stage: str, program: Program) -> Listing:
     return Listing("tile", stage, records=records_of_tile(module, program), printer=lines_of_tile)
 
 
-class _Reader:
+class _TileReader:
     """Reads one module; `values` has each value's identity, `last` the last operation that stands for each number."""
 
     def __init__(self, program: Program) -> None:

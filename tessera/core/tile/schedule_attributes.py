@@ -1,7 +1,7 @@
 """The schedule of a tile kernel in Tile IR: which attributes passes may leave on which operations, and their values.
 
-    %a = tessera.load %A[...] : tile<128x64xbf16> ring 0
-    %acc_1 = tessera.dot %a, %b, %acc : tile<128x256xf32> layout registers [1:1, 0:8, ...] product wgmma
+    %a = tessera.load %A[...] : tile<128x64xbf16> pipeline 0
+    %acc_1 = tessera.dot %a, %b, %acc : tile<128x256xf32> layout registers [1:1, 0:8, ...] instruction wgmma
 
 `SCHEDULE_ATTRIBUTES` is the table; what is chosen for the kernel as a whole is one attribute of the function, see
 `core.tile.tile_schedule`.
@@ -13,15 +13,15 @@ from typing import Final
 
 from tessera.core.layouts import Layout
 from tessera.core.mlir import AnyOp, ir
-from tessera.core.schedule.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
+from tessera.core.schedule.tile_schedule import CARRIED, COPIED, LAYOUT, PIPELINE, PREFIX, SCHEDULE, TileSchedule
 
-PRODUCT, RUNS_ON, BESIDE, AHEAD, ISSUED = "product", "runs_on", "beside", "ahead", "issued"
-ROUNDED, REALIGNED, BEGINS, SHARED = "rounded", "realigned", "begins", "shared"
-STORED, DELAYED, STREAMED, SKIPPED, REFUSED = "stored", "delayed", "streamed", "skipped", "refused"
+INSTRUCTION, IN_FLIGHT, OVERLAPS, PIPELINED, ISSUED = "instruction", "in_flight", "overlaps", "pipelined", "issued"
+ROUNDED, PADDED, BEGINS, SHARED = "rounded", "padded_rows", "begins", "shared"
+STORED, DEFERRED, STREAMED, SKIPPED, REFUSED = "stored", "deferred", "streamed", "skipped", "refused"
 WGMMA, MMA, FMA = "wgmma", "mma", "fma"
-BY_GROUPS, BY_ALL = "by each warp group", "by the team"
-DELAY: Final = "until the next group's products run"
-DELAY_BY_ROWS: Final = f"{DELAY}, row by row"
+BY_GROUPS, BY_ALL = "by each warpgroup", "by the consumer warps"
+DEFER: Final = "into the next group's main loop"
+DEFER_BY_ROWS: Final = f"{DEFER}, row by row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +39,23 @@ class AttributeRule:
 _DOT, _LOAD, _STORE = "tessera.dot", "tessera.load", "tessera.store"
 SCHEDULE_ATTRIBUTES: Final[Mapping[str, AttributeRule]] = {
     # What multiplies, and when.
-    PRODUCT: AttributeRule((_DOT,), (WGMMA, MMA, FMA)),
-    RUNS_ON: AttributeRule((_DOT,), ("into the next round",)),
-    BESIDE: AttributeRule((_DOT,), ("the next round's first",)),
-    AHEAD: AttributeRule((_DOT,), ("of its round",)),
-    ISSUED: AttributeRule((_DOT,), ("a round early",)),
+    INSTRUCTION: AttributeRule((_DOT,), (WGMMA, MMA, FMA)),
+    IN_FLIGHT: AttributeRule((_DOT,), ("into the next iteration",)),
+    OVERLAPS: AttributeRule((_DOT,), ("the next iteration's first MMA",)),
+    PIPELINED: AttributeRule((_DOT,), ("an iteration ahead",)),
+    ISSUED: AttributeRule((_DOT,), ("an iteration early",)),
     SKIPPED: AttributeRule(("arith.mulf",), ("where they are one",)),
     # Who loads, and from where.
-    RING: AttributeRule((_LOAD,)),
-    COPIED: AttributeRule((_LOAD,), ("by the team",)),
+    PIPELINE: AttributeRule((_LOAD,)),
+    COPIED: AttributeRule((_LOAD,), ("by the consumer warps",)),
     ROUNDED: AttributeRule((_LOAD,), ("to tf32",)),
-    REALIGNED: AttributeRule((_LOAD,), ("before the kernel",)),
+    PADDED: AttributeRule((_LOAD,), ("before the kernel",)),
     SHARED: AttributeRule((_LOAD,), ("by the cluster",)),
     BEGINS: AttributeRule((_LOAD, _STORE), ("anywhere",)),
     STREAMED: AttributeRule(("tessera.reduce",), ("128 rows at a time",)),
     # The epilogue.
     STORED: AttributeRule((_STORE,), (BY_GROUPS, BY_ALL)),
-    DELAYED: AttributeRule((_STORE,), (DELAY, DELAY_BY_ROWS)),
+    DEFERRED: AttributeRule((_STORE,), (DEFER, DEFER_BY_ROWS)),
     # Where tiles lie: of a loop, `layout` is of its results, and `carried` of what its body begins with, where these
     # are not the same.
     LAYOUT: AttributeRule(()),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from tessera.core.mlir import AnyOp, ir
-from tessera.core.tile.schedule_attributes import LAYOUT, PREFIX, RING, SCHEDULE, SCHEDULE_ATTRIBUTES, schedule_of
+from tessera.core.tile.schedule_attributes import LAYOUT, PIPELINE, PREFIX, SCHEDULE, SCHEDULE_ATTRIBUTES, schedule_of
 
 Problem = tuple[AnyOp, str, str]
 """An operation, what is wrong with it, and what to try."""
@@ -25,7 +25,7 @@ def _attribute_problems(op: AnyOp, name: str) -> Iterator[Problem]:
     rule, value = SCHEDULE_ATTRIBUTES[name], op.attributes[PREFIX + name]
     if rule.operations and op.name not in rule.operations:
         yield op, f"`{PREFIX}{name}` cannot stand on `{op.name}`", f"put it on {' or '.join(rule.operations)}"
-    elif name == RING:
+    elif name == PIPELINE:
         if not isinstance(value, ir.IntegerAttr) or ir.IntegerAttr(value).value < 0:
             yield op, f"`{PREFIX}{name} = {value}` is no number of a pipeline", "`0 : i64` for the first one"
     elif rule.legal and (not isinstance(value, ir.StringAttr) or ir.StringAttr(value).value not in rule.legal):

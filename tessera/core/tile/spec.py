@@ -1,4 +1,4 @@
-"""What may stand in Tile IR: one table of operations and one of types, checked where a stage begins and ends.
+"""The legality of Tile IR: one table of operations and one of types, checked where a stage begins and ends.
 
 The verifiers of single operations are in `verify.py` and upstream; this says which operations there are at all.
 """
@@ -35,7 +35,7 @@ ELEMENTS: Final = frozenset(("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", 
 
 
 def legal_type(kind: ir.Type) -> bool:
-    """Whether a value of type `kind` may appear in Tile IR."""
+    """Return whether a value of type `kind` may appear in Tile IR."""
     if isinstance(kind, ir.RankedTensorType):
         return kind.has_static_shape and kind.rank > 0 and str(kind.element_type) in ELEMENTS
     if isinstance(kind, ir.MemRefType):

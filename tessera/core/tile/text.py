@@ -13,11 +13,11 @@ from typing import Final
 
 from tessera.core.listing import Line
 from tessera.core.record import AttributeData, OpRecord, ValueRecord, Verbatim
-from tessera.core.schedule.tile_schedule import CARRIED, COPIED, LAYOUT, PREFIX, RING, SCHEDULE, TileSchedule
+from tessera.core.schedule.tile_schedule import CARRIED, COPIED, LAYOUT, PIPELINE, PREFIX, SCHEDULE, TileSchedule
 from tessera.core.tile.forms import FORMS, attributes_text, numbers_of
 
 _INDENT: Final = "  "
-_APART: Final = frozenset(("tessera.domain", SCHEDULE, PREFIX + LAYOUT, PREFIX + CARRIED))
+_PRINTED_ELSEWHERE: Final = frozenset(("tessera.domain", SCHEDULE, PREFIX + LAYOUT, PREFIX + CARRIED))
 """Of functions and loops: the domain is the launcher's matter, the schedule is shown choice by choice, and what a loop
 carries lies where what is computed of it does."""
 _HIDDEN: Final = frozenset(("fastmath", "overflowFlags", "operandSegmentSizes"))
@@ -161,13 +161,13 @@ def _is_number(value: AttributeData) -> bool:
 
 
 def _marks(attributes: Mapping[str, AttributeData]) -> list[tuple[str, AttributeData]]:
-    """Our own attributes that say something: not empty ones, nor those of `_APART`."""
-    names = sorted(n for n in attributes if n.startswith("tessera.") and n not in _APART)
+    """Our own attributes that say something: not empty ones, nor those of `_PRINTED_ELSEWHERE`."""
+    names = sorted(n for n in attributes if n.startswith("tessera.") and n not in _PRINTED_ELSEWHERE)
     return [(n, attributes[n]) for n in names if attributes[n] not in (Verbatim("{}"), "range")]
 
 
 def _decisions(op: OpRecord) -> str:
-    """What passes decided about `op`: ` scratch` (not virtual), ` replaces 0`, ..."""
+    """Return what passes decided about `op`: ` scratch` (not virtual), ` replaces 0`, ..."""
     notes = ""
     for name in sorted(n for n in op.attributes if n.startswith("tessera.") and not _follows(op, n)):
         value, title = _mark(op.attributes[name]), name.removeprefix("tessera.")
@@ -178,7 +178,7 @@ def _decisions(op: OpRecord) -> str:
 def _follows(op: OpRecord, name: str) -> bool:
     """Return whether an attribute says what is seen elsewhere: the layout of a constant, or of a copied operand."""
     views = op.name in ("arith.constant", "tessera.transpose")
-    return name == PREFIX + LAYOUT and (views or PREFIX + RING in op.attributes or PREFIX + COPIED in op.attributes)
+    return name == PREFIX + LAYOUT and (views or PREFIX + PIPELINE in op.attributes or PREFIX + COPIED in op.attributes)
 
 
 def _schedule(function: OpRecord) -> TileSchedule:

@@ -1,4 +1,4 @@
-"""What each `tessera` operation demands of its operands and attributes: a function an operation.
+"""Verifiers of the `tessera` operations, of their operands and attributes: a function an operation.
 
 A function returns what is wrong, in words, or None.  `dialect.py` attaches them as verifiers, which report at the
 operation's own location.
@@ -171,17 +171,17 @@ def dot(op: AnyOp) -> str | None:
 
 
 def _computed(op: AnyOp, element: str) -> str | None:
-    """`dot` with `compute`: a known format, of factors that can be rounded to it, in a sum nobody called exact."""
+    """`dot` with `compute`: a known format, of operands that can be rounded to it, in a product that is not `exact`."""
     name = ir.StringAttr(op.attributes["compute"]).value
     if name not in COMPUTE_TYPES:
         return f"unknown format '{name}'"
-    if element != COMPUTE_TYPES[name].factors.name:
+    if element != COMPUTE_TYPES[name].operand_dtype.name:
         return f"factors of {element} are not rounded to {name}"
     return "rounded factors in an exact product" if ir.BoolAttr(op.attributes["exact"]).value else None
 
 
 def is_shared(memory: ir.Type) -> bool:
-    """Whether a memref type is a buffer in the group's shared memory."""
+    """Return whether a memref type is a buffer in the group's shared memory."""
     space = ir.MemRefType(memory).memory_space
     return space is not None and str(space).strip('"') in ("shared", "shared.xor")
 
@@ -194,7 +194,7 @@ def tile(kind: ir.Type) -> tuple[list[int], ir.Type]:
 
 
 def _stored(memory: ir.Type, value: ir.Type) -> bool:
-    """Whether values of element type `value` live in `memory`: a bool (i1) lives in a byte."""
+    """Return whether values of element type `value` live in `memory`: a bool (i1) lives in a byte."""
     return ir.ShapedType(memory).element_type == value or (
         str(value) == "i1" and str(ir.ShapedType(memory).element_type) == "i8"
     )

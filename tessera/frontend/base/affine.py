@@ -1,4 +1,4 @@
-"""What the builder knows of integers: each as a sum of constants times other values.
+"""Affine forms of integers while a kernel is built: each as a sum of constants times other values.
 
 It answers three questions: is the extent of a slice `a:b` a constant, which extents is a lane index compared with (so
 how many lanes does a call need), and which axes does a bare lane or group index address.
@@ -51,12 +51,12 @@ class Affine:
 
     @property
     def has_axes(self) -> bool:
-        """Whether an index along the second or third axis of the grid is used."""
+        """Return whether an index along the second or third axis of the grid is used."""
         return any(self.grid_axes)
 
     @property
     def counts_groups(self) -> bool:
-        """Whether groups do different things, and do not share work by how many of them there are."""
+        """Return whether groups do different things, and do not share work by how many of them there are."""
         used = {of for of, _ in self.ids.values()}
         return bool(used & {"group", "thread"}) and "grid_groups" not in used
 
@@ -105,7 +105,7 @@ class Affine:
 
     @staticmethod
     def _is_wider(result: Value, operand: Value) -> bool:
-        """Whether an integer of `operand`'s type is the same number in the type of `result`, an integer too."""
+        """Return whether an integer of `operand`'s type is the same number in the type of `result`, an integer too."""
         narrow, wide = operand.type.dtype, result.type.dtype
         return narrow.is_integer and narrow.bits < wide.bits and wide.kind in ("int", narrow.kind)
 
@@ -199,7 +199,7 @@ class Affine:
         return (None, rest) if parts == {("lane", None): 1, ("group", 0): math.prod(extents)} else None
 
     def bounds(self, axis: int | None) -> tuple[Expression, ...]:
-        """What a lane's index along an axis is compared with, else what it indexes; None: over all axes."""
+        """Return what a lane's index along an axis is compared with, else what it indexes; None: over all axes."""
         one_axis = axis is None and len(self.group or (1,)) == 1
         for known in (self.compared, self.indexed):
             found = [bound for along, bound in known if along == axis or (one_axis and along == 0)]

@@ -1,4 +1,4 @@
-"""What a name can stand for while a kernel is built, besides an SSA value or a plain Python number."""
+"""Values that a name can stand for while a kernel is built, besides an SSA value or a plain Python number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import cast
 from tessera.core.base.source import Span
 from tessera.core.program.program import Value
 from tessera.core.program.types import Shared
+from tessera.frontend.base.observer import Observer
 
 Number = int | float | bool
 
@@ -79,12 +80,13 @@ class HoleUsed(Exception):
 
 
 class Knowledge:
-    """What earlier attempts at building one kernel learnt.
+    """Facts that earlier attempts at building one kernel found.
 
     `shared`: the type of each allocation without one, by its place; `static`: symbols to fix, with their values;
     `axes`: along how many axes lanes lie; for a kernel that leaves the group open, `group` is what was chosen, once it
     is, and `blocks` what the launch says;
-    `same`: symbols that stand for others, whose extent is the same in this launch.
+    `same`: symbols that stand for others, whose extent is the same in this launch;
+    `observer`: who hears of names and mistakes, or None.
     """
 
     def __init__(self, extents: Mapping[str, int]) -> None:
@@ -96,6 +98,7 @@ class Knowledge:
         self.axes = 1
         self.group: tuple[int, ...] | None = None
         self.blocks: tuple[int, ...] | None = None
+        self.observer: Observer | None = None
 
     def extent(self, extent: int | str) -> int | str:
         """An extent as the kernel is compiled for it: a number, or the symbol that stands for it."""

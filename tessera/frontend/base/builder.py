@@ -265,7 +265,7 @@ class Builder:
         return self.value("broadcast", (value,), Tile(dtype_of_value(value), shape), span)
 
     def reshape(self, value: Value, shape: tuple[int, ...], span: Span) -> Value:
-        """The same elements in row-major order; the caller checked their number."""
+        """Reshape a tile in row-major order; the caller checked the number of elements."""
         if shape_of(value) == shape:
             return value
         return self.value("reshape", (value,), Tile(dtype_of_value(value), shape), span)

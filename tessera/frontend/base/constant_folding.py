@@ -9,7 +9,7 @@ from tessera.core.base.source import Span
 from tessera.core.errors.catalog import DivisionByZero, TypeMismatch
 from tessera.frontend.base.bindings import Number
 
-_FOLD: Final[dict[str, Callable[[Any, Any], Number]]] = {
+_FOLD: Final[dict[str, Callable[[Any, Any], Number]]] = {  # Any - Python refuses floats where only integers do
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
     "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "pow": lambda a, b: a**b, "min": min, "max": max,
     "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b,

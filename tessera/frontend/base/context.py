@@ -1,4 +1,4 @@
-"""What is true of the kernel being built: its text, its names, and what it has used so far."""
+"""The state of the kernel being built: its text, its names, and what it has used so far."""
 
 import ast
 import builtins
@@ -13,6 +13,7 @@ from tessera.core.program.program import Attribute, Value
 from tessera.core.program.types import Extent
 from tessera.frontend.base.bindings import Undefined
 from tessera.frontend.base.builder import Builder, binding_error
+from tessera.frontend.base.observer import Observer, Unknown, UnknownUsed
 from tessera.frontend.language.namespace import LANGUAGE, tile
 from tessera.frontend.language.porting_hints import LIBRARIES, is_known_elsewhere, remedy_for
 
@@ -77,12 +78,26 @@ class Context:
 
     def enter(self, node: ast.expr | ast.stmt, levels: int) -> None:
         """Go `levels` deeper, into `node`; the attempt ends where that is deeper than any reader follows."""
+        observer = self.observer
+        if observer is not None:
+            observer.tick()
         self.depth += levels
         if self.depth > _DEEPEST:
             remedy = (
                 "give the inner part a name" if isinstance(node, ast.expr) else "write the inner part as a function"
             )
             raise SyntaxMistake("the code is nested too deeply", self.span(node), remedy)
+
+    @property
+    def observer(self) -> Observer | None:
+        """The observer of this build."""
+        return self.builder.knowledge.observer
+
+    def saw(self, span: Span, binding: object) -> None:
+        """Tell the observer, if there is one, what the name at `span` stands for."""
+        observer = self.observer
+        if observer is not None and not self.inlined:
+            observer.saw(span, binding)
 
     def leave(self, levels: int) -> None:
         """Come back from `enter`."""
@@ -93,17 +108,26 @@ class Context:
         return Span(self.source.name, node.lineno, node.col_offset + 1, node.end_lineno, node.end_col_offset + 1)  # type: ignore[attr-defined]
 
     def lookup(self, name: str, span: Span) -> object:
-        """What `name` stands for: a local, a tuning parameter, the user's own, the language's, or a builtin."""
-        if name in self.scope:
-            found = self.scope[name]
-            if isinstance(found, Undefined):
-                raise binding_error(found, span)
-            return found
-        for names in (self.constants, self.namespace, LANGUAGE):
+        """Return what `name` stands for: a local, a tuning parameter, the user's own, the language's, or a builtin."""
+        for names in (self.scope, self.constants, self.namespace, LANGUAGE):
             if name in names:
-                return names[name]
+                return self._found(names[name], span)
         if hasattr(builtins, name):
             return getattr(builtins, name)
+        raise self.undefined(name, span)
+
+    def _found(self, binding: object, span: Span) -> object:
+        """Return a name's binding, unless that stands for a mistake or is not known."""
+        if self.observer is not None:
+            self.saw(span, binding)
+            if isinstance(binding, Unknown):
+                raise UnknownUsed
+        if isinstance(binding, Undefined):
+            raise binding_error(binding, span)
+        return binding
+
+    def undefined(self, name: str, span: Span) -> UndefinedName:
+        """Return the mistake of using a name that nothing has, with the name that was probably meant."""
         # The kernel's own names are the likelier meaning, however near a name of the language lies.
         others = [*self.constants, *LANGUAGE, *(n for n in self.namespace if not n.startswith("_"))]
         near = f"write tile.{name}(...)" if name in dir(tile) else remedy_for(name)
@@ -112,10 +136,10 @@ class Context:
             near = near or suggestion(name, list(self.scope), cutoff=0.8)
         else:
             near = near or suggestion(name, list(self.scope)) or suggestion(name, others)
-        raise UndefinedName(f"nothing is named {name!r}", span, near or "define it before the kernel")
+        return UndefinedName(f"nothing is named {name!r}", span, near or "define it before the kernel")
 
     def knows(self, name: str) -> bool:
-        """Whether `lookup` finds `name`."""
+        """Return whether `lookup` finds `name`."""
         return any(name in names for names in (self.scope, self.constants, self.namespace, LANGUAGE))
 
 

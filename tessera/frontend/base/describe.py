@@ -40,12 +40,12 @@ def describe(binding: object) -> str:
 
 
 def is_kernel(binding: object) -> bool:
-    """Whether `binding` is a kernel, which the layers above make."""
+    """Return whether `binding` is a kernel, which the layers above make."""
     return isinstance(getattr(binding, "source", None), KernelSource)
 
 
 def is_outside_array(binding: object) -> bool:
-    """Whether `binding` is an array that the kernel's surroundings hold: NumPy's, torch's ..."""
+    """Return whether `binding` is an array that the kernel's surroundings hold: NumPy's, torch's ..."""
     return hasattr(binding, "shape") and hasattr(binding, "dtype") and not isinstance(binding, Value | Region)
 
 

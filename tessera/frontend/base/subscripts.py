@@ -24,7 +24,7 @@ from tessera.frontend.base.describe import describe
 
 
 class Evaluates(Protocol):
-    """What subscripts need of the expression evaluator."""
+    """The part of the expression evaluator that subscripts need."""
 
     context: Context
 

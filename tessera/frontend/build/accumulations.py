@@ -37,14 +37,14 @@ class Accumulation:
 
     @property
     def type(self) -> Scalar | Tile:
-        """What is in the place."""
+        """Return what is in the place."""
         found = self.read.result.type
         assert isinstance(found, Scalar | Tile)
         return found
 
     @property
     def partial(self) -> DType:
-        """What partial results are kept in: short floats in f32, which is rounded once at the end."""
+        """Return what partial results are kept in: short floats in f32, which is rounded once at the end."""
         dtype = self.add.result.type.dtype
         return f32 if dtype.is_float and dtype.bits < f32.bits else dtype
 
@@ -70,7 +70,7 @@ class Plan:
     lowers: tuple[int, ...]
     lengths: tuple[Expression, ...]
     steps: tuple[int, ...]
-    sums: tuple[Accumulation, ...]
+    accumulations: tuple[Accumulation, ...]
     outside: tuple[Op, ...]
 
     @property
@@ -91,19 +91,21 @@ def count(length: Expression, step: int) -> Expression:
 
 
 def plan_of(loop: Op, dependences: Dependences) -> Plan | None:
-    """What becomes of `loop`; None where it stays as it is."""
+    """Return what becomes of `loop`; None where it stays as it is."""
     if dependences.of(loop) is None and loop.attributes.get("parallel") is None:
         return None  # independent trips add into no common place
     loops = _nest(loop, dependences)
     if not loops:
         return None
-    sums = _sums(loops[-1], Bounds(loop, dependences.definitions), dependences.definitions.makers)
-    if not sums:
+    accumulations = _find_accumulations(
+        loops[-1], Bounds(loop, dependences.definitions), dependences.definitions.makers
+    )
+    if not accumulations:
         return None
-    own = frozenset(op for one in sums for op in one.ops)
+    own = frozenset(op for one in accumulations for op in one.ops)
     touched = {access.memory for op in own for access in accesses_of(op)}
     rest = [access for access in accesses(loop.regions[0]) if access.op not in own]
-    if any(access.memory in touched for access in rest) or not _apart(sums, dependences):
+    if any(access.memory in touched for access in rest) or not _are_disjoint(accumulations, dependences):
         return None
     if any(dependences.without(one, own) is not None for one in loops):
         return None
@@ -112,11 +114,11 @@ def plan_of(loop: Op, dependences: Dependences) -> Plan | None:
     known = tuple(length for length in lengths if length is not None)
     if len(known) < len(loops):
         return None
-    places = _places(sums, loop)
+    places = _places(accumulations, loop)
     if places is None:
         return None
     lowers = tuple(dependences.definitions.constant(one.operands[0]) or 0 for one in loops)
-    return Plan(tuple(loops), lowers, known, tuple(s or 1 for s in steps), tuple(sums), places)
+    return Plan(tuple(loops), lowers, known, tuple(s or 1 for s in steps), tuple(accumulations), places)
 
 
 def _nest(loop: Op, dependences: Dependences) -> list[Op]:
@@ -141,8 +143,8 @@ def _only_loop(block: Block) -> Op | None:
     return effects[0] if len(effects) == 1 and effects[0].opcode == "for" else None
 
 
-def _sums(loop: Op, bounds: Bounds, makers: Mapping[Value, Op]) -> list[Accumulation]:
-    """What the loop adds to a place that no trip moves, done once a trip, and read for nothing else."""
+def _find_accumulations(loop: Op, bounds: Bounds, makers: Mapping[Value, Op]) -> list[Accumulation]:
+    """Return what the loop adds to a place that no trip moves, done once a trip, and read for nothing else."""
     block = loop.regions[0]
     uses: dict[Value, int] = {}
     for op in block.walk():
@@ -175,7 +177,7 @@ def _sum(write: Op, makers: Mapping[Value, Op], uses: Mapping[Value, int]) -> Ac
 def _unconverted(
     value: Value, makers: Mapping[Value, Op], uses: Mapping[Value, int]
 ) -> tuple[Op | None, tuple[Op, ...]]:
-    """What makes `value`, and the conversion behind that, if there is one that nothing else uses."""
+    """Return what makes `value`, and the conversion behind that, if there is one that nothing else uses."""
     op = makers.get(value)
     if op is None or op.opcode != "cast" or uses[value] != 1 or uses[op.operands[0]] != 1:
         return op, ()
@@ -189,7 +191,7 @@ def _same_places(read: Op, write: Op, makers: Mapping[Value, Op]) -> bool:
 
 
 def _same(a: Value, b: Value, makers: Mapping[Value, Op]) -> bool:
-    """Whether two starts are one value, or made in the same way of the same values."""
+    """Return whether two starts are one value, or made in the same way of the same values."""
     if a is b:
         return True
     first, second = makers.get(a), makers.get(b)
@@ -206,11 +208,11 @@ def _elements(kind: Type) -> int:
     return count
 
 
-def _apart(sums: Sequence[Accumulation], dependences: Dependences) -> bool:
-    """Whether no two sums go into places of one array that may overlap."""
-    for number, one in enumerate(sums):
+def _are_disjoint(accumulations: Sequence[Accumulation], dependences: Dependences) -> bool:
+    """Return whether no two sums go into places of one array that may overlap."""
+    for number, one in enumerate(accumulations):
         (a,) = accesses_of(one.write)
-        for other in sums[:number]:
+        for other in accumulations[:number]:
             (b,) = accesses_of(other.write)
             if a.memory is b.memory and not _separate(a, b, dependences):
                 return False
@@ -225,11 +227,11 @@ def _separate(a: Access, b: Access, dependences: Dependences) -> bool:
     return False
 
 
-def _places(sums: Sequence[Accumulation], loop: Op) -> tuple[Op, ...] | None:
+def _places(accumulations: Sequence[Accumulation], loop: Op) -> tuple[Op, ...] | None:
     """The operations in the loop that compute where the places are; None where that takes more than arithmetic."""
     inside = {result: op for op in loop.regions[0].walk() for result in op.results}
     found: dict[Op, None] = {}
-    pending = [value for one in sums for value in one.write.operands[2:]]
+    pending = [value for one in accumulations for value in one.write.operands[2:]]
     while pending:
         op = inside.get(pending.pop())
         if op is None:

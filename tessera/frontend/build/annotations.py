@@ -23,7 +23,7 @@ _ARRAY: Final = "write what the array holds and its extents: f32[n], f32[rows, c
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What an annotation says: None where it is silent.
+    """The content of an annotation: None where it says nothing.
 
     `array` is None when either may come; `extents` has one entry an axis: a number, or an expression of names.
     """

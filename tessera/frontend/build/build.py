@@ -28,6 +28,7 @@ from tessera.core.program.types import Array, Scalar
 from tessera.frontend.base.bindings import Knowledge, Rebuild
 from tessera.frontend.base.builder import Builder
 from tessera.frontend.base.context import Context
+from tessera.frontend.base.observer import Observer
 from tessera.frontend.base.subscripts import evaluator_dim
 from tessera.frontend.build.annotations import array_type, parse_annotation, scalar_type
 from tessera.frontend.build.dead_code import prune
@@ -53,6 +54,7 @@ def specialise(
     shared_limit: int | None = None,
     constants: Mapping[str, Attribute] | None = None,
     blocks: tuple[int, ...] | None = None,
+    observer: Observer | None = None,
 ) -> Program:
     """Build `kernel` for arguments of these types.
 
@@ -60,6 +62,7 @@ def specialise(
     shared_limit: bytes of shared memory a group may use, or None
     constants: tuning parameters: they go before free names and the keywords of tile iterators
     blocks: lanes of a group in the launch, for a kernel that leaves it open, or None
+    observer: hears what names stand for; with one, statements with a mistake are left out, and it has the mistakes
 
     Raises:
         TesseraError: a mistake of the user's, with the place and the kernel's source attached.
@@ -67,9 +70,11 @@ def specialise(
     try:
         _check_options(kernel, group, shared_limit)
         knowledge = Knowledge(_known_extents(kernel, arguments, namespace, constants or {}))
-        knowledge.blocks = blocks
+        knowledge.blocks, knowledge.observer = blocks, observer
         for _ in range(_ATTEMPTS):
             knowledge.incomplete = None
+            if observer is not None:
+                observer.restart()
             try:
                 return _Build(kernel, arguments, namespace, group, shared_limit, constants or {}, knowledge).run()
             except Rebuild:
@@ -185,6 +190,7 @@ class _Build:
         else:
             value = Value(scalar_type(node.arg, declared, argument, span), node.arg, span)
         self.context.scope[node.arg] = self.context.parameters[node.arg] = value
+        self.context.saw(replace(span, end_line=span.line, end_column=span.column + len(node.arg)), value)
         if declared.named and not declared.mutable:
             self.context.read_only[node.arg] = span
         return Parameter(node.arg, value, declared.mutable and not isinstance(value.type, Scalar), span)

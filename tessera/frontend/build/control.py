@@ -364,6 +364,7 @@ class Control:
             return
         if isinstance(target, ast.Name):
             self.context.scope[target.id] = value
+            self.context.saw(self.context.span(target), value)
             return
         parts = items_of(value)
         if isinstance(target, ast.Tuple) and parts is not None and len(target.elts) == len(parts):

@@ -5,7 +5,7 @@ from tessera.core.program.spec import SPEC
 
 
 def prune(block: Block) -> Block:
-    """Return `block` without pure operations whose results nobody uses, and loops without values that nobody reads.
+    """Return `block` without unused pure operations and loops whose results are unused.
 
     before: ``%c = const 4`` read by nothing, ``%v = read %x[%i]`` read by nothing, a name that was set before a loop
             and is set again in each of its trips before it is read, and not read after the loop

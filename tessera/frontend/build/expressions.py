@@ -61,7 +61,7 @@ class Evaluator:
         self.context = context
 
     def evaluate(self, node: ast.expr, *, lazy: bool = False) -> object:
-        """What `node` stands for; with `lazy`, a slice of memory stays a `Region` instead of being read."""
+        """Return what `node` stands for; with `lazy`, a slice of memory stays a `Region` instead of being read."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             raise UnsupportedSyntax(
@@ -423,7 +423,7 @@ def _path(node: ast.Attribute) -> list[str]:
 
 
 def _instead_of(callee: object) -> str:
-    """What to write instead of calling something that cannot be called."""
+    """Return what to write instead of calling something that cannot be called."""
     if is_kernel(callee):
         return "put what both need into a plain function, which is expanded in place; instead of recursion use a loop"
     if items_of(getattr(callee, "__self__", None)) is not None:

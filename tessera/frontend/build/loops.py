@@ -1,4 +1,4 @@
-"""What a `for` loop runs over: ranges, blocks of arrays, the blocks of a matrix product, tuples."""
+"""Iterables of `for` loops: ranges, blocks of arrays, the blocks of a matrix product, tuples."""
 
 import ast
 import inspect
@@ -53,7 +53,7 @@ class Iteration:
 
 
 def iteration(evaluator: Evaluator, node: ast.For) -> Iteration | list[object]:
-    """What `node` loops over: nested loops, or the items of a tuple to unroll."""
+    """Return what `node` loops over: nested loops, or the items of a tuple to unroll."""
     context, span = evaluator.context, evaluator.context.span(node.iter)
     if isinstance(node.iter, ast.Call):
         callee = evaluator.evaluate(node.iter.func)
@@ -136,13 +136,13 @@ def _tile_range(  # noqa: PLR0913 - these are the document's own parameters
     builder = context.builder
     width = builder.fixed(step, "the step of tile.range", span)
     _check_step(width, span)
-    ahead = builder.fixed(prefetch, "prefetch", span)
+    stages = builder.fixed(prefetch, "prefetch", span)
     if "stages" in context.constants and prefetch:
-        ahead = builder.fixed(context.constants["stages"], "stages", span)
+        stages = builder.fixed(context.constants["stages"], "stages", span)
     name = node.target.id if isinstance(node.target, ast.Name) else "block"
     if not (isinstance(over, Value) and isinstance(over.type, Array)):
         lower, upper = (0, over) if stop is None else (over, stop)
-        return Trip(name, lower, upper, width, node.target, lambda index: index, "tile", ahead, parallel)
+        return Trip(name, lower, upper, width, node.target, lambda index: index, "tile", stages, parallel)
     shape = over.type.shape
     number = builder.fixed(axis, "the axis", span)
     if not -len(shape) <= number < len(shape):
@@ -150,7 +150,7 @@ def _tile_range(  # noqa: PLR0913 - these are the document's own parameters
     number %= len(shape)
     upper = subscripts.extent_value(builder, shape[number], span)
     return Trip(
-        name, 0, upper, width, node.target, lambda index: BlockIndex(index, width, number), "tile", ahead, parallel
+        name, 0, upper, width, node.target, lambda index: BlockIndex(index, width, number), "tile", stages, parallel
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What ordinary Python offers inside a kernel: a few functions, and the constants of modules."""
+"""Ordinary Python inside a kernel: a few functions, and the constants of modules."""
 
 import math
 from collections.abc import Callable

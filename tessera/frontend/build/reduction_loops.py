@@ -58,8 +58,8 @@ class _Maker:
         self.span: Span = plan.loops[0].span
         self.spaces: list[Workspace] = []
         self._blocks: list[list[Op]] = [[]]
-        self._partials = [self._space(one, number + 2 * n, COLUMNS) for n, one in enumerate(plan.sums)]
-        self._totals = [self._space(one, number + 2 * n + 1, 1) for n, one in enumerate(plan.sums)]
+        self._partials = [self._space(one, number + 2 * n, COLUMNS) for n, one in enumerate(plan.accumulations)]
+        self._totals = [self._space(one, number + 2 * n + 1, 1) for n, one in enumerate(plan.accumulations)]
 
     def make(self) -> list[Op]:
         """The operations in place of the loop."""
@@ -67,9 +67,9 @@ class _Maker:
         trips = self.express(self.plan.trips)
         blocks = self.binary("floordiv", self.binary("add", trips, self.const(BLOCK - 1)), self.const(BLOCK))
         self._add_columns(trips, blocks)
-        for one, partial, total in zip(self.plan.sums, self._partials, self._totals, strict=True):
+        for one, partial, total in zip(self.plan.accumulations, self._partials, self._totals, strict=True):
             self._add_blocks(one, partial, total, blocks)
-        for one, total in zip(self.plan.sums, self._totals, strict=True):
+        for one, total in zip(self.plan.accumulations, self._totals, strict=True):
             self._add_pairs(one, total, blocks)
             self._finish(one, total, blocks)
         return self._blocks[0]
@@ -86,7 +86,7 @@ class _Maker:
     def _add_columns(self, trips: Value, blocks: Value) -> None:
         """Let each trip of a loop add every 128th trip of a block of 4096."""
         plan, first = self.plan, self.const(0)
-        initial = [self._identity(one) for one in plan.sums]
+        initial = [self._identity(one) for one in plan.accumulations]
         group = Value(_INDEX, "column", self.span)
         outer = self._begin()
         block, column = (self.binary(name, group, self.const(COLUMNS)) for name in ("floordiv", "mod"))
@@ -98,10 +98,10 @@ class _Maker:
         self._indices(trip)
         self._body(carried)
         results = [Value(value.type, "", self.span) for value in initial]
-        turns = self._end(inner, (trip, *carried))
+        inner_body = self._end(inner, (trip, *carried))
         bounds = (self.binary("add", start, column), stop, self.const(COLUMNS))
-        self._emit("for", (*bounds, *initial), results, {"kind": "range", "prefetch": 0}, (turns,))
-        for one, space, result in zip(plan.sums, self._partials, results, strict=True):
+        self._emit("for", (*bounds, *initial), results, {"kind": "range", "prefetch": 0}, (inner_body,))
+        for one, space, result in zip(plan.accumulations, self._partials, results, strict=True):
             self._put(space, one, result, group)
         self._yield(())
         body = self._end(outer, (group,))
@@ -116,20 +116,20 @@ class _Maker:
         for place in reversed(range(len(plan.loops))):
             loop, number = plan.loops[place], rest
             if place:
-                turns = self.express(count(plan.lengths[place], plan.steps[place]))
-                number, rest = self.binary("mod", rest, turns), self.binary("floordiv", rest, turns)
+                trips = self.express(count(plan.lengths[place], plan.steps[place]))
+                number, rest = self.binary("mod", rest, trips), self.binary("floordiv", rest, trips)
             moved = self.binary("mul", number, self.const(plan.steps[place]))
             first = self.const(plan.lowers[place])
             self._emit("add", (moved, first), (loop.regions[0].arguments[0],), {})
 
     def _body(self, carried: Sequence[Value]) -> None:
-        """What the innermost loop does, with the carried sums in place of the places."""
+        """Build the innermost loop's body, with carried accumulators in place of the stored elements."""
         plan = self.plan
-        left_out = {*plan.loops, *plan.outside, *(op for one in plan.sums for op in one.ops)}
+        left_out = {*plan.loops, *plan.outside, *(op for one in plan.accumulations for op in one.ops)}
         for loop in plan.loops:
             self._blocks[-1] += [op for op in loop.regions[0].ops if op not in left_out and op.opcode != "yield"]
-        sums: list[Value] = []
-        for one, before in zip(plan.sums, carried, strict=True):
+        totals: list[Value] = []
+        for one, before in zip(plan.accumulations, carried, strict=True):
             term = one.term
             if term.type != before.type:
                 term = self._value("cast", (term,), before.type)
@@ -137,8 +137,8 @@ class _Maker:
                 number = identity(one.kind, one.partial.numpy).item()
                 nothing = self._value("const", (), Scalar(one.partial), value=number)
                 term = self._value("fill", (term, nothing), term.type)
-            sums.append(self._value(one.add.opcode, (before, term), before.type))
-        self._yield(sums)
+            totals.append(self._value(one.add.opcode, (before, term), before.type))
+        self._yield(totals)
 
     def _add_blocks(self, one: Accumulation, partial: Value, total: Value, blocks: Value) -> None:
         """Add the 128 columns of each block."""

@@ -37,11 +37,11 @@ def join_extents(builder: Builder, symbols: Symbols) -> None:
 
 def _join(knowledge: Knowledge, order: Sequence[str], a: str, b: str) -> None:
     """Let the earlier one of what two symbols stand for stand for all of both."""
-    first, later = sorted((knowledge.same.get(a, a), knowledge.same.get(b, b)), key=order.index)
-    if first == later:
+    first, second = sorted((knowledge.same.get(a, a), knowledge.same.get(b, b)), key=order.index)
+    if first == second:
         return
     for name in order:
-        if knowledge.same.get(name, name) == later:
+        if knowledge.same.get(name, name) == second:
             knowledge.same[name] = first
 
 

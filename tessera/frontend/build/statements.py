@@ -1,11 +1,12 @@
 """Statements and control flow: assignments become SSA values, loops carry what they change."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tessera.core.base import dtypes
 from tessera.core.base.source import Span
+from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import DeadBreak, TypeMismatch, UnsupportedReturn, UnsupportedSyntax
 from tessera.core.program.program import Value
 from tessera.core.program.types import Array, Scalar, Shared, Tile
@@ -13,6 +14,7 @@ from tessera.frontend.base import subscripts
 from tessera.frontend.base.bindings import HoleUsed, Region, items_of
 from tessera.frontend.base.context import Context
 from tessera.frontend.base.describe import describe
+from tessera.frontend.base.observer import UNKNOWN, UnknownUsed
 from tessera.frontend.build.control import Control
 from tessera.frontend.build.expressions import Evaluator
 from tessera.frontend.build.loops import assigned_names
@@ -45,14 +47,33 @@ class Statements:
         for position, node in enumerate(nodes):
             rest = nodes[position + 1 :]
             if isinstance(node, ast.Return | ast.Break | ast.Continue):
-                self._leave(node, rest)
+                self._recover(node, lambda node=node, rest=rest: self._leave(node, rest))
                 return
             if isinstance(node, ast.If) and rest and may_leave(node):
-                self.context.enter(node, 2)
-                self.control.branch(node, *_split(node, rest))
-                self.context.leave(2)
+                self._recover(node, lambda node=node, rest=rest: self._leaving_branch(node, rest))
                 return
-            self._statement(node)
+            self._recover(node, lambda node=node: self._statement(node))
+
+    def _recover(self, node: ast.stmt, build: Callable[[], None]) -> None:
+        """Build a statement; with an observer, leave it out where it holds a mistake, and go on behind it."""
+        context, observer = self.context, self.context.observer
+        if observer is None or context.inlined:
+            build()
+            return
+        troubles, state = observer.troubles, (context.scope, context.loops, context.depth, list(context.mma))
+        try:
+            build()
+        except (TesseraError, UnknownUsed) as trouble:
+            mistake = trouble if isinstance(trouble, TesseraError) else None
+            observer.leave_out(mistake, context.span(node), troubles)
+            context.scope, context.loops, context.depth, context.mma = state
+            context.scope.update(dict.fromkeys(assigned_names([node]), UNKNOWN))
+
+    def _leaving_branch(self, node: ast.If, rest: Sequence[ast.stmt]) -> None:
+        """`if c: ...; return`, with what stands behind it."""
+        self.context.enter(node, 2)
+        self.control.branch(node, *_split(node, rest))
+        self.context.leave(2)
 
     def _leave(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> None:
         span = self.context.span(node)
@@ -160,7 +181,7 @@ class Statements:
         return self._where_added(made, old, value, span) if named else made
 
     def _where_added(self, made: object, old: object, value: object, span: Span) -> object:
-        """What became of a tile by adding another one: nothing where that does not exist."""
+        """Return what became of a tile by adding another one: nothing where that does not exist."""
         if not isinstance(old, Value) or not isinstance(value, Value):
             return made
         if not isinstance(old.type, Tile) or not isinstance(value.type, Tile):
@@ -194,6 +215,7 @@ class Statements:
             # The first name a value is given is the one it prints with; it is set once, while the value is new.
             object.__setattr__(value, "name", target.id)
         self.context.scope[target.id] = value
+        self.context.saw(span, value)
 
     def _unpack(self, target: ast.Tuple | ast.List, value: object, span: Span) -> None:
         parts = items_of(value)

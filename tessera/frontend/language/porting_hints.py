@@ -1,4 +1,4 @@
-"""What operations of CUDA, Triton, Numba, NumPy, torch and Python are in Tessera: remedies for names from elsewhere.
+"""Operations of CUDA, Triton, Numba, NumPy, torch and Python in Tessera's words: remedies for names from elsewhere.
 
 A name that means something elsewhere is never answered by a guess at its spelling: `tan` is no slip of `tanh`.
 """
@@ -165,7 +165,7 @@ _OPERATIONS: Final = frozenset(dir(tile))
 
 
 def remedy_for(name: str) -> str:
-    """What to write instead of `name`, as CUDA, Triton, NumPy ... spell an operation; empty for unknown names."""
+    """Return Tessera's spelling of `name`, as CUDA, Triton, NumPy ... spell an operation; empty for unknown names."""
     plain = name.replace("_", "").lower()
     plain = _SAME.get(plain, plain)
     if plain.startswith("atomic"):
@@ -176,7 +176,7 @@ def remedy_for(name: str) -> str:
 
 
 def remedy_for_path(names: Sequence[str]) -> str:
-    """What to write instead of `library.name`, or `library.part.name`, of a library that a kernel does not know."""
+    """Return Tessera's spelling of `library.name` or `library.part.name`, of a library that kernels do not know."""
     library, rest = names[0], names[1:]
     if not rest:
         return "use the operations of tile"
@@ -192,7 +192,7 @@ def remedy_for_path(names: Sequence[str]) -> str:
 
 
 def remedy_for_callable(function: object) -> str:
-    """What to write instead of a call of `function`, which no kernel can call."""
+    """Return what to write instead of a call of `function`, which no kernel can call."""
     dtype = _dtype_remedy(function)
     if dtype:
         return dtype
@@ -203,7 +203,7 @@ def remedy_for_callable(function: object) -> str:
 
 
 def _dtype_remedy(kind: object) -> str:
-    """What to write instead of one of NumPy's types; an empty string for everything else."""
+    """Return what to write instead of one of NumPy's types; an empty string for everything else."""
     if not isinstance(kind, type) or not issubclass(kind, np.generic):
         return ""
     dtype = from_numpy(np.dtype(cast("type[Any]", kind)))
@@ -211,7 +211,7 @@ def _dtype_remedy(kind: object) -> str:
 
 
 def is_known_elsewhere(name: str) -> bool:
-    """Whether `name` means something in NumPy, Python or another library, so that it is no slip of the pen."""
+    """Return whether `name` means something in NumPy, Python or another library, so that it is no slip of the pen."""
     return bool(remedy_for(name)) or any(hasattr(owner, name) for owner in (np, math, builtins))
 
 

@@ -1,4 +1,4 @@
-"""What each operation of the language does: its parameters, one line, what the parameters are, and an example.
+"""The reference of the language: each operation's signature, one line, its parameters, and an example.
 
 The one source of what `tile.softmax?`, Shift+Tab and completion say.  Each example is the body of a small kernel whose
 head the operation's kind tells; the tests compile all of them.

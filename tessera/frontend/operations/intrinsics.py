@@ -1,4 +1,4 @@
-"""What each operation of the language makes: one handler a name, found by `HANDLERS[intrinsic.name]`."""
+"""Handlers of the language's operations: one a name, found by `HANDLERS[intrinsic.name]`."""
 
 from collections.abc import Callable
 from typing import Final

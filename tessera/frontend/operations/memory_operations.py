@@ -33,7 +33,7 @@ def load(
 
 
 def _inside(context: Context, region: Region, span: Span) -> object:
-    """Whether the element that a region is lies inside its array."""
+    """Return whether the element that a region is lies inside its array."""
     builder, inside = context.builder, cast("object", True)
     for start, extent in zip(region.starts, memory_type(region.memory).shape, strict=True):
         for predicate, limit in (("ge", 0), ("lt", extent_value(builder, extent, span))):

@@ -49,7 +49,7 @@ def dot(
         raise DotShape(
             f"({m}, {k}) times ({k2}, {n})", span, "the first's columns must equal the second's rows; .T transposes"
         )
-    dtype = _factors(dtype_of_value(x), dtype_of_value(y))
+    dtype = _operand_dtype(dtype_of_value(x), dtype_of_value(y))
     x, y = context.builder.cast(x, dtype, span), context.builder.cast(y, dtype, span)
     attributes: dict[str, Attribute] = {"exact": bool(exact)}
     if compute is not None:
@@ -68,9 +68,9 @@ def _compute(wanted: object, dtype: DType, exact: bool, span: Span) -> str:
     if not isinstance(kind, ComputeType):
         known = ", ".join(COMPUTE_TYPES)
         raise TypeMismatch(f"{describe(wanted)} is nothing to compute products in", span, f"compute= takes {known}")
-    if kind.factors != dtype:
+    if kind.operand_dtype != dtype:
         raise TypeMismatch(
-            f"compute={kind} rounds factors of {kind.factors}, and these are {dtype}", span,
+            f"compute={kind} rounds factors of {kind.operand_dtype}, and these are {dtype}", span,
             f"leave it out: {dtype} is multiplied as it is",
         )  # fmt: skip
     if exact:
@@ -80,15 +80,15 @@ def _compute(wanted: object, dtype: DType, exact: bool, span: Span) -> str:
     return kind.name
 
 
-def _factors(a: DType, b: DType) -> DType:
-    """What two factors are multiplied as: a float of 8 bits is exact in any wider one, and both formats in f16."""
+def _operand_dtype(a: DType, b: DType) -> DType:
+    """Return the dtype in which two operands are multiplied: any wider one is exact for 8-bit floats, f16 for two."""
     if a != b and a.is_storage and b.is_float:
         return dtypes.f16 if b.is_storage else b
     return a if b.is_storage and a.is_float else promote(a, b)
 
 
 def accumulator_dtype(dtype: DType) -> DType:
-    """What products of `dtype` are summed in."""
+    """Return what products of `dtype` are summed in."""
     if dtype.is_float:
         return dtypes.f64 if dtype == dtypes.f64 else dtypes.f32
     return dtypes.i64 if dtype.bits == 64 else dtypes.i32

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tessera.core.base.source import Source
 from tessera.core.errors.call_site import cell_label
@@ -27,7 +27,7 @@ _Place = tuple[int, str]  # first line (the first decorator's) and name, as a co
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class CellText:
-    """What a cell's functions were written as, by place.
+    """The text of a cell's functions, by place.
 
     Every code object of the cell holds it among its constants: it lives as long as one of the cell's functions (or a
     traceback through them), and takes the cell's lines out of `linecache` when it goes.
@@ -106,7 +106,7 @@ def read_file(path: str | Path) -> Cell:
     return read_cell(text, str(path), label=path.name)
 
 
-def from_function(function: Callable[..., Any]) -> KernelSource:
+def from_function(function: Callable[..., object]) -> KernelSource:
     """Return the definition of a Python function, found through its code object's file and line.
 
     Raises NoSource for what no `def` made, and for functions whose text is not to be had (typed into `python -c`,
@@ -134,7 +134,7 @@ def from_function(function: Callable[..., Any]) -> KernelSource:
     return found
 
 
-def source_for(function: Callable[..., Any]) -> KernelSource:
+def source_for(function: Callable[..., object]) -> KernelSource:
     """Return the definition behind `function`, whether a cell that `read_cell` read defined it or plain Python."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if isinstance(code, CodeType):

@@ -1,4 +1,4 @@
-"""What Python's parser dislikes, told to the user: where, and what to write instead.
+"""Syntax errors of Python's parser as the user is told them: where, and what to write instead.
 
 `_HABITS` recognises what people bring along from elsewhere (`&&`, `f32[n] mut`, `tile=(128,)`); where none fits,
 Python's own message stands, with a remedy from `_BY_MESSAGE` where there is one.
@@ -48,7 +48,7 @@ def _mistake(source: Source, message: str, span: Span, hint: str) -> SyntaxMista
 
 
 def _span(error: SyntaxError, source: Source) -> Span:
-    """Where Python saw the error, kept inside the text (at its end, Python points one line below it)."""
+    """Return where Python saw the error, kept inside the text (at its end, Python points one line below it)."""
     lines = source.text.rstrip("\n").split("\n")
     last = source.first_line + len(lines) - 1
     line, column = error.lineno or source.first_line, error.offset or 1

@@ -20,13 +20,13 @@ class AffineForm:
     def __sub__(self, other: "AffineForm") -> "AffineForm":
         return _sum(self, other, -1)
 
-    def ahead_of(self, other: "AffineForm") -> int | None:
+    def constant_difference(self, other: "AffineForm") -> int | None:
         """By how much it is certainly larger than `other`; None where that depends on values."""
         return self.constant - other.constant if self.terms == other.terms else None
 
 
 def affine_form(value: Index | str, depth: int = 0) -> AffineForm:
-    """The form of an i64 of Tile IR, of a number, or of a symbol's extent."""
+    """Return the form of an i64 of Tile IR, of a number, or of a symbol's extent."""
     if isinstance(value, int):
         return AffineForm(frozenset(), value)
     if isinstance(value, str):
@@ -54,8 +54,8 @@ def _sum(a: AffineForm, b: AffineForm, sign: int) -> AffineForm:
     return _made(total, a.constant + sign * b.constant)
 
 
-def _scaled(a: AffineForm, factor: int) -> AffineForm:
-    return _made({value: coefficient * factor for value, coefficient in a.terms}, a.constant * factor)
+def _scaled(a: AffineForm, scale: int) -> AffineForm:
+    return _made({value: coefficient * scale for value, coefficient in a.terms}, a.constant * scale)
 
 
 def _made(terms: Mapping[ir.Value | str, int], number: int) -> AffineForm:

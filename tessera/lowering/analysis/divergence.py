@@ -1,8 +1,9 @@
-"""How every scalar of a kernel varies over the lanes of a group: forward dataflow over Tile IR.
+"""Analyse divergence, how values vary over the lanes of a group: forward dataflow over Tile IR.
 
-Uniform values are computed once a group as scalars, linear ones as one scalar a warp, the others as a vector of 32.
-Control dependence counts: what is merged under a condition that varies is varying, and so is what a loop carries
-whose trip count varies.
+The CPU target computes uniform values once a group as scalars, linear ones as one scalar a warp, the others as a vector
+of 32; the CUDA target puts barriers where all lanes of a group come by, and gives lane 0 what runs once.  Control
+dependence counts: what is merged under a condition that varies is varying, and so is what a loop carries whose trip
+count varies.
 """
 
 import math
@@ -10,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
+from tessera.lowering.analysis.integers import LARGEST_EXTENT
 from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 
 LANES: Final = 32
@@ -36,24 +38,21 @@ class Divergence:
 
     @property
     def scalar(self) -> bool:
-        """Whether all lanes of a warp hold the same value."""
+        """Return whether all lanes of a warp hold the same value."""
         return self.kind != "varying" and self.stride == 0
 
     @property
     def natural(self) -> bool:
-        """Whether no lane's value is negative."""
+        """Return whether no lane's value is negative."""
         return self.limit is not None
 
 
 UNIFORM: Final = Divergence("uniform")
 VARYING: Final = Divergence("varying")
 
-LARGEST_EXTENT: Final = 1 << 46
-"""More elements or lanes than any machine addresses: what an id or an extent stays below."""
-
 
 def join(a: Divergence, b: Divergence) -> Divergence:
-    """The shape of a value that is now `a`, now `b`, as all lanes of a warp agree."""
+    """Return the shape of a value that is now `a`, now `b`, as all lanes of a warp agree."""
     limit = None if a.limit is None or b.limit is None else max(a.limit, b.limit)
     if "varying" in (a.kind, b.kind) or a.stride != b.stride:
         return Divergence("varying", limit=limit)
@@ -63,7 +62,7 @@ def join(a: Divergence, b: Divergence) -> Divergence:
 
 
 def merge(a: Divergence, b: Divergence, control: Divergence) -> Divergence:
-    """The shape of a value that is `a` or `b` depending on a condition of shape `control`."""
+    """Return the shape of a value that is `a` or `b` depending on a condition of shape `control`."""
     joined = join(a, b)
     if control.kind == "uniform":
         return joined
@@ -73,30 +72,54 @@ def merge(a: Divergence, b: Divergence, control: Divergence) -> Divergence:
 
 
 def elementwise(shapes: Sequence[Divergence], limit: int | None = None) -> Divergence:
-    """The shape of a function of values of these shapes that is applied lane by lane."""
+    """Return the shape of a function of values of these shapes that is applied lane by lane."""
     if any(not s.scalar for s in shapes):
         return Divergence("varying", limit=limit)
     return Divergence("linear" if any(s.kind == "linear" for s in shapes) else "uniform", limit=limit)
 
 
 class DivergenceAnalysis:
-    """The shape of every scalar and memory value of a kernel.
+    """The shape of every value of a kernel, and which operations only some lanes reach.
 
-    `group` holds the lanes of a group along each axis; None where the whole launch is one group.
+    group: the lanes of a group along each axis; None where the whole launch is one group
+    lane_tiles: whether lanes may have tiles of their own, made of their values or where only some of them run; tiles
+                belong to the whole group otherwise, whatever its lanes do
     """
 
-    def __init__(self, body: IrTree, group: tuple[int, ...] | None) -> None:
-        self._group = group
+    def __init__(self, body: IrTree, group: tuple[int, ...] | None, *, lane_tiles: bool = False) -> None:
+        self._group, self._lane_tiles = group, lane_tiles
+        self._divergent: set[AnyOp] = set()
         self._shapes: dict[ir.Value, Divergence] = dict.fromkeys(body.arguments, UNIFORM)
         self._block(body)
+        self._mark(body, divergent=False)
 
     def of(self, value: ir.Value) -> Divergence:
-        """The shape of a Tile IR value."""
+        """Return the shape of a Tile IR value."""
         return self._shapes[value]
 
     def operands(self, node: Node) -> list[Divergence]:
-        """The shapes of an operation's operands."""
+        """Return the shapes of an operation's operands."""
         return [self._shapes[v] for v in node.operands]
+
+    def varies(self, value: ir.Value) -> bool:
+        """Return whether a value may differ between lanes of a group."""
+        return self._shapes[value].kind != "uniform"
+
+    def is_divergent(self, op: AnyOp) -> bool:
+        """Return whether only some lanes of a group may reach an operation."""
+        return op.operation in self._divergent
+
+    def is_uniform(self, op: AnyOp) -> bool:
+        """Return whether a whole group reaches an operation together, with the same operands."""
+        return op.operation not in self._divergent and not any(map(self.varies, op.operands))
+
+    def _mark(self, block: IrTree, *, divergent: bool) -> None:
+        for node in (*block.nodes, block.end):
+            if divergent:
+                self._divergent.add(node.op)
+            inside = divergent or any(map(self.varies, _control_of(node)))
+            for inner in node.blocks:
+                self._mark(inner, divergent=inside)
 
     def _block(self, block: IrTree) -> None:
         for node in block.nodes:
@@ -118,7 +141,7 @@ class DivergenceAnalysis:
             return
         (result,) = node.results
         if is_tile(result) or any(is_tile(v) for v in node.operands):
-            self._shapes[result] = UNIFORM
+            self._shapes[result] = elementwise(self.operands(node)) if self._lane_tiles else UNIFORM
             return
         rule = _RULES.get(node.name)
         shapes = self.operands(node)
@@ -137,7 +160,7 @@ class DivergenceAnalysis:
             if control.known is not None:
                 self._shapes[result] = yes if control.known else no
             else:
-                self._shapes[result] = _merged(result, yes, no, control)
+                self._shapes[result] = self._merged(result, yes, no, control)
 
     def _for(self, node: Node) -> None:
         (body,) = node.blocks
@@ -148,7 +171,7 @@ class DivergenceAnalysis:
         self._loop(carried, node.operands[3:], body, body)
         for result, argument in zip(node.results, carried, strict=True):
             shape = self._shapes[argument]
-            self._shapes[result] = _merged(result, shape, shape, control)
+            self._shapes[result] = self._merged(result, shape, shape, control)
 
     def _while(self, node: Node) -> None:
         before, after = node.blocks
@@ -157,7 +180,7 @@ class DivergenceAnalysis:
             condition, *passed = (self._shapes[v] for v in before.end.operands)
             for argument, result, shape in zip(after.arguments, node.results, passed, strict=True):
                 self._shapes[argument] = shape
-                self._shapes[result] = _merged(result, shape, shape, condition)
+                self._shapes[result] = self._merged(result, shape, shape, condition)
 
         self._loop(before.arguments, node.operands, before, after, pass_on)
 
@@ -181,20 +204,32 @@ class DivergenceAnalysis:
             if last is not first:
                 self._block(last)
             ends = [self._shapes[v] for v in last.end.operands]
-            following = [_merged(v, a, b, UNIFORM) for v, a, b in zip(carried, now, ends, strict=True)]
+            following = [self._merged(v, a, b, UNIFORM) for v, a, b in zip(carried, now, ends, strict=True)]
             following = [replace(s, known=None, limit=None) for s in following]
             if following == now:
                 return
             now = following
 
+    def _merged(self, value: ir.Value, a: Divergence, b: Divergence, control: Divergence) -> Divergence:
+        """Return `merge` for one Tile IR value."""
+        return UNIFORM if is_tile(value) and not self._lane_tiles else merge(a, b, control)
 
-def _merged(value: ir.Value, a: Divergence, b: Divergence, control: Divergence) -> Divergence:
-    """`merge` for one Tile IR value: tiles belong to the whole group whatever the lanes do."""
-    return UNIFORM if is_tile(value) else merge(a, b, control)
+
+def _control_of(node: Node) -> Sequence[ir.Value]:
+    """Return what decides how often a lane runs what is inside an operation."""
+    match node.name:
+        case "scf.if":
+            return node.operands[:1]
+        case "scf.for":
+            return node.operands[:3]
+        case "scf.while":
+            return node.blocks[0].end.operands[:1]
+        case _:
+            return ()
 
 
 def id_divergence(of: str, axis: int | None, group: tuple[int, ...] | None) -> Divergence:
-    """The shape of `tessera.id`; lanes are numbered with the last axis fastest."""
+    """Return the shape of `tessera.id`; lanes are numbered with the last axis fastest."""
     if of in ("group", "grid_groups", "group_lanes"):
         return Divergence("uniform", limit=LARGEST_EXTENT)
     if of == "lane_in_warp":
@@ -267,13 +302,13 @@ def _subtract(_: Node, shapes: list[Divergence]) -> Divergence:
 def _multiply(node: Node, shapes: list[Divergence]) -> Divergence:
     a, b = shapes
     limit = None if a.limit is None or b.limit is None else _fit(node, a.limit * b.limit)
-    factor, other = (a, b) if a.known is not None else (b, a)
+    multiplier, other = (a, b) if a.known is not None else (b, a)
     if a.scalar and b.scalar:
         return _linear(0, shapes, limit, math.gcd(a.align * b.align, LANES))
-    if factor.known is None or other.kind == "varying":
+    if multiplier.known is None or other.kind == "varying":
         return Divergence("varying", limit=limit)
-    align = math.gcd(other.align * abs(factor.known), LANES)
-    return _linear(other.stride * factor.known, shapes, limit, align)
+    align = math.gcd(other.align * abs(multiplier.known), LANES)
+    return _linear(other.stride * multiplier.known, shapes, limit, align)
 
 
 def _shift_left(node: Node, shapes: list[Divergence]) -> Divergence:
@@ -284,7 +319,7 @@ def _shift_left(node: Node, shapes: list[Divergence]) -> Divergence:
 
 
 def _whole_warps(a: Divergence, divisor: Divergence) -> bool:
-    """Whether dividing `a` by `divisor` never separates two lanes of a warp."""
+    """Return whether dividing `a` by `divisor` never separates two lanes of a warp."""
     warps = divisor.known is not None and divisor.known > 0 and divisor.known % LANES == 0
     return warps and a.kind == "linear" and a.stride == 1 and a.natural and a.align % LANES == 0
 

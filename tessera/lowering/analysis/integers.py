@@ -1,8 +1,8 @@
-"""What is known of an integer where it is used: a least value, and values it never exceeds.
+"""Analyse the range and the sign of integers where they are used.
 
 A bound above is a number, or a shape symbol plus a number (`i < n` gives `i <= n - 1`).  Loops give bounds of their
 index, branches give bounds of what they compare.  Extents and ids are taken to be below 2**47, so that arithmetic on
-them is known not to wrap; whatever might leave 62 bits is unknown.
+them is known not to wrap; whatever might leave 62 bits is unknown.  `divisibility.py` says what divides an integer.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,8 @@ from typing import Final
 from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.base.ir_walk import ancestors, constant, defining
 
-_LARGEST: Final = 1 << 47
+LARGEST_EXTENT: Final = 1 << 47
+"""More elements or lanes than any machine addresses: what ids and extents stay below."""
 _SAFE: Final = 1 << 62
 _WARP: Final = 32
 _MAX_DEPTH: Final = 16
@@ -20,6 +21,10 @@ _MAX_DEPTH: Final = 16
 _NEGATED: Final = {0: 1, 1: 0, 2: 5, 3: 4, 4: 3, 5: 2, 6: 9, 7: 8, 8: 7, 9: 6}
 _MIRRORED: Final = {4: 2, 5: 3, 8: 6, 9: 7}  # a > b is b < a, and so on
 _EQ, _SLT, _SLE, _ULT, _ULE = 0, 2, 3, 6, 7
+_SIGN_DEPTH: Final = 8
+_KEEP_SIGN: Final = frozenset(f"arith.{name}" for name in
+    ("addi", "muli", "minsi", "maxsi", "divsi", "divui", "remsi", "remui"))  # fmt: skip
+"""Made of numbers that are not negative, they are not negative either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +36,11 @@ class Bounds:
 
     @property
     def high(self) -> int:
-        """The largest number the value can be."""
+        """Return the largest number the value can be."""
         return self.above[None]
 
     def below(self, extent: int | str) -> bool:
-        """Whether the value is certainly less than `extent`."""
+        """Return whether the value is certainly less than `extent`."""
         if isinstance(extent, int):
             return self.high < extent
         return self.above.get(extent, 0) < 0
@@ -51,19 +56,40 @@ class Fact:
 
 
 @dataclass(slots=True)
-class Knowledge:
-    """What holds at one operation: the branches it lies in, and the group's shape.  Remembers what it worked out."""
+class IntegerRanges:
+    """The facts that hold at one operation: of the branches around it, and the group's shape; answers are cached."""
 
     facts: tuple[Fact, ...] = ()
     group: tuple[int, ...] | None = None
     known: dict[ir.Value, Bounds | None] = field(default_factory=dict[ir.Value, Bounds | None])
 
     def bounds(self, value: ir.Value, depth: int = 0) -> Bounds | None:
-        """The bounds of an i64 scalar, or None where nothing is known."""
+        """Return the bounds of an i64 scalar, or None where nothing is known."""
         if value not in self.known:
             self.known[value] = None  # a loop through the facts finds nothing new
             self.known[value] = self._narrowed(value, self._made(value, depth), depth)
         return self.known[value]
+
+    def least(self, value: ir.Value) -> int | None:
+        """Return a number that `value` is never below, or None.
+
+        Where the bounds are unknown, its sign may be known: products and sums of ids and extents are taken not to wrap.
+        """
+        found = self.bounds(value)
+        if found is not None:
+            return found.low
+        return 0 if self._not_negative(value, _SIGN_DEPTH) else None
+
+    def _not_negative(self, value: ir.Value, depth: int) -> bool:
+        known = self.bounds(value)
+        if known is not None or depth == 0:
+            return known is not None and known.low >= 0
+        op = defining(value)
+        if op is not None:
+            return op.name in _KEEP_SIGN and all(self._not_negative(v, depth - 1) for v in op.operands)
+        loop = ir.BlockArgument(value).owner.owner.operation
+        index = loop.name == "scf.for" and ir.BlockArgument(value).arg_number == 0
+        return index and self._not_negative(loop.operands[0], depth - 1)
 
     # -- from the operation that makes the value ---------------------------------------------------------------
 
@@ -78,7 +104,7 @@ class Knowledge:
             return self._index(value, depth)
         if op.name == "tessera.dim":
             symbol = str(ir.StringAttr(op.attributes["symbol"]).value)
-            return Bounds(0, {symbol: 0, None: _LARGEST})
+            return Bounds(0, {symbol: 0, None: LARGEST_EXTENT})
         if op.name == "tessera.id":
             return self._identifier(op)
         values = list(op.operands)[1:] if op.name == "arith.select" else list(op.operands)
@@ -100,10 +126,10 @@ class Knowledge:
             if of == "group_lanes":
                 return Bounds(lanes, {None: lanes})
             return Bounds(0, {None: (lanes - 1) // (_WARP if of == "warp" else 1)})
-        return Bounds(1 if of in ("group_lanes", "grid_groups") else 0, {None: _LARGEST})
+        return Bounds(1 if of in ("group_lanes", "grid_groups") else 0, {None: LARGEST_EXTENT})
 
     def _index(self, value: ir.Value, depth: int) -> Bounds | None:
-        """The index of a loop lies from the lower bound to just below the upper one."""
+        """Return the bounds of a loop's index: from the lower bound to just below the upper one."""
         owner = ir.BlockArgument(value).owner.owner
         if owner.operation.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
             return None
@@ -132,15 +158,15 @@ class Knowledge:
         return Bounds(low, above) if low is not None and None in above else found
 
 
-def knowledge(op: AnyOp, group: tuple[int, ...] | None = None) -> Knowledge:
-    """What holds where `op` stands: the conditions of the branches around it; `group` is the kernel's `tile[...]`."""
+def integer_ranges(op: AnyOp, group: tuple[int, ...] | None = None) -> IntegerRanges:
+    """Return the facts at `op`: the conditions of the branches around it; `group` is the kernel's `tile[...]`."""
     facts: list[Fact] = []
     inner = op
     for outer in ancestors(op):
         if outer.name == "scf.if":
             facts += _facts(outer.operands[0], _inside(inner, outer.regions[0]), 0)
         inner = outer
-    return Knowledge(tuple(facts), group)
+    return IntegerRanges(tuple(facts), group)
 
 
 def _inside(op: AnyOp, region: ir.Region) -> bool:
@@ -148,7 +174,7 @@ def _inside(op: AnyOp, region: ir.Region) -> bool:
 
 
 def _facts(condition: ir.Value, holds: bool, depth: int) -> list[Fact]:
-    """What follows from `condition` being true (`holds`) or false."""
+    """Return the facts that follow from `condition` being true (`holds`) or false."""
     op = defining(condition)
     if op is None or depth > _MAX_DEPTH:
         return []

@@ -1,7 +1,7 @@
 """Least and largest values of a Program's i64 scalars, as far as they follow from how they are made.
 
 Used while Tile IR is built, to leave out guards that can never matter: an index divided by 32 is not negative.
-Extents and ids are below 2**47, as in `integers.py`, which knows more but needs the finished IR.
+It runs forward over the Program; `integers.py` knows more (symbols, branches), but needs the finished Tile IR.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,26 +9,26 @@ from typing import Final
 
 from tessera.core.program.program import Op, Value
 from tessera.core.program.types import Scalar
+from tessera.lowering.analysis.integers import LARGEST_EXTENT
 
 Interval = tuple[int, int]
 
-_LARGEST: Final = 1 << 47
 _SAFE: Final = 1 << 62
 _AT_LEAST_ONE: Final = ("group_lanes", "grid_groups")
 
 
 class Intervals:
-    """What is known of each value so far; a value that is not known may be anything."""
+    """The intervals known so far; a value without one may be any number."""
 
     def __init__(self) -> None:
         self._known: dict[Value, Interval] = {}
 
     def of(self, value: Value) -> Interval | None:
-        """The interval of `value`, both ends included, or None."""
+        """Return the interval of `value`, both ends included, or None."""
         return self._known.get(value)
 
     def constant(self, value: Value) -> int | None:
-        """The number that `value` is, or None."""
+        """Return the number that `value` is, or None."""
         found = self._known.get(value)
         return found[0] if found is not None and found[0] == found[1] else None
 
@@ -52,9 +52,9 @@ class Intervals:
                 value = op.attributes["value"]
                 return (value, value) if isinstance(value, int) and not isinstance(value, bool) else None
             case "id":
-                return (int(op.attributes["of"] in _AT_LEAST_ONE), _LARGEST)
+                return (int(op.attributes["of"] in _AT_LEAST_ONE), LARGEST_EXTENT)
             case "dim":
-                return (0, _LARGEST)
+                return (0, LARGEST_EXTENT)
             case _:
                 operands = [self.of(v) for v in op.operands]
                 found = [o for o in operands if o is not None]
@@ -63,7 +63,7 @@ class Intervals:
 
 
 def _fits(interval: Interval, value: Value) -> bool:
-    """Whether the exact result lies in the type, so that nothing wrapped."""
+    """Return whether the exact result lies in the type, so that nothing wrapped."""
     if not isinstance(value.type, Scalar) or not value.type.dtype.is_integer:
         return False
     dtype = value.type.dtype

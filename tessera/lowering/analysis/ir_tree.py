@@ -18,25 +18,25 @@ class Node:
     location: ir.Location
 
     def walk(self) -> Iterator["Node"]:
-        """The operation and everything inside it, outer before inner."""
+        """Yield the operation and everything inside it, outer before inner."""
         yield self
         for block in self.blocks:
             for node in block.nodes:
                 yield from node.walk()
 
     def text(self, attribute: str, default: str = "") -> str:
-        """A string attribute."""
+        """Return a string attribute."""
         attributes = self.op.attributes
         return str(ir.StringAttr(attributes[attribute]).value) if attribute in attributes else default
 
     def number(self, attribute: str) -> int | None:
-        """An integer attribute, or None where it is absent."""
+        """Return an integer attribute, or None where it is absent."""
         attributes = self.op.attributes
         return int(ir.IntegerAttr(attributes[attribute]).value) if attribute in attributes else None
 
     @property
     def has_tiles(self) -> bool:
-        """Whether an operand or a result is a tile."""
+        """Return whether an operand or a result is a tile."""
         return any(is_tile(v) for v in (*self.operands, *self.results))
 
 
@@ -50,12 +50,12 @@ class IrTree:
 
 
 def is_tile(value: ir.Value) -> bool:
-    """Whether a Tile IR value is a tile."""
+    """Return whether a Tile IR value is a tile."""
     return isinstance(value.type, ir.RankedTensorType)
 
 
 def read_function(function: AnyOp) -> IrTree:
-    """The tree of a `func.func`'s only block."""
+    """Return the tree of a `func.func`'s only block."""
     return _block(function.regions[0].blocks[0])
 
 

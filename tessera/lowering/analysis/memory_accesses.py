@@ -7,11 +7,14 @@ from typing import Final
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared
 from tessera.lowering.analysis.affine_forms import affine_form
-from tessera.lowering.analysis.integers import Bounds, Knowledge
+from tessera.lowering.analysis.integers import Bounds, IntegerRanges
 from tessera.lowering.analysis.valid_elements import WHOLE, Item, Limit
 from tessera.lowering.base.attributes import dropped_axes, from_attribute
 from tessera.lowering.base.ir_walk import operations
 
+WRITES: Final = {"tessera.write": 0, "tessera.store": 0, "tessera.masked_store": 0, "tessera.copy": 0}
+READS: Final = {"tessera.read": 0, "tessera.load": 0, "tessera.copy": 1}
+"""What writes and reads memory, and which operand the memory is."""
 ACCESSES: Final = (
     "tessera.read",
     "tessera.write",
@@ -40,17 +43,17 @@ class Access:
 
     @property
     def shared(self) -> bool:
-        """Whether the memory is a group's shared buffer."""
+        """Return whether the memory is a group's shared buffer."""
         return is_shared(self.memory.type)
 
     @property
     def whole(self) -> bool:
-        """Whether this is the shared end of a copy."""
+        """Return whether this is the shared end of a copy."""
         return self.op.name == "tessera.copy" and self.writes
 
 
 def accesses(root: AnyOp | ir.Module) -> list[Access]:
-    """Every access inside `root` in program order; a copy reads its source, then writes its destination."""
+    """Return every access inside `root` in program order; a copy reads its source, then writes its destination."""
     found: list[Access] = []
     for op in operations(root, *ACCESSES):
         found += accesses_of(op)
@@ -58,7 +61,7 @@ def accesses(root: AnyOp | ir.Module) -> list[Access]:
 
 
 def accesses_of(op: AnyOp) -> list[Access]:
-    """The accesses of one operation."""
+    """Return the accesses of one operation."""
     operands = list(op.operands)
     match op.name:
         case "tessera.read":
@@ -80,12 +83,12 @@ def accesses_of(op: AnyOp) -> list[Access]:
 
 
 def extents_of(op: AnyOp) -> tuple[int, ...]:
-    """The `extents` attribute."""
+    """Return the `extents` attribute."""
     return tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
 
 
 def array_shapes(function: AnyOp) -> Shapes:
-    """The extents of the kernel's arrays, with the names of their symbols."""
+    """Return the extents of the kernel's arrays, with the names of their symbols."""
     shapes: Shapes = {}
     arguments = function.regions[0].blocks[0].arguments
     for value, facts in zip(arguments, ir.ArrayAttr(function.attributes["arg_attrs"]), strict=True):
@@ -97,7 +100,7 @@ def array_shapes(function: AnyOp) -> Shapes:
 
 
 def group_of(function: AnyOp) -> tuple[int, ...] | None:
-    """The kernel's `tile[...]`, or None."""
+    """Return the kernel's `tile[...]`, or None."""
     if "tessera.group" not in function.attributes:
         return None
     group = from_attribute(function.attributes["tessera.group"])
@@ -105,9 +108,9 @@ def group_of(function: AnyOp) -> tuple[int, ...] | None:
 
 
 def window_limits(
-    op: AnyOp, memory: ir.Value, starts: Sequence[ir.Value], shapes: Shapes, facts: Knowledge | None = None
+    op: AnyOp, memory: ir.Value, starts: Sequence[ir.Value], shapes: Shapes, facts: IntegerRanges | None = None
 ) -> list[Item]:
-    """The limits that the tile of a load or store keeps where it is inside the memory, axis by axis.
+    """Return the limits that the tile of a load or store keeps where it is inside the memory, axis by axis.
 
     facts: what is known of the starts; limits that are certainly kept are left out
     """

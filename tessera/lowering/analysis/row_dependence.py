@@ -1,4 +1,4 @@
-"""Which values of a kernel can be computed row by row: the analysis behind `tile-distribute-rows`.
+"""Analyse which values of a kernel can be computed row by row, for `tile-distribute-rows`.
 
 A tile is *cut* along an axis when rows [r, r + b) of it need only rows [r, r + b) of what it is made of (and all of
 whatever is not cut); so is a shared buffer of which each group needs only its own rows.  Starting from the stores,
@@ -20,7 +20,7 @@ SOURCES: Final = ("tessera.load", "arith.constant", "tensor.splat", "tessera.ara
 
 
 class RowDependence:
-    """What is cut so far.
+    """The tiles, loads and uses that are cut so far.
 
     axes: each cut tile's or buffer's axis
     loads: each cut load of an array, with the axis of the array
@@ -55,7 +55,7 @@ class RowDependence:
         return True
 
     def whole_uses(self, value: ir.Value) -> list[tuple[AnyOp, int]]:
-        """The uses (operation, operand number) of a cut value that need all of its rows."""
+        """Return the uses (operation, operand number) of a cut value that need all of its rows."""
         uses = [(use.owner.operation, use.operand_number) for use in value.uses]
         return [use for use in uses if use not in self.uses]
 
@@ -75,7 +75,7 @@ class RowDependence:
         return all(self._ask(op, n, axis) for n, kind in enumerate(kinds) if isinstance(kind, ir.ShapedType))
 
     def _carried(self, value: ir.Value, axis: int) -> bool:
-        """A value that a loop carries is cut where it enters, inside, and where it leaves."""
+        """Cut a value that a loop carries where it enters, inside, and where it leaves."""
         if isinstance(value.owner, ir.Block):
             loop, number = value.owner.owner.operation, ir.BlockArgument(value).arg_number - 1
         else:
@@ -88,7 +88,7 @@ class RowDependence:
         return self._ask(loop, 3 + number, axis) and self._ask(last, number, axis)
 
     def load(self, op: AnyOp, axis: int) -> bool:
-        """A load is cut along the axis of the memory that its tile's axis is; of a shared buffer it reads all rows."""
+        """Cut a load along the axis of the memory that its tile's axis is; of a shared buffer it reads all rows."""
         axis = memory_axis(op, axis)
         if not is_shared(op.operands[0].type):
             self.loads[op] = axis
@@ -104,7 +104,7 @@ class RowDependence:
         return op.name != "arith.constant" or bool(ir.DenseElementsAttr(op.attributes["value"]).is_splat)
 
     def broadcast(self, op: AnyOp, axis: int) -> bool:
-        """A repeated row is needed whole; others are cut."""
+        """Need a repeated row whole; cut others."""
         return tile(op.operands[0].type)[0][axis] == 1 or self._ask(op, 0, axis)
 
     def reshape(self, op: AnyOp, axis: int) -> bool:
@@ -116,17 +116,17 @@ class RowDependence:
         return False
 
     def transpose(self, op: AnyOp, axis: int) -> bool:
-        """The row axis is another axis of the operand."""
+        """Cut the operand along the axis that becomes the row axis."""
         return self._ask(op, 0, list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))[axis])
 
     def reduce(self, op: AnyOp, axis: int) -> bool:
-        """Reductions along another axis leave rows apart."""
+        """Cut the operand where the reduction is along another axis."""
         if "axis" not in op.attributes:
             return False
         return self._ask(op, 0, axis if axis < ir.IntegerAttr(op.attributes["axis"]).value else axis + 1)
 
     def softmax(self, op: AnyOp, axis: int) -> bool:
-        """As a reduction along its axis."""
+        """Cut the operand as that of a reduction along its axis."""
         return ir.IntegerAttr(op.attributes["axis"]).value != axis and self._ask(op, 0, axis)
 
     def dot(self, op: AnyOp, axis: int) -> bool:
@@ -135,7 +135,7 @@ class RowDependence:
 
 
 def memory_axis(op: AnyOp, axis: int) -> int:
-    """The axis of the array that is axis `axis` of the tile (of a load or store) or of the buffer (of a copy)."""
+    """Return the array's axis that is axis `axis` of the tile (of a load or store) or of the buffer (of a copy)."""
     dropped = dropped_axes(op)
     return [a for a in range(len(extents_of(op))) if a not in dropped][axis]
 

@@ -1,4 +1,4 @@
-"""Which elements of a tile exist, symbolically: the compiler's side of the rules in `core/program/spec.py`.
+"""Describe symbolically which elements of a tile exist: the compiler's side of the rules in `core/program/spec.py`.
 
 A `ValidElements` is a set of conditions, all of which an element that exists meets.  Each has its place: one of the
 tile's axes, the tile as a whole, or the mask.  Most are a `Limit`, a bound that an index keeps; `Flags` are computed.
@@ -49,11 +49,11 @@ class Limit:
     guards: OrderedSet[Guard] = field(default_factory=OrderedSet[Guard])
 
     def implies(self, other: "Limit") -> bool:
-        """Whether what keeps this limit keeps the other; their guards do not count."""
+        """Return whether what keeps this limit keeps the other; their guards do not count."""
         if (self.upper, self.fixed) != (other.upper, other.fixed):
             return False
-        ahead = other.bound.ahead_of(self.bound)
-        return ahead is not None and (ahead >= 0 if self.upper else ahead <= 0)
+        difference = other.bound.constant_difference(self.bound)
+        return difference is not None and (difference >= 0 if self.upper else difference <= 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ Item = tuple[int, Part]
 
 @dataclass(frozen=True, slots=True)
 class ValidElements:
-    """What exists of a tile of `shape`: the elements that meet every item, a place and a condition.
+    """The elements that exist of a tile of `shape`: those that meet every item, a place and a condition.
 
     zeros: items for which the tile holds +0 (or the integer 0) where they are not met
     """
@@ -86,38 +86,38 @@ class ValidElements:
     zeros: OrderedSet[Item] = field(default_factory=OrderedSet[Item], compare=False)
 
     def at(self, place: int) -> OrderedSet[Part]:
-        """The conditions of one place."""
+        """Return the conditions of one place."""
         return OrderedSet(part for where, part in self.items if where == place)
 
     def without(self, items: Iterable[Item]) -> "ValidElements":
-        """The same without some of its items."""
+        """Return the same elements without some of the conditions on them."""
         return replace(self, items=self.items.difference(items), zeros=self.zeros.difference(items))
 
     def known_zero(self, item: Item) -> bool:
-        """Whether the tile holds 0 where `item` is not met."""
+        """Return whether the tile holds 0 where `item` is not met."""
         return item in self.zeros
 
 
 def nested(part: Flags) -> bool:
-    """Whether a condition is computed of conditions that are computed themselves, other than given ones."""
+    """Return whether a condition is computed of conditions that are computed themselves, other than given ones."""
     inner = [one for one in part.inputs if isinstance(one, ValidElements)]
     return any(isinstance(p, Flags) and p.kind != "given" for found in inner for _, p in found.items)
 
 
 def everything(shape: Sequence[int]) -> ValidElements:
-    """All elements of a tile exist."""
+    """Return the valid elements of a tile of which all exist."""
     return ValidElements(tuple(shape))
 
 
 def made(shape: Sequence[int], items: Iterable[Item], zeros: Iterable[Item] = ()) -> ValidElements:
-    """A presence without what follows from the rest of it."""
+    """Return the valid elements without items that follow from the others."""
     found = _without_opposites(OrderedSet(items))
     kept = OrderedSet(item for item in found if not any(_follows(item, other) for other in found if other != item))
     return ValidElements(tuple(shape), kept, kept.intersection(zeros))
 
 
 def _follows(item: Item, other: Item) -> bool:
-    """Whether `item` is met where `other` is."""
+    """Return whether `item` is met where `other` is."""
     (place, part), (there, stronger) = item, other
     if place != there or not stronger.guards <= part.guards:
         return False
@@ -140,18 +140,18 @@ def _without_opposites(items: OrderedSet[Item]) -> OrderedSet[Item]:
 
 
 def keeps(item: Item, other: Item) -> bool:
-    """Whether what keeps the limit `item` keeps the limit `other`; their guards do not count."""
+    """Return whether what keeps the limit `item` keeps the limit `other`; their guards do not count."""
     (place, part), (there, weaker) = item, other
     return place == there and isinstance(part, Limit) and isinstance(weaker, Limit) and part.implies(weaker)
 
 
 def guarded(items: Iterable[Item], guard: Guard) -> OrderedSet[Item]:
-    """The items, where `guard` says so."""
+    """Return the items, each met only where `guard` says so."""
     return OrderedSet((place, replace(part, guards=part.guards | {guard})) for place, part in items)
 
 
 def merged(a: ValidElements, b: ValidElements, guard: Guard) -> ValidElements:
-    """What exists of a value that is the one of `a` where `guard` says so, else the one of `b`."""
+    """Return the valid elements of a value that is the one of `a` where `guard` says so, else the one of `b`."""
     both = a.items & b.items
     items = (*both, *guarded(a.items - both, guard), *guarded(b.items - both, guard.opposite))
     zeros = (*(both & a.zeros & b.zeros), *guarded(a.zeros - both, guard), *guarded(b.zeros - both, guard.opposite))
@@ -161,7 +161,7 @@ def merged(a: ValidElements, b: ValidElements, guard: Guard) -> ValidElements:
 def chosen(
     condition: ir.Value | str, a: ValidElements, b: ValidElements, rest: tuple[ValidElements, ValidElements]
 ) -> ValidElements:
-    """What exists of a choice, element by element, between two tiles.
+    """Return the valid elements of a choice, element by element, between two tiles.
 
     rest: the same of both without what the condition implies already
     """
@@ -181,7 +181,7 @@ def chosen(
 
 
 def moved(found: ValidElements, shape: Sequence[int], change: Callable[[Item], Item | None]) -> ValidElements:
-    """The presence of a tile of another shape, each item changed or (None) forgotten."""
+    """Return the valid elements of a tile of another shape, each item changed or (None) dropped."""
     pairs = {item: change(item) for item in found.items}
     items = [new for new in pairs.values() if new is not None]
     zeros = [new for old, new in pairs.items() if new is not None and old in found.zeros]
@@ -195,7 +195,7 @@ def _mask_moved(part: Part, name: str, shape: Sequence[int], *attributes: tuple[
 
 
 def transposed(found: ValidElements, permutation: Sequence[int]) -> ValidElements:
-    """What exists of a transposed tile."""
+    """Return the valid elements of a transposed tile."""
     shape = [found.shape[axis] for axis in permutation]
 
     def change(item: Item) -> Item:
@@ -208,7 +208,7 @@ def transposed(found: ValidElements, permutation: Sequence[int]) -> ValidElement
 
 
 def broadcast(found: ValidElements, shape: Sequence[int]) -> ValidElements:
-    """What exists of a repeated tile."""
+    """Return the valid elements of a broadcast tile."""
 
     def change(item: Item) -> Item:
         place, part = item
@@ -223,7 +223,7 @@ def broadcast(found: ValidElements, shape: Sequence[int]) -> ValidElements:
 
 
 def reshaped(found: ValidElements, shape: Sequence[int]) -> ValidElements:
-    """What exists of a reshaped tile."""
+    """Return the valid elements of a reshaped tile."""
     places: dict[int, int] = {axis: WHOLE for axis, extent in enumerate(found.shape) if extent == 1}
     joined: list[tuple[list[int], list[int]]] = []
     for old, new in axis_groups(found.shape, shape):
@@ -252,7 +252,7 @@ def reshaped(found: ValidElements, shape: Sequence[int]) -> ValidElements:
 
 
 def _joined(extents: Sequence[int], inner: OrderedSet[Item], new: Sequence[int], shape: Sequence[int]) -> Item:
-    """The item for conditions on axes that become others: the one axis that they are now, or the mask."""
+    """Return the item for conditions on axes that become others: the one axis that they are now, or the mask."""
     box = ValidElements(tuple(extents), inner)
     if len(new) == 1:
         return new[0], Flags("moved", (prod(extents),), ("tessera.reshape", (), box))
@@ -264,7 +264,7 @@ def _joined(extents: Sequence[int], inner: OrderedSet[Item], new: Sequence[int],
 
 
 def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Axes of two shapes that hold the same elements: the fewest of each, in order; axes of extent 1 are in none."""
+    """Return axes of two shapes that hold the same elements: the fewest of each, in order; axes of extent 1 in none."""
     groups: list[tuple[list[int], list[int]]] = []
     left, right = ([axis for axis, extent in enumerate(shape) if extent != 1] for shape in (before, after))
     while left:
@@ -276,7 +276,7 @@ def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[
 
 
 def reduced(found: ValidElements, axis: int) -> ValidElements:
-    """What exists of a tile that is reduced along an axis: nothing is known along it any more, nor of elements."""
+    """Return the valid elements of a tile that is reduced along an axis, without conditions on it or in the mask."""
     shape = [extent for number, extent in enumerate(found.shape) if number != axis]
 
     def change(item: Item) -> Item | None:
@@ -289,6 +289,6 @@ def reduced(found: ValidElements, axis: int) -> ValidElements:
 
 
 def multiplied(a: ValidElements, b: ValidElements) -> ValidElements:
-    """What exists of a product: the rows of the first factor, the columns of the second."""
+    """Return the valid elements of a product: the rows of the first factor, the columns of the second."""
     items = (*(item for item in a.items if item[0] in (0, WHOLE)), *(item for item in b.items if item[0] in (1, WHOLE)))
     return made((a.shape[0], b.shape[1]), items)

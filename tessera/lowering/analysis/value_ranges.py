@@ -1,4 +1,4 @@
-"""What is known of the range of a tile's elements, from the operations that they come from."""
+"""Analyse the range of a tile's elements from the operations that compute them."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ _DEPTH: Final = 8
 
 
 def not_positive(value: ir.Value) -> bool:
-    """Whether every element is certainly at most 0, or NaN: `x - max(x)`, or minus something still larger."""
+    """Return whether every element is certainly at most 0, or NaN: `x - max(x)`, or minus something still larger."""
     op = _owner(value)
     return op is not None and op.name == "arith.subf" and _at_least(op.operands[1], op.operands[0], _DEPTH)
 
 
 def _at_least(bound: ir.Value, x: ir.Value, depth: int) -> bool:
-    """Whether `bound` is at least every element of `x` (or NaN): it is the maximum of `x`, or of that and others."""
+    """Return whether `bound` is at least every element of `x` (or NaN): the maximum of `x`, or of that and others."""
     op = _owner(bound)
     if op is None or depth == 0:
         return False

@@ -7,9 +7,9 @@ first line: an entry made from one cell serves the same kernel in another.
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, cast
+from typing import Final, TypeVar, cast
 
 from tessera.core.artifact import Artifact, Binding, LaunchRule, Remark, Resources, Slot, TensorMap
 from tessera.core.base.dtypes import BY_NAME, DType
@@ -22,7 +22,9 @@ from tessera.core.record import OpRecord
 from tessera.core.resources import Buffers
 from tessera.core.targets import Target
 from tessera.core.tile.text import lines_of_tile
-from tessera.lowering.artifact_cache.record_codec import RecordTable, unpack_rows
+from tessera.lowering.artifact_cache.record_codec import Json, RecordTable, integers, items, texts, unpack_rows
+
+T = TypeVar("T")
 
 _CLASSES: Final[dict[str, type]] = {
     kind.__name__: kind
@@ -39,7 +41,7 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the kernel stands now: its source and the span of its definition."""
+    """The kernel's present place: its source and the span of its definition."""
 
     source: Source
     span: Span
@@ -55,15 +57,14 @@ def pack_artifact(artifact: Artifact) -> bytes:
 def unpack_artifact(data: bytes, code: bytes, place: Place) -> Artifact:
     """Return the artifact that `pack_artifact` wrote, as if it had been compiled from `place`."""
     try:
-        stored: dict[str, Any] = {name: _decode(value, place) for name, value in json.loads(data).items()}
-        stored |= {"code": code, "source": place.source, "span": place.span}
-        return Artifact(**stored)
+        stored = {name: _decode(value, place) for name, value in json.loads(data).items()}
+        return _made(Artifact, stored | {"code": code, "source": place.source, "span": place.span})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Malformed(str(error)) from error
 
 
 def pack_levels(compilation: Compilation) -> bytes:
-    """Return listings and pass records, compressed; empty when nobody looked."""
+    """Return listings and pass records, compressed; empty where none were asked for."""
     if not compilation.listings and not compilation.passes:
         return b""
     place = Place(compilation.artifact.source, compilation.artifact.span)
@@ -85,10 +86,10 @@ def unpack_levels(data: bytes, place: Place) -> tuple[tuple[Listing, ...], tuple
         return (), ()
     try:
         document = json.loads(zlib.decompress(data))
-        spans: list[Span] = [_decode(span, place) for span in document["spans"]]
+        spans = [_absolute(span["span"], place.span) for span in document["spans"]]
         records = unpack_rows(document["records"], spans)
         listings = tuple(_unpack_listing(listing, spans, records) for listing in document["listings"])
-        return listings, tuple(_decode(record, place) for record in document["passes"])
+        return listings, tuple(_pass_of(_decode(record, place)) for record in document["passes"])
     except (ValueError, TypeError, KeyError, IndexError, zlib.error) as error:
         raise Malformed(str(error)) from error
 
@@ -102,15 +103,22 @@ def _pack_listing(listing: Listing, spans: dict[Span, int], table: RecordTable) 
     return [listing.level, listing.stage, texts, where, ops]
 
 
-def _unpack_listing(stored: list[Any], spans: list[Span], records: list[OpRecord]) -> Listing:
-    level, stage, *columns = stored
-    if len(columns) == 1:
-        return Listing(
-            level, stage, records=tuple([records[n] for n in cast("list[int]", columns[0])]), printer=lines_of_tile
-        )
-    texts, where, ops = columns
-    rows: list[tuple[str, list[int], list[int]]] = list(zip(texts, where, ops, strict=True))
-    return Listing(level, stage, tuple(Line(text, tuple(spans[i] for i in at), tuple(made)) for text, at, made in rows))
+def _unpack_listing(stored: Json, spans: list[Span], records: list[OpRecord]) -> Listing:
+    match stored:
+        case [str(level), str(stage), numbers]:
+            return Listing(level, stage, records=tuple([records[n] for n in integers(numbers)]), printer=lines_of_tile)
+        case [str(level), str(stage), lines, where, ops]:
+            rows = zip(texts(lines), map(integers, items(where)), map(integers, items(ops)), strict=True)
+            listed = tuple(Line(text, tuple(spans[i] for i in at), tuple(made)) for text, at, made in rows)
+            return Listing(level, stage, listed)
+        case _:
+            raise Malformed("a listing of another form")
+
+
+def _pass_of(value: object) -> PassRan:
+    if isinstance(value, PassRan):
+        return value
+    raise Malformed(f"{value!r} is no record of a pass")
 
 
 def _encode(value: object, place: Place) -> object:
@@ -135,20 +143,27 @@ def _encode(value: object, place: Place) -> object:
             return {"is": kind, **{f.name: _encode(getattr(value, f.name), place) for f in fields(_CLASSES[kind])}}
 
 
-def _decode(stored: Any, place: Place) -> Any:
-    if isinstance(stored, list):
-        return tuple(_decode(item, place) for item in cast("list[Any]", stored))
-    if not isinstance(stored, dict):
-        return stored
-    table = cast("dict[str, Any]", stored)
-    if "is" in table:
-        kind = _CLASSES[table.pop("is")]
-        return kind(**{key: _decode(item, place) for key, item in table.items()})
-    if "dtype" in table:
-        return BY_NAME[table["dtype"]]
-    if "span" in table:
-        return _absolute(table["span"], place.span)
-    return {key: _decode(item, place) for key, item in table["map"].items()}
+def _decode(stored: Json, place: Place) -> object:
+    match stored:
+        case list():
+            return tuple(_decode(item, place) for item in stored)
+        case {"is": str(name), **rest}:
+            return _made(_CLASSES[name], {key: _decode(item, place) for key, item in rest.items()})
+        case {"dtype": str(name)}:
+            return BY_NAME[name]
+        case {"span": span}:
+            return _absolute(span, place.span)
+        case {"map": dict(mapping)}:
+            return {key: _decode(item, place) for key, item in mapping.items()}
+        case dict():
+            raise Malformed(f"{stored!r} is nothing that is stored")
+        case _:
+            return stored
+
+
+def _made(kind: Callable[..., T], values: Mapping[str, object]) -> T:
+    """Make an instance of a class of the table from its fields, whose types its text gives no promise of."""
+    return kind(**values)
 
 
 def _relative(span: Span, origin: Span) -> list[object]:
@@ -157,8 +172,11 @@ def _relative(span: Span, origin: Span) -> list[object]:
     return [None, span.line - origin.line, span.column, span.end_line - origin.line, span.end_column]
 
 
-def _absolute(stored: list[Any], origin: Span) -> Span:
-    file, line, column, end_line, end_column = stored
-    if file is not None:
-        return Span(file, line, column, end_line, end_column)
-    return Span(origin.file, line + origin.line, column, end_line + origin.line, end_column)
+def _absolute(stored: Json, origin: Span) -> Span:
+    match stored:
+        case [None, int(line), int(column), int(end_line), int(end_column)]:
+            return Span(origin.file, line + origin.line, column, end_line + origin.line, end_column)
+        case [str(file), int(line), int(column), int(end_line), int(end_column)]:
+            return Span(file, line, column, end_line, end_column)
+        case _:
+            raise Malformed(f"{stored!r} is no span")

@@ -64,7 +64,7 @@ class _Canonical:
         self.numbers: dict[Value, int] = {}
 
     def program(self, program: Program) -> tuple[object, ...]:
-        """The whole program; the text of its source is left out, what it says is in the operations."""
+        """Return the whole program as tuples, without the text of its source: its meaning is in the operations."""
         return (
             program.name,
             tuple((p.name, self.define(p.value), p.mutable, self.span(p.span)) for p in program.parameters),
@@ -77,11 +77,11 @@ class _Canonical:
         )
 
     def block(self, block: Block) -> tuple[object, ...]:
-        """A block: its arguments, then its operations."""
+        """Return a block as tuples: its arguments, then its operations."""
         return (tuple(self.define(v) for v in block.arguments), tuple(self.op(op) for op in block.ops))
 
     def op(self, op: Op) -> tuple[object, ...]:
-        """One operation; operands are read before results are defined, so a value cannot use itself."""
+        """Return an operation as tuples; operands are read before results are defined: a value cannot use itself."""
         return (
             op.opcode,
             tuple(self.numbers[v] for v in op.operands),
@@ -97,7 +97,7 @@ class _Canonical:
         return (_type(value.type), value.name, self.span(value.span))
 
     def span(self, span: Span) -> tuple[object, ...]:
-        """A span relative to the kernel's first line; one in another file stays as it is."""
+        """Return a span relative to the kernel's first line; one in another file stays as it is."""
         if span.file != self.origin.file:
             return (span.file, span.line, span.column, span.end_line, span.end_column)
         first = self.origin.line

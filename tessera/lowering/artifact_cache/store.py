@@ -10,13 +10,14 @@ import hashlib
 import os
 import struct
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tessera.core.artifact import Artifact
+from tessera.core.base.interrupts import LOOK, DeferredInterrupts, deferred_interrupts
 from tessera.core.compilation import Compilation
 from tessera.core.events import PassRan
 from tessera.core.listing import Listing
@@ -30,6 +31,9 @@ from tessera.lowering.artifact_cache.codec import (
     unpack_levels,
 )
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 FORMAT: Final = 1
 _MAGIC: Final = b"TESSERA\0"
 # Magic, format, then the sizes of the three parts, then a checksum of everything else, key included.
@@ -39,7 +43,7 @@ _PUTS_BETWEEN_SWEEPS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """One stored kernel: its artifact, and its levels still packed (launching does not need them)."""
 
     artifact: Artifact
@@ -47,7 +51,7 @@ class Entry:
 
     @property
     def observed(self) -> bool:
-        """Whether the levels were recorded."""
+        """Return whether the levels were recorded."""
         return bool(self.packed)
 
     def levels(self) -> tuple[tuple[Listing, ...], tuple[PassRan, ...]]:
@@ -55,14 +59,14 @@ class Entry:
         return unpack_levels(self.packed, Place(self.artifact.source, self.artifact.span))
 
 
-def entry_of(compilation: Compilation) -> Entry:
+def entry_of(compilation: Compilation) -> CacheEntry:
     """Return `compilation` as an entry."""
-    return Entry(compilation.artifact, pack_levels(compilation))
+    return CacheEntry(compilation.artifact, pack_levels(compilation))
 
 
 @dataclass(slots=True)
 class Counters:
-    """What one process did with the cache since it started."""
+    """Count what one process has done with the cache since it started."""
 
     hits: int = 0
     misses: int = 0
@@ -98,7 +102,7 @@ class Cache:
     _puts: int = 0
     _warned: bool = False
 
-    def get(self, key: str, place: Place) -> Entry | None:
+    def get(self, key: str, place: Place) -> CacheEntry | None:
         """Return the entry of `key`, as if compiled from `place`, or None."""
         path = self._path(key)
         try:
@@ -121,7 +125,7 @@ class Cache:
         _touch(path)
         return entry
 
-    def put(self, key: str, entry: Entry) -> None:
+    def put(self, key: str, entry: CacheEntry) -> None:
         """Store `entry`; a folder that cannot be written costs one warning and nothing else."""
         try:
             make_folder(self.folder)
@@ -134,7 +138,9 @@ class Cache:
             self._sweep()
         self._puts += 1
 
-    def get_or_build(self, key: str, place: Place, build: Callable[[], Entry], *, observed: bool = False) -> Entry:
+    def get_or_build(
+        self, key: str, place: Place, build: Callable[[], CacheEntry], *, observed: bool = False
+    ) -> CacheEntry:
         """Return the entry of `key`, building and storing it when it is missing (or was not observed but must be).
 
         Of many processes that ask at once, one builds and the others wait for it; when it fails, each tries itself.
@@ -142,13 +148,19 @@ class Cache:
         entry = self.get(key, place)
         if entry is not None and (entry.observed or not observed):
             return entry
-        with self._locked(key) as locked:
-            if locked:
-                entry = self.get(key, place)
-                if entry is not None and (entry.observed or not observed):
-                    return entry
-            entry = build()
-            self.put(key, entry)
+        with deferred_interrupts() as deferral:
+            lock = self._lock(key, deferral)
+            try:
+                with deferral.lifted():
+                    if lock is not None:
+                        entry = self.get(key, place)
+                        if entry is not None and (entry.observed or not observed):
+                            return entry
+                    entry = build()
+                    self.put(key, entry)
+            finally:
+                if lock is not None:
+                    lock.release()
         return entry
 
     def statistics(self) -> Statistics:
@@ -169,7 +181,7 @@ class Cache:
 
     @property
     def _folders(self) -> tuple[Path, Path]:
-        """The folder and the one it lies in: who may write there could put another in its place."""
+        """Return the folder and its parent: a user who may write there could put another folder in its place."""
         return self.folder.parent, self.folder
 
     def _warn(self, error: OSError) -> None:
@@ -185,7 +197,7 @@ class Cache:
         return self.folder / f"{key}{_SUFFIX}"
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Last use (seconds), size and path of every entry."""
+        """Return last use (seconds), size and path of every entry."""
         try:
             listing = list(os.scandir(self.folder))
         except FileNotFoundError:
@@ -211,9 +223,8 @@ class Cache:
             total -= size
             self.counters.evicted += _remove(path)
 
-    @contextmanager
-    def _locked(self, key: str) -> Generator[bool]:
-        """Hold the lock of `key`; yields False where the folder allows no locks."""
+    def _lock(self, key: str, deferral: DeferredInterrupts) -> "BaseFileLock | None":
+        """Return the lock of `key`, taken; None where the folder allows no locks."""
         import filelock  # noqa: PLC0415 - needed only to build
 
         try:
@@ -222,14 +233,13 @@ class Cache:
             make_folder(folder)
             # 256 lock files for all keys: they are never deleted, since deleting a lock file races with its users.
             lock = filelock.FileLock(folder / key[:2], mode=0o600, poll_interval=0.01)
-            lock.acquire()
+            while not lock.is_locked:
+                deferral.deliver()
+                with suppress(filelock.Timeout):
+                    lock.acquire(LOOK)
         except OSError:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
+            return None
+        return lock
 
 
 def _checksum(key: str, *parts: bytes) -> bytes:
@@ -239,12 +249,12 @@ def _checksum(key: str, *parts: bytes) -> bytes:
     return digest.digest()
 
 
-def _serialise(key: str, entry: Entry) -> bytes:
+def _serialise(key: str, entry: CacheEntry) -> bytes:
     parts = (pack_artifact(entry.artifact), entry.artifact.code, entry.packed)
     return _HEADER.pack(_MAGIC, FORMAT, *map(len, parts), _checksum(key, *parts)) + b"".join(parts)
 
 
-def _parse(data: bytes, key: str, place: Place) -> Entry:
+def _parse(data: bytes, key: str, place: Place) -> CacheEntry:
     if len(data) < _HEADER.size:
         raise Malformed("shorter than its header")
     magic, version, meta_size, code_size, levels_size, checksum = _HEADER.unpack_from(data)
@@ -257,7 +267,7 @@ def _parse(data: bytes, key: str, place: Place) -> Entry:
     parts = (data[_HEADER.size : code_at], data[code_at:levels_at], data[levels_at:])
     if _checksum(key, *parts) != checksum:
         raise Malformed("checksum")
-    return Entry(unpack_artifact(parts[0], parts[1], place), parts[2])
+    return CacheEntry(unpack_artifact(parts[0], parts[1], place), parts[2])
 
 
 def _touch(path: Path) -> None:
@@ -276,4 +286,4 @@ def _remove(path: Path) -> int:
     return 1
 
 
-__all__ = ["FORMAT", "Cache", "Counters", "Entry", "Place", "Statistics", "entry_of"]
+__all__ = ["FORMAT", "Cache", "CacheEntry", "Counters", "Place", "Statistics", "entry_of"]

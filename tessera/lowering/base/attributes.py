@@ -13,27 +13,27 @@ LENGTH: Final = "tessera.length"
 
 
 def integers(values: Sequence[int]) -> ir.DenseI64ArrayAttr:
-    """`array<i64: ...>`."""
+    """Make `array<i64: ...>`."""
     return ir.DenseI64ArrayAttr.get([int(v) for v in values])
 
 
 def flags(values: Sequence[bool]) -> ir.DenseBoolArrayAttr:
-    """`array<i1: ...>`."""
+    """Make `array<i1: ...>`."""
     return ir.DenseBoolArrayAttr.get([bool(v) for v in values])
 
 
 def integer(value: int) -> ir.IntegerAttr:
-    """`value : i64`."""
+    """Make `value : i64`."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 
 
 def text(value: str) -> ir.StringAttr:
-    """A string."""
+    """Make a string attribute."""
     return ir.StringAttr.get(value)
 
 
 def to_attribute(value: Attribute) -> ir.Attribute:
-    """The attribute for a number, bool, string, None or tuple of them."""
+    """Make the attribute for a number, bool, string, None or tuple of them."""
     match value:
         case None:
             return ir.UnitAttr.get()
@@ -50,12 +50,12 @@ def to_attribute(value: Attribute) -> ir.Attribute:
 
 
 def dictionary(values: Mapping[str, Attribute]) -> ir.DictAttr:
-    """A dictionary attribute."""
+    """Make a dictionary attribute."""
     return ir.DictAttr.get({name: to_attribute(value) for name, value in values.items()})
 
 
 def from_attribute(attribute: ir.Attribute) -> Attribute:
-    """The value `to_attribute` was given; dense arrays come back as tuples too."""
+    """Return the value that `to_attribute` was given; dense arrays come back as tuples too."""
     match attribute:
         case ir.BoolAttr() | ir.StringAttr() | ir.FloatAttr() | ir.IntegerAttr():
             return attribute.value
@@ -88,15 +88,15 @@ def number_of(attribute: ir.Attribute) -> bool | int | float:
 
 
 def named_axis(op: AnyOp) -> int | None:
-    """The axis that a `tessera.id` or `tessera.reduce` is about, or None."""
+    """Return the axis of a `tessera.id` or `tessera.reduce`, or None."""
     return int(ir.IntegerAttr(op.attributes["axis"]).value) if "axis" in op.attributes else None
 
 
 def dropped_axes(op: AnyOp) -> frozenset[int]:
-    """The axes of the memory that the tile of a load, store or copy has not."""
+    """Return the axes of the memory that the tile of a load, store or copy lacks."""
     return frozenset(ir.DenseI64ArrayAttr(op.attributes["dropped"]))
 
 
 def proven_axes(op: AnyOp) -> list[bool]:
-    """Of each axis of the memory, whether an access is known to stay inside."""
+    """Return, for each axis of the memory, whether an access is known to stay inside."""
     return list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))

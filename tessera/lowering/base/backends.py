@@ -1,4 +1,4 @@
-"""What a target offers the compiler, and where it is found: each row of the table of targets names a module.
+"""Declare what a target offers the compiler, and find it: each row of the table of targets names a module.
 
 The compiler runs the passes that all targets share, then the target's own, and hands the Tile IR to the target.
 """

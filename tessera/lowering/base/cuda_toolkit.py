@@ -43,7 +43,7 @@ _NOTEWORTHY: Final = re.compile(r"Potential Performance Loss|\(C75\d\d\)|\(C76\d
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What `ptxas -v` reports of one kernel: registers a lane, bytes a lane (shared: a group), barriers of a group."""
+    """Resources reported by `ptxas -v`: registers a lane, bytes a lane (shared: a group), barriers of a group."""
 
     registers: int
     spill_bytes: int
@@ -69,7 +69,7 @@ class Assembled:
 
 @cache
 def find_tool(name: str) -> Path | None:
-    """Where `name` ("ptxas" or "nvdisasm") is: in the environment's packages, then CUDA_HOME, then PATH; or None."""
+    """Find `name` ("ptxas" or "nvdisasm") in the environment's packages, then CUDA_HOME, then PATH; None without it."""
     candidates: list[Path] = []
     spec = importlib.util.find_spec("nvidia")
     for root in (spec.submodule_search_locations or []) if spec is not None else []:
@@ -84,7 +84,7 @@ def find_tool(name: str) -> Path | None:
 
 
 def tool(name: str) -> Path:
-    """Where `name` is.
+    """Return the path of `name`.
 
     Raises:
         ToolMissing: it is nowhere.
@@ -98,7 +98,7 @@ def tool(name: str) -> Path:
 
 @cache
 def version(name: str) -> str:
-    """The tool's version, such as "13.0.88", or "" where it is missing."""
+    """Return the tool's version, such as "13.0.88", or "" where it is missing."""
     path = find_tool(name)
     if path is None:
         return ""
@@ -127,14 +127,14 @@ class Assembler:
         self._target = target
 
     def begin(self, ptx: str) -> None:
-        """Hand over the PTX text; does not wait."""
-        stdin, self._process.stdin = self._process.stdin, None  # nobody else is to write to it or close it
+        """Send the PTX text, without waiting."""
+        stdin, self._process.stdin = self._process.stdin, None  # nothing else may write to it or close it
         if stdin is not None:
             with suppress(BrokenPipeError), stdin:  # who has ended already says why in its log
                 stdin.write(ptx)
 
     def finish(self) -> Assembled:
-        """The cubin; see `assemble` for what is raised."""
+        """Wait for the cubin and return it; see `assemble` for what is raised."""
         log = _INPUT.sub("kernel.ptx", self._process.communicate()[0].strip())
         notes, serialised = read_notes(log), read_serialised(log)  # which may have the cause of a failure
         if serialised:
@@ -147,9 +147,9 @@ class Assembler:
 
 @contextmanager
 def assembling(arch: str) -> Generator[Assembler]:
-    """Start ptxas for `arch`, which takes as long as the whole of a small kernel: early, it costs nobody time.
+    """Start ptxas for `arch` early, as starting it takes as long as compiling a small kernel.
 
-    It works beside what is done inside the `with`; who leaves without waiting ends it.
+    It runs beside the code inside the `with`, and is ended if that code leaves without waiting for it.
 
     Raises:
         ToolMissing: no ptxas.
@@ -169,7 +169,7 @@ def assembling(arch: str) -> Generator[Assembler]:
 
 
 def read_notes(log: str) -> tuple[str, ...]:
-    """What `ptxas` printed that a person should know, each message once, in order.
+    """Return the messages of `ptxas` that a user should see, each once, in order.
 
     Raises:
         NotOnCuda: it serialises wgmma instructions, as the kernel's tiles need more registers than there are.
@@ -208,7 +208,7 @@ def read_usage(log: str) -> Usage:
 
 @lru_cache(maxsize=4)
 def disassemble(cubin: bytes, lines: str = "ptx") -> str:
-    """SASS text of a cubin, with `//## File "...", line n` before the instructions of each line n.
+    """Disassemble a cubin into SASS text, with `//## File "...", line n` before the instructions of each line n.
 
     lines: whose lines these are: "ptx" or "source" (the user's text)
 

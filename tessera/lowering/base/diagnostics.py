@@ -1,4 +1,4 @@
-"""What MLIR reports, as an error that points into the user's text."""
+"""Turn MLIR's diagnostics into errors that point into the user's text."""
 
 from tessera.core.base.source import NOWHERE, Note, Span
 from tessera.core.errors.catalog import CompilerCrash
@@ -7,7 +7,7 @@ from tessera.core.tile.location import spans
 
 
 def crash(error: ir.MLIRError, stage: str) -> CompilerCrash:
-    """The `CompilerCrash` for an `ir.MLIRError` raised in `stage`; every diagnostic and note keeps its place."""
+    """Make the `CompilerCrash` for an `ir.MLIRError` raised in `stage`; every diagnostic and note keeps its place."""
     diagnostics = list(error.error_diagnostics)
     if not diagnostics:
         return CompilerCrash(f"{stage}: {error}")

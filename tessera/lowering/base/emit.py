@@ -33,7 +33,7 @@ class Emitter:
 
     @classmethod
     def before(cls, operation: AnyOp) -> "Emitter":
-        """An emitter that writes just before `operation`, with its location."""
+        """Make an emitter that writes just before `operation`, with its location."""
         emitter = cls(operation.operation.block, operation.location)
         emitter.point = ir.InsertionPoint(operation)
         return emitter
@@ -86,7 +86,7 @@ class Emitter:
         return self.create(name, operands, [result], attributes).results[0]
 
     def constant(self, value: float, type_: ir.Type | str) -> ir.Value:
-        """An `arith.constant` of a scalar type, or a splat of a vector or tensor type (text or MLIR type)."""
+        """Create an `arith.constant` of a scalar type, or a splat of a vector or tensor type (text or MLIR type)."""
         kind = self.type(type_)
         shaped = isinstance(kind, ir.ShapedType)
         element = ir.ShapedType(kind).element_type if shaped else kind
@@ -102,6 +102,15 @@ class Emitter:
     def at(self, block: ir.Block) -> Generator[None]:
         """Emit at the end of `block` inside the `with`."""
         before, self.point = self.point, ir.InsertionPoint(block)
+        try:
+            yield
+        finally:
+            self.point = before
+
+    @contextmanager
+    def at_start(self, block: ir.Block) -> Generator[None]:
+        """Emit at the start of `block`, before what it holds, inside the `with`."""
+        before, self.point = self.point, ir.InsertionPoint.at_block_begin(block)
         try:
             yield
         finally:

@@ -13,11 +13,11 @@ class Indices:
         self.emitter = emitter
 
     def value(self, index: Index) -> ir.Value:
-        """`index` as an `i64` value."""
+        """Return `index` as an `i64` value."""
         return self.emitter.constant(index, "i64") if isinstance(index, int) else index
 
     def add(self, a: Index, b: Index) -> Index:
-        """a + b."""
+        """Emit a + b."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if isinstance(a, int) and a == 0:
@@ -25,13 +25,13 @@ class Indices:
         return a if isinstance(b, int) and b == 0 else self._op("arith.addi", a, b)
 
     def sub(self, a: Index, b: Index) -> Index:
-        """a - b."""
+        """Emit a - b."""
         if isinstance(a, int) and isinstance(b, int):
             return a - b
         return a if isinstance(b, int) and b == 0 else self._op("arith.subi", a, b)
 
     def mul(self, a: Index, b: Index) -> Index:
-        """a * b."""
+        """Emit a * b."""
         if isinstance(a, int) and isinstance(b, int):
             return a * b
         if isinstance(b, int):
@@ -41,48 +41,48 @@ class Indices:
         return self._op("arith.muli", a, b)
 
     def divide(self, a: Index, b: int) -> Index:
-        """a // b of an index that is not negative."""
+        """Emit a // b of an index that is not negative."""
         if isinstance(a, int):
             return a // b
         return a if b == 1 else self._op("arith.divui", a, b)
 
     def modulo(self, a: Index, b: int) -> Index:
-        """a % b of an index that is not negative."""
+        """Emit a % b of an index that is not negative."""
         return a % b if isinstance(a, int) else self._op("arith.remui", a, b)
 
     def min(self, a: Index, b: Index) -> Index:
-        """The smaller of a and b."""
+        """Emit the minimum of a and b."""
         return min(a, b) if isinstance(a, int) and isinstance(b, int) else self._op("arith.minsi", a, b)
 
     def max(self, a: Index, b: Index) -> Index:
-        """The larger of a and b."""
+        """Emit the maximum of a and b."""
         return max(a, b) if isinstance(a, int) and isinstance(b, int) else self._op("arith.maxsi", a, b)
 
     def dot(self, indices: Iterable[Index], strides: Iterable[Index]) -> Index:
-        """The sum of products: an offset in elements."""
+        """Emit the sum of products, an offset in elements."""
         total: Index = 0
         for index, stride in zip(indices, strides, strict=True):
             total = self.add(total, self.mul(index, stride))
         return total
 
     def less(self, a: Index, b: Index) -> ir.Value:
-        """a < b, signed, as an `i1` value."""
+        """Emit a < b, signed, as an `i1` value."""
         return self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), "i1", {"predicate": "2 : i64"})
 
     def at_most(self, a: Index, b: Index) -> ir.Value:
-        """a <= b, signed, as an `i1` value."""
+        """Emit a <= b, signed, as an `i1` value."""
         return self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), "i1", {"predicate": "3 : i64"})
 
     def equal(self, a: Index, b: Index) -> ir.Value:
-        """a == b as an `i1` value."""
+        """Emit a == b as an `i1` value."""
         return self.emitter.value("arith.cmpi", (self.value(a), self.value(b)), "i1", {"predicate": "0 : i64"})
 
     def select(self, condition: ir.Value, a: Index, b: Index) -> Index:
-        """a where the `i1` value holds, else b."""
+        """Emit a where the `i1` value holds, else b."""
         return self.emitter.value("arith.select", (condition, self.value(a), self.value(b)), "i64")
 
     def all(self, conditions: Iterable[ir.Value]) -> ir.Value | None:
-        """The conjunction of `i1` values; None of none."""
+        """Emit the conjunction of `i1` values; return None without any."""
         known = list(conditions)
         return self.both(*known) if known else None
 

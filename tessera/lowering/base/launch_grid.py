@@ -1,4 +1,4 @@
-"""How many groups a kernel's launch has, from what the passes left on its function."""
+"""Derive the launch grid of a kernel from what passes left on its function."""
 
 from tessera.core.artifact import LaunchRule
 from tessera.core.mlir import AnyOp
@@ -8,7 +8,7 @@ from tessera.lowering.base.attributes import RANGES, from_attribute
 
 
 def launch_rule(function: AnyOp, program: Program, lanes_per_group: int) -> LaunchRule:
-    """The rule for the `func.func` of `program`; `lanes_per_group` is the target's choice where the user made none."""
+    """Return the launch rule of a kernel; `lanes_per_group` is the target's choice where the user made none."""
     if RANGES in function.attributes:
         return LaunchRule("ranges", ranges=ranges_of(function))
     domain = program.domain
@@ -22,7 +22,7 @@ def launch_rule(function: AnyOp, program: Program, lanes_per_group: int) -> Laun
 
 
 def ranges_of(function: AnyOp) -> tuple[tuple[Expression, int], ...]:
-    """The ranges whose points are the groups of a `func.func`, outer first: (length, step); none for other kernels."""
+    """Return the ranges whose points are the groups of a kernel, outer first: (length, step); () without any."""
     return _ranges(from_attribute(function.attributes[RANGES])) if RANGES in function.attributes else ()
 
 

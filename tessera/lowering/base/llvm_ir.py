@@ -7,18 +7,17 @@ else in the text differs.
 
 import re
 import struct
-from typing import Any, Final
+from typing import Final
 
 import ml_dtypes
 import numpy as np
-from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
+from llvmlite import binding
 
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import AnyOp, ir, translate_to_llvm_ir
 from tessera.core.tile.location import spans
 
-_LLVM: Final[Any] = binding  # llvmlite ships no types
 _TRANSLATABLE: Final = frozenset(("llvm", "nvvm"))
 _CONTAINERS: Final = frozenset(("builtin.module", "gpu.module"))
 
@@ -49,10 +48,14 @@ def to_llvm_text(operation: AnyOp) -> str:
     return down_level(translate_to_llvm_ir(operation))
 
 
-def parse(text: str) -> Any:  # noqa: ANN401 - llvmlite ships no types
-    """Parse and verify LLVM IR; gives llvmlite's `ModuleRef`.  Raises `CompilerCrash` on text LLVM refuses."""
+def parse(text: str) -> binding.ModuleRef:
+    """Parse and verify LLVM IR.
+
+    Raises:
+        CompilerCrash: LLVM refuses the text.
+    """
     try:
-        module = _LLVM.parse_assembly(text)
+        module = binding.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         msg = f"LLVM refused the generated code: {str(error).strip()}"
@@ -88,7 +91,7 @@ def down_level(text: str) -> str:
 
 
 def _rewrite(line: str) -> str:
-    """A literal has the type named last before it: LLVM writes the type once for all operands of an operation."""
+    """Rewrite a literal of the type named last before it: LLVM writes it once for all operands of an operation."""
     current = "double"
 
     def replace(match: re.Match[str]) -> str:
@@ -107,7 +110,7 @@ def _rewrite(line: str) -> str:
 
 
 def _special(kind: str, match: re.Match[str]) -> int:
-    """The bits of an infinity or a NaN (`qnan` and `nan`: quiet bit and payload; `snan`: payload only)."""
+    """Return the bits of an infinity or a NaN (`qnan` and `nan`: quiet bit and payload; `snan`: payload only)."""
     bits, mantissa, _ = _FORMATS[kind]
     exponent = ((1 << (bits - 1 - mantissa)) - 1) << mantissa
     sign = int(match["sign"] == "-") << (bits - 1)
@@ -120,7 +123,7 @@ def _special(kind: str, match: re.Match[str]) -> int:
 
 
 def _nearest(kind: str, value: float) -> int:
-    """The bits of the value of type `kind` nearest to `value`."""
+    """Return the bits of the value of type `kind` nearest to `value`."""
     if kind == "double":
         return struct.unpack("<Q", struct.pack("<d", value))[0]
     with np.errstate(over="ignore"):
@@ -139,7 +142,7 @@ def _hexadecimal(kind: str, bits: int) -> str:
 
 
 def _widen(bits: int) -> int:
-    """The bits of the double equal to a float's; a NaN keeps its sign, quiet bit and payload."""
+    """Return the bits of the double equal to a float; a NaN keeps its sign, quiet bit and payload."""
     exponent, mantissa = bits >> 23 & 0xFF, bits & 0x7FFFFF
     if exponent == 0xFF:
         return (bits >> 31) << 63 | 0x7FF << 52 | mantissa << 29

@@ -1,4 +1,4 @@
-"""What a pass is, and how a list of them is run, checked and observed."""
+"""Define passes; run a list of them, verify what they leave, and report it to observers."""
 
 import functools
 import time
@@ -23,7 +23,7 @@ class Pass(ABC):
 
     @property
     def options(self) -> dict[str, Attribute]:
-        """The pass's fields that are numbers, truth values or texts."""
+        """Return the pass's fields that are numbers, truth values or texts."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, int | float | str)}
 
@@ -32,17 +32,20 @@ class Pass(ABC):
         """Rewrite `module` in place."""
 
 
-Observer = Callable[[Pass, ir.Module], None]
-"""Called after each pass with the pass and the module."""
+Observer = Callable[[str, float], None]
+"""Called after each pass with its name and the seconds that it took."""
 
 
 def run_passes(
     passes: Sequence[Pass], module: ir.Module, observe: Observer | None = None
 ) -> tuple[tuple[str, float], ...]:
-    """Run `passes` in order; gives each one's name and seconds.
+    """Run `passes` in order; return each one's name and seconds.
 
     The module is verified once, after the last pass (a verifier written in Python costs more than most passes), or
-    after each one when somebody observes.  Raises `CompilerCrash` where MLIR reports an error.
+    after each one when there is an observer.
+
+    Raises:
+        CompilerCrash: MLIR reports an error.
     """
     seconds: list[tuple[str, float]] = []
     for step in passes:
@@ -54,7 +57,7 @@ def run_passes(
         seconds.append((step.name, time.perf_counter() - start))
         if observe is not None:
             verify(module, step.name)
-            observe(step, module)
+            observe(*seconds[-1])
     if observe is None and passes:
         verify(module, passes[-1].name)
     return tuple(seconds)
@@ -75,7 +78,7 @@ def run_upstream(pipeline: str, module: ir.Module) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _manager(_context: ir.Context, pipeline: str) -> passmanager.PassManager:
-    """A pass manager is worth keeping: collecting the patterns of every dialect takes longer than applying them."""
+    """Keep pass managers: collecting the patterns of every dialect takes longer than applying them."""
     manager = passmanager.PassManager.parse(pipeline)
     manager.enable_verifier(False)
     return manager

@@ -1,6 +1,6 @@
 """The level `sass`: what nvdisasm makes of a cubin, each instruction linked to where it came from.
 
-It is made of an artifact and the levels above it when somebody looks, since nvdisasm takes half a second to start.
+It is made of an artifact and the levels above it on demand, since nvdisasm takes half a second to start.
 Needs neither MLIR nor a GPU.
 """
 
@@ -25,7 +25,7 @@ Origin = Callable[[str, int], Line]
 
 
 def has_machine_code(artifact: Artifact) -> bool:
-    """Whether there is a cubin, and nvdisasm to read it."""
+    """Return whether there is a cubin, and nvdisasm to read it."""
     return (
         bool(artifact.target.kind.cubin_lines) and artifact.code.startswith(_ELF) and find_tool("nvdisasm") is not None
     )
@@ -39,7 +39,7 @@ def require_tools(target: Target) -> None:
 
 
 def machine_code(artifact: Artifact) -> str:
-    """What nvdisasm prints for an artifact that has machine code.
+    """Disassemble the machine code of an artifact.
 
     Raises:
         ToolMissing: no nvdisasm.
@@ -49,7 +49,7 @@ def machine_code(artifact: Artifact) -> str:
 
 
 def with_machine_code(artifact: Artifact, listings: Sequence[Listing]) -> tuple[Listing, ...]:
-    """The levels of a compilation with `sass` as the last one, where there is machine code and nobody added it yet."""
+    """Append `sass` to the levels of a compilation that has machine code and not this level yet."""
     if not has_machine_code(artifact) or any(listing.level == "sass" for listing in listings):
         return tuple(listings)
     # The level that leads from the lines that nvdisasm names to the user's text.
@@ -62,7 +62,7 @@ def with_machine_code(artifact: Artifact, listings: Sequence[Listing]) -> tuple[
 
 
 def sass_listing(text: str, origin: Origin, kernel: Span) -> Listing:
-    """SASS without the disassembler's remarks, which say where the instructions after them came from.
+    """Make the listing of SASS; the disassembler's remarks, which say where instructions come from, become its links.
 
     kernel: where the kernel is defined: what was made for all of it (its first and last instructions, who does which
     group, how warps take turns) leads there, and stands for none of its operations
@@ -78,7 +78,7 @@ def sass_listing(text: str, origin: Origin, kernel: Span) -> Listing:
 
 
 def ptx_origin(ptx: Listing) -> Origin:
-    """Lines of the PTX as ptxas read it: those of its listing (see `ptx_for_assembler`)."""
+    """Map lines of the PTX as ptxas read it to those of its listing (see `ptx_for_assembler`)."""
 
     def line(_: str, number: int) -> Line:
         return ptx.lines[number - 1] if 0 < number <= len(ptx.lines) else _NOWHERE
@@ -87,7 +87,7 @@ def ptx_origin(ptx: Listing) -> Origin:
 
 
 def source_origin(listing: Listing) -> Origin:
-    """Lines of the user's text: all that the listing has of each; tools write file names in ways of their own."""
+    """Map lines of the user's text to what the listing has of each; tools write file names in ways of their own."""
     found: dict[tuple[str, int], list[Line]] = {}
     for each in listing.lines:
         for span in each.spans if each.ops else ():

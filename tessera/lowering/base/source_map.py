@@ -1,4 +1,4 @@
-"""Which operations are written where: from a line and column of the source back to what stands there."""
+"""Map a line and column of the source to the operations that are written there."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tessera.core.tile.location import origins
 
 @dataclass(frozen=True)
 class Places:
-    """What is written where: (file, line) to the operations and spans there, in the order of the kernel.
+    """Operations and spans by (file, line), in the order of the kernel.
 
     known: what `line` has found at a file, line and column
     """
@@ -47,7 +47,7 @@ class Places:
         )
 
     def line(self, text: str, file: str, line: int, column: int = 0) -> Line:
-        """A line of text that came from this place; column 0 means anywhere on the line."""
+        """Make a line of text that came from this place; column 0 means anywhere on the line."""
         found = self.known.get((file, line, column))
         if found is None:
             found = self.known[file, line, column] = self._look_up(file, line, column)
@@ -63,7 +63,7 @@ class Places:
         return Line("", tuple(sorted({s for c in chosen for s in places[c]})), tuple(numbers))
 
     def _key(self, file: str, line: int) -> tuple[str, int] | None:
-        """Tools may join a relative file name to a folder: the base name decides where the whole does not."""
+        """Find the place to look up: by the base name where the file is unknown, as tools may add a folder."""
         if (file, line) in self.ops:
             return file, line
         same = [key for key in self.ops if key[1] == line and PurePath(key[0]).name == PurePath(file).name]

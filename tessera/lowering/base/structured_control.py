@@ -108,7 +108,7 @@ def for_vectors(emitter: Emitter, extent: int, lanes: int, body: VectorBody) -> 
 
 
 def lanes_for(extent: int, element_bytes: int = 4) -> int:
-    """Lanes to run over an axis of `extent` elements whose widest type has `element_bytes`; 0 for a single one."""
+    """Return how many lanes run over `extent` elements whose widest type has `element_bytes`; 0 for one element."""
     if extent == 1:
         return 0
     if extent < LANES:
@@ -120,6 +120,6 @@ def lanes_for(extent: int, element_bytes: int = 4) -> int:
 
 
 def padded(extent: int) -> int:
-    """Elements a row of `extent` elements takes in a scratch tile, so that whole vectors fit."""
+    """Return how many elements a row of `extent` elements takes in a scratch tile, so that whole vectors fit."""
     lanes = lanes_for(extent)
     return -(-extent // max(1, lanes)) * max(1, lanes)

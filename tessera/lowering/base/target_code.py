@@ -1,4 +1,4 @@
-"""What a target hands back for one Tile IR module."""
+"""Define what a target returns for one Tile IR module."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class TargetCode:
     """Machine code and how to launch it.
 
     code: ELF object (CPU) or cubin (CUDA); entry: its symbol; listings: what the target's own passes made of Tile IR,
-    then the levels below it, in order (`target`, `llvm`, `asm` or `ptx` and `sass`); empty when nobody looks; passes:
+    then the levels below it, in order (`target`, `llvm`, `asm` or `ptx` and `sass`); empty unless asked for; passes:
     each of those passes; remarks: what the user is warned of.
     """
 

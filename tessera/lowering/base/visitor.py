@@ -11,21 +11,21 @@ from tessera.core.tile.location import spans
 
 
 class Builder(Protocol):
-    """What emits a target's code."""
+    """An emitter of a target's code."""
 
     def located(self, location: ir.Location) -> AbstractContextManager[None]:
-        """Inside the `with`, code is said to come from this location."""
+        """Give code emitted inside the `with` this location."""
         ...
 
 
 def operations_of(block: ir.Block) -> list[AnyOp]:
-    """The operations of a block but its terminator, in order."""
+    """Return the operations of a block but its terminator, in order."""
     return [view.operation for view in list(block.operations)[:-1]]
 
 
 @contextmanager
 def at_operation(build: Builder, op: AnyOp) -> Generator[None]:
-    """Inside the `with`, code is that of `op`, and so is a mistake that says no place of its own."""
+    """Attribute code emitted inside the `with` to `op`, and errors without a place of their own too."""
     with build.located(op.location):
         try:
             yield

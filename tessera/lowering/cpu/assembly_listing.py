@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from tessera.core.base.source import known_file
+from tessera.core.base.source import Span, known_file
 from tessera.core.listing import Line, Listing
 from tessera.core.program.program import Op, Program
 
@@ -17,7 +17,11 @@ _Ops = tuple[tuple[int, Op], ...]
 
 
 def listing_of_assembly(text: str, program: Program) -> Listing:
-    """The listing of one module's assembly; directives are left out, `.loc` says where instructions come from."""
+    """List one module's assembly, without directives; `.loc` says where instructions come from.
+
+    What was made for the whole kernel (its first and last instructions, who does which group) leads to where the kernel
+    is defined, and stands for none of its operations, as in SASS.
+    """
     places = _places(program)
     known = {file for file, _ in places}
     files: dict[str, str] = {}
@@ -34,14 +38,14 @@ def listing_of_assembly(text: str, program: Program) -> Listing:
         elif ".section" in row or shown.strip() == ".text":
             code = shown.strip() == ".text" or ',"ax' in shown
         elif code and shown:
-            line = _line(shown, here)
+            line = _line(shown, here, program.span)
             if line is not None:
                 lines.append(line)
     return Listing("asm", "", tuple(lines))
 
 
 def _places(program: Program) -> dict[tuple[str, int], list[tuple[int, Op]]]:
-    """The operations, with their numbers, that are written on each line."""
+    """Return the operations, with their numbers, that are written on each line."""
     places: dict[tuple[str, int], list[tuple[int, Op]]] = {}
     for number, op in enumerate(program.body.walk()):
         places.setdefault((op.span.file, op.span.line), []).append((number, op))
@@ -49,17 +53,17 @@ def _places(program: Program) -> dict[tuple[str, int], list[tuple[int, Op]]]:
 
 
 def _at(places: dict[tuple[str, int], list[tuple[int, Op]]], file: str, line: int, column: int) -> _Ops:
-    """The operations written at a place; those of the whole line where none starts at that column."""
+    """Return the operations written at a place; those of the whole line where none starts at that column."""
     found = places.get((file, line), [])
     exact = [entry for entry in found if entry[1].span.column == column]
     return tuple(exact or found)
 
 
-def _line(text: str, here: _Ops) -> Line | None:
-    """A line of code or a label; None of a directive."""
+def _line(text: str, here: _Ops, kernel: Span) -> Line | None:
+    """Return a line of code or a label; None of a directive."""
     if _LABEL.match(text):
         return None if _DEBUG_LABELS.match(text) else Line(text)
     if text.lstrip().startswith("."):
         return None
-    spans = tuple(dict.fromkeys(op.span for _, op in here))
+    spans = tuple(dict.fromkeys(op.span for _, op in here)) or (kernel,)
     return Line(text.expandtabs(8), spans, tuple(number for number, _ in here))

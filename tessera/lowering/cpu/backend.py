@@ -5,6 +5,7 @@ Tile IR -> (to_cpu) -> target IR: arith, math, vector, scf, llvm -> LLVM dialect
 
 from typing import Final
 
+from tessera.core.compilation import LLVM_PASSES
 from tessera.core.listing import Listing
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
@@ -19,7 +20,7 @@ from tessera.lowering.cpu.assembly_listing import listing_of_assembly
 from tessera.lowering.cpu.codegen import add_line_table, generate_code, lower_to_llvm
 from tessera.lowering.cpu.to_cpu import to_cpu
 from tessera.lowering.tile.place_values import PlaceValues
-from tessera.lowering.tile.round_operands import RoundFactors
+from tessera.lowering.tile.round_operands import RoundOperands
 
 
 def generate(module: ir.Module, program: Program, target: Target, observe: bool) -> TargetCode:
@@ -37,12 +38,14 @@ def generate(module: ir.Module, program: Program, target: Target, observe: bool)
         lower_to_llvm(made.module)
     except ir.MLIRError as error:
         raise crash(error, "cpu-to-llvm") from error
-    code = generate_code(made.module, target, observe=observe)
+    observe_passes = observe and LLVM_PASSES in program.options
+    code = generate_code(made.module, target, observe=observe, observe_passes=observe_passes)
     if observe:
+        listings += [listing_of_llvm(dump.text, dump.name, program) for dump in code.passes]
         listings += [listing_of_llvm(code.llvm, "", program), listing_of_assembly(code.assembly, program)]
     return TargetCode(code.code, made.entry, made.slots, made.launch, made.resources, made.bounded, tuple(listings))
 
 
 # Factors are rounded once it is known which rows a group has; GPUs do it on the way to their tensor cores.
 # PlaceValues last: it decides by who reads a value how often, which every pass above may change.
-BACKEND: Final = Backend(generate, (RoundFactors(), PlaceValues()))
+BACKEND: Final = Backend(generate, (RoundOperands(), PlaceValues()))

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
+from llvmlite import binding
 
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import AnyOp, ir
@@ -12,6 +12,8 @@ from tessera.core.targets import Target
 from tessera.core.tile.location import spans
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.base.llvm_ir import parse, to_llvm_text
+from tessera.lowering.base.llvm_optimizer import LlvmPipeline, Machine, PassDump
+from tessera.lowering.base.llvm_passes import traced
 from tessera.lowering.base.passes import CANONICALIZE, run_upstream
 from tessera.lowering.cpu.masked_store_workaround import store_lone_lanes
 
@@ -21,16 +23,20 @@ _LOWERING: Final = (
 )
 _DEBUG: Final = "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})"
 _SPEED: Final = 2
-_llvm: Final[Any] = binding  # llvmlite ships no types
+_PIPELINE: Final = LlvmPipeline(_SPEED, vectorize=True)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """An ELF object, and what it looks like as LLVM IR (optimized) and assembly; texts are empty unless asked for."""
+    """An ELF object, and what it looks like as LLVM IR (optimized) and assembly; texts are empty unless asked for.
+
+    passes: LLVM IR after each of LLVM's passes; none unless asked for
+    """
 
     code: bytes
     llvm: str = ""
     assembly: str = ""
+    passes: tuple[PassDump, ...] = ()
 
 
 def lower_to_llvm(module: ir.Module) -> None:
@@ -50,37 +56,36 @@ def add_line_table(module: ir.Module) -> None:
     run_upstream(_DEBUG, module)
 
 
-def generate_code(module: ir.Module, target: Target, *, observe: bool) -> MachineCode:
+def generate_code(
+    module: ir.Module, target: Target, *, observe: bool, observe_passes: bool = False
+) -> MachineCode:  # fmt: skip
     """Compile an LLVM dialect module for `target` (an empty `arch` is the host)."""
     llvm = parse(to_llvm_text(module.operation))
-    machine = _machine(target.arch, target.features)
+    described, machine = _machine(target.arch, target.features)
     llvm.triple = machine.triple
     llvm.data_layout = str(machine.target_data)
-    options: Any = binding.create_pipeline_tuning_options(speed_level=_SPEED)  # as `_llvm`
-    options.loop_vectorization = True
-    options.slp_vectorization = True
-    builder: Any = _llvm.create_pass_builder(machine, options)  # as `_llvm`
-    builder.getModulePassManager().run(llvm, builder)
+    passes = traced(str(llvm), described, _PIPELINE) if observe_passes else ()
+    _PIPELINE.run(llvm, machine)
     text = str(llvm)
     if (mended := store_lone_lanes(text)) != text:
         llvm, text = parse(mended), mended
     if not observe:
         return MachineCode(machine.emit_object(llvm))
-    return MachineCode(machine.emit_object(llvm), text, machine.emit_assembly(llvm))
+    return MachineCode(machine.emit_object(llvm), text, machine.emit_assembly(llvm), passes)
 
 
 @cache
-def _machine(arch: str, features: str) -> Any:  # noqa: ANN401 - llvmlite ships no types
+def _machine(arch: str, features: str) -> tuple[Machine, binding.TargetMachine]:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     # LLVM 22 asserts in this pass ("Getting value from an unknown LocationSize") on masked accesses of the stack; it
     # splits copies to avoid blocked store forwarding, which our code, with its own vectors, has nothing of.
-    _llvm.set_option("tessera", "-x86-disable-avoid-SFB")
+    binding.set_option("tessera", "-x86-disable-avoid-SFB")
     host = host_target()
+    cpu, features = (arch, features) if arch else (host.arch, host.features)
+    described = Machine(binding.Target.from_default_triple().triple, cpu, features, _SPEED, "pic", "small")
     try:
-        target: Any = binding.Target.from_default_triple()  # as `_llvm`
-        cpu, features = (arch, features) if arch else (host.arch, host.features)
-        return target.create_target_machine(cpu=cpu, features=features, opt=_SPEED, reloc="pic", codemodel="small")
+        return described, described.make()
     except RuntimeError as error:
         msg = f"LLVM has no code generator for {arch or host.arch}: {error}"
         raise CompilerCrash(msg) from error

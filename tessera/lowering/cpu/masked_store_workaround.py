@@ -41,7 +41,7 @@ def _divided(store: re.Match[str], name: str) -> str:
 
 
 def _alone(active: set[int], lanes: int) -> set[int]:
-    """The active lanes that have no other one in some part of the vector that they are in."""
+    """Return the active lanes that have no other one in some part of the vector that they are in."""
     alone: set[int] = set()
     size = lanes
     while size >= min(_SMALLEST_PART, lanes):
@@ -54,7 +54,7 @@ def _alone(active: set[int], lanes: int) -> set[int]:
 
 
 def _one_lane(store: re.Match[str], name: str, lane: int) -> str:
-    """An element that is taken out of the vector and stored where it belongs."""
+    """Return code that takes an element out of the vector and stores it."""
     element, value, pointer = store["element"], store["value"], store["pointer"]
     size = int(element[1:]) // 8
     align = min(int(store["align"]), size)

@@ -87,7 +87,7 @@ def _bytes(code: LaneContext, kind: ir.Type) -> int:
 
 
 def _groups(code: LaneContext, body: IrTree, rule: LaunchRule, group: Group, target: ir.Module) -> None:
-    """The loop over groups; each starts with its place in the grid.  `target` is the module all this goes into."""
+    """Emit the loop over groups, each of which starts with its place in the grid, into the module `target`."""
     kernel, vectors, flow = code.kernel, code.vectors, code.kernel.flow
     lanes = kernel.slot(Slot("lanes")) if rule.kind == "lanes" else None
     extents = tuple(kernel.slot(Slot("grid", axis=axis)) for axis in range(3)) if rule.kind == "groups" else ()
@@ -114,7 +114,7 @@ def _groups(code: LaneContext, body: IrTree, rule: LaunchRule, group: Group, tar
 def _coordinates(
     code: LaneContext, body: IrTree, group: ir.Value, extents: tuple[ir.Value, ...]
 ) -> tuple[ir.Value, ...]:
-    """The group's index along each axis of the grid, where the kernel asks for one; the last is the fastest."""
+    """Return the group's index along each axis of the grid, where the kernel asks for one; the last is the fastest."""
     asked = any(node.name == "tessera.id" and node.number("axis") is not None for node in _walk(body))
     if not asked or not extents:
         return ()
@@ -134,7 +134,7 @@ def _walk(body: IrTree) -> Iterable[Node]:
 
 
 def _is_bounded(node: Node, shapes: DivergenceAnalysis) -> bool:
-    """Whether an operation's length does not depend on the arguments: false of the user's loops, unless constant."""
+    """Return whether an operation takes the same time for all arguments: false of the user's loops, unless constant."""
     if node.name == "scf.while":
         return False
     return node.name != "scf.for" or all(shapes.of(v).known is not None for v in node.operands[:3])

@@ -1,25 +1,26 @@
-"""Fit a kernel to its GPU: one loop over schedules, each of which is tried until one fits; every attempt is recorded.
+"""Fit a kernel to its GPU: try schedules in one loop until one fits, and record every attempt.
 
-What pipelines take of shared memory is known before any code is emitted.  The scratch memory in which lanes exchange
-elements is known when it has been emitted, and what the assembler makes of the code when it has seen it.
+The shared memory of pipelines is known before any code is emitted, the scratch memory in which lanes exchange elements
+after the code is emitted, and what the assembler makes of the code after it has run.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tessera.core.artifact import Remark
 from tessera.core.errors.catalog import BadKernelOption, BadTileIR, CompilerCrash
 from tessera.core.events import Attempted, publish
 from tessera.core.listing import Listing
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Attribute, Program
 from tessera.core.schedule.tile_schedule import TileSchedule
 from tessera.core.targets import Target
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.schedule_attributes import set_schedule
-from tessera.lowering.analysis.uniformity import Uniformity, analyse, walk
 from tessera.lowering.base.cuda_toolkit import Usage
+from tessera.lowering.base.ir_walk import walk
 from tessera.lowering.cuda.kernel.kernel_emission import Lowered, emit_in_memory, emit_in_registers
 from tessera.lowering.cuda.pipeline.shared_plan import planned_bytes
 from tessera.lowering.cuda.remarks.tiles_in_memory import large_tiles
@@ -27,50 +28,51 @@ from tessera.lowering.cuda.schedule.context import Refusal, unscheduled
 from tessera.lowering.cuda.schedule.fp8_mma import byte_products
 from tessera.lowering.cuda.schedule.passes import schedule_tiles
 from tessera.lowering.cuda.schedule.view import ScheduleView
-from tessera.lowering.tile.pack_floats import widen_factors
-from tessera.lowering.tile.round_operands import round_factors
+from tessera.lowering.cuda.simt.analyses import analyse
+from tessera.lowering.tile.pack_floats import widen_operands
+from tessera.lowering.tile.round_operands import round_dot_operands
 
 FIT: Final = "cuda-fit"
 """The stage of the Tile IR whose schedule says how many buffers pipelines have."""
 ONE_BY_ONE: Final = "products are waited for one by one: the assembler cannot follow them where they overlap"
-"""The note of a kernel whose products were not left to run beside other work, as they would have been otherwise."""
+"""The note of a kernel whose MMAs were not overlapped with other work, as they would have been otherwise."""
 _MOST_STAGES: Final = 7
 _FEW_BLOCKS: Final = 2
-"""Column blocks that are gathered at once where shared memory is short."""
+"""Column blocks that are stored at once where shared memory is short."""
 
 
 @dataclass
 class Attempts:
-    """The attempts at one kernel, in order."""
+    """Collect the attempts at one kernel, in order."""
 
     program: Program
     target: Target
     made: list[Attempted] = field(default_factory=list[Attempted])
 
     def add(self, choices: Mapping[str, Attribute], reason: str = "") -> None:
-        """Record an attempt, and tell those who subscribed to attempts."""
+        """Record an attempt and publish it."""
         event = Attempted(self.program.name, str(self.target), len(self.made), dict(choices), reason)
         self.made.append(event)
         publish(event)
 
 
 class Observer(Protocol):
-    """Records what the passes of one schedule leave."""
+    """Record the IR after each pass of one schedule."""
 
     def begin(self) -> None:
-        """Forget the schedule before: another one is tried."""
+        """Forget the previous schedule, as another one is tried."""
         ...
 
     def __call__(self, name: str, seconds: float, /) -> None:
-        """Record what pass `name` left."""
+        """Record the IR after pass `name`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A cubin, or PTX where there is no assembler.
+    """Hold a cubin, or PTX if there is no assembler.
 
-    serialised: what the assembler says where it has all matrix instructions wait for each other; else ""
+    serialised: the assembler's message if it serializes all matrix instructions; else ""
     """
 
     binary: bytes
@@ -82,22 +84,22 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kernel that is to be fitted: its Tile IR, the program it was made of, and the GPU.
+    """Describe the kernel to fit: its Tile IR, the program it comes from, and the GPU.
 
-    stage: the pass behind which the IR stands, which was read from a text; None where all passes are still to run
+    stage: the pass after which the IR was read from a text; None if all passes are still to run
     """
 
-    module: Any
-    function: Any
+    module: ir.Module
+    function: AnyOp
     program: Program
     target: Target
-    facts: Uniformity
     stage: str | None = None
 
     def replan(self, reason: str) -> None:
         """Forget the schedule, so that another one is made.
 
-        Raises BadTileIR with the `reason` where the schedule was read: it is the user's.
+        Raises:
+            BadTileIR: the schedule was read, so it is the user's; with the `reason`.
         """
         if self.stage is not None:
             raise BadTileIR(reason, hint="edit what the reason names, or begin with an earlier stage")
@@ -106,10 +108,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The attempt that fits.
+    """Hold the attempt that fits.
 
-    refusal: why the tiles of the kernel are not in registers; None where they are, or where single lanes are told of
-    notes: what a person should know of how it was fitted
+    refusal: why the tiles of the kernel are not in registers; None if they are, or if it is a kernel of lanes
+    notes: what the user should know of how it was fitted
     """
 
     lowered: Lowered
@@ -122,7 +124,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class _Emitted:
-    """An emission, what distinguishes it from others, and why its tiles are not in registers."""
+    """Hold an emission, the choices that led to it, and why its tiles are not in registers."""
 
     lowered: Lowered
     choices: Mapping[str, Attribute]
@@ -131,12 +133,12 @@ class _Emitted:
 
 
 def fit(case: Case, attempts: Attempts, assemble: Callable[[Lowered], Code], observe: Observer | None) -> Fitted:
-    """Schedule, emit and assemble a kernel until that fits the GPU.
+    """Schedule, emit and assemble a kernel until it fits the GPU.
 
     Raises:
-        NotOnCuda: the kernel needs what a GPU does not have.
+        NotOnCuda: the kernel needs something that a GPU does not have.
         BadKernelOption: it fits only without something that an option asks for.
-        CompilerCrash: the assembler cannot follow the products even where each is waited for.
+        CompilerCrash: the assembler serializes the MMAs even though each is waited for.
     """
     program, notes = case.program, ()
     while True:
@@ -147,7 +149,7 @@ def fit(case: Case, attempts: Attempts, assemble: Callable[[Lowered], Code], obs
             reason = "warp groups that take turns at products exchange elements of a tile"
             attempts.add(emitted.choices, reason)
             case.replan(f"{reason}: `pingpong` has to be false")
-            program = _without_turns(program)
+            program = _without_pingpong(program)
             continue
         code = assemble(emitted.lowered)
         if code.serialised:
@@ -163,7 +165,7 @@ def fit(case: Case, attempts: Attempts, assemble: Callable[[Lowered], Code], obs
 
 
 def _emit(case: Case, attempts: Attempts, observe: Observer | None) -> _Emitted:
-    """Emit a kernel as deeply pipelined as there is shared memory for, or with its tiles in shared memory."""
+    """Emit a kernel with as many pipeline stages as fit shared memory, or with its tiles in shared memory."""
     chip = case.target.kind.architecture(case.target.arch)
     plan = schedule_tiles(case.module, case.program, chip, observe, behind=case.stage)
     if not isinstance(plan, ScheduleView):
@@ -190,11 +192,12 @@ def _emit(case: Case, attempts: Attempts, observe: Observer | None) -> _Emitted:
 
 
 def _in_memory(case: Case, attempts: Attempts, refusal: Refusal | None) -> _Emitted:
-    """Emit a kernel with its tiles in shared memory, or in global memory where that is too small."""
+    """Emit a kernel with its tiles in shared memory, or in global memory if they do not fit."""
     chip, function = case.target.kind.architecture(case.target.arch), case.function
     unscheduled(function)
-    facts = _without_tensor_cores(function, case.facts)
+    _without_tensor_cores(function)
     large = large_tiles(walk(function.regions[0].blocks[0]), refusal, chip)  # lowering takes the operations apart
+    facts = analyse(function)
     choices: dict[str, Attribute] = {"tiles": "shared memory"}
     lowered = emit_in_memory(function, case.program, chip, facts, spill=False)
     if lowered.excess:
@@ -205,10 +208,11 @@ def _in_memory(case: Case, attempts: Attempts, refusal: Refusal | None) -> _Emit
 
 
 def depths(plan: ScheduleView, program: Program) -> Iterator[TileSchedule]:
-    """Yield the schedule with as many buffers as could be, then with fewer and fewer.
+    """Yield the schedule with the most pipeline stages first, then with fewer and fewer.
 
-    Three stages hide what there is to hide, or four where a product runs on and so keeps its buffers a round longer:
-    then it is better to gather all that is stored at once, and to have two stages for what is filled once a group.
+    Three stages hide the latency, or four if an MMA stays in flight and so keeps its buffers an iteration longer.
+    Beyond that, shared memory is better spent on storing the whole epilogue tile at once, and on two stages for what
+    is loaded once per group.
     """
     schedule = plan.schedule
     if schedule.stages or not (plan.rings or plan.copies):
@@ -232,31 +236,31 @@ def depths(plan: ScheduleView, program: Program) -> Iterator[TileSchedule]:
 
 
 def _choices(program: Program, schedule: TileSchedule) -> dict[str, Attribute]:
-    """What distinguishes an attempt from the others at the same kernel."""
+    """Return the choices that distinguish an attempt from others at the same kernel."""
     names = ("stages", "group_stages", "epilogue_stages", "pingpong")
     return {**{name: getattr(schedule, name) for name in names}, "overlap": bool(program.options.get("overlap", True))}
 
 
-def _without_turns(program: Program) -> Program:
-    """Return the program, whose warp groups take no turns in loops of two products.
+def _without_pingpong(program: Program) -> Program:
+    """Return the program without ping-pong scheduling of its warp groups.
 
-    Raises BadKernelOption where an option asks for turns.
+    Raises:
+        BadKernelOption: an option asks for it.
     """
     if program.options.get("pingpong"):
         raise BadKernelOption(
             "the warp groups of this kernel cannot take turns: in its loop, lanes of both exchange elements of a tile",
-            program.span, "leave out `turns`",
+            program.span, "leave out `pingpong`",
         )  # fmt: skip
     return replace(program, options={**program.options, "pingpong": 0})
 
 
-def _without_tensor_cores(function: Any, facts: Uniformity) -> Uniformity:
-    """Widen factors of 8 bits, and round those of tf32; gives the facts about the function as it is then."""
+def _without_tensor_cores(function: AnyOp) -> None:
+    """Widen 8-bit operands and round those of tf32."""
     operations = list(walk(function.regions[0].blocks[0]))
     bytes_left = byte_products(operations)
     for dot in bytes_left:
-        widen_factors(dot)
+        widen_operands(dot)
     rounded = [op for op in walk(function.regions[0].blocks[0]) if COMPUTE in op.attributes]
     for dot in rounded:
-        round_factors(dot)
-    return analyse(function) if bytes_left or rounded else facts
+        round_dot_operands(dot)

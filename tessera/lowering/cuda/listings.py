@@ -1,15 +1,15 @@
-"""The CUDA target's levels as text, every line linked to the user's source and to the kernel's operations.
+"""List the CUDA target's levels as text, with every line linked to the user's source and the kernel's operations.
 
 Target IR carries its locations; the levels below carry lines and columns: `!DILocation` in LLVM IR, `.loc` in PTX.
-ptxas keeps, for each instruction of SASS, the line of the PTX it was made from (see `target/sass`).
+ptxas keeps, for each instruction of SASS, the line of the PTX that it was made from (see `lowering/base/sass`).
 `Places` leads from a line and column of the source back to the operations written there.
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.listing import Line, Listing
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.location import origins, spans
 from tessera.lowering.base.source_map import Places
 
@@ -23,10 +23,10 @@ _WRITTEN: Final = {"// begin inline asm": True, "// end inline asm": False}
 _PTX_FILE: Final = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 
 
-def without_fusions(module: Any) -> None:
-    """Give every operation one place of the source: LLVM's debug information has no room for several."""
+def without_fusions(module: ir.Module) -> None:
+    """Give every operation one source location: LLVM's debug information cannot hold several."""
 
-    def visit(op: Any) -> Any:
+    def visit(op: AnyOp) -> ir.WalkResult:
         if isinstance(op.location, ir.FusedLoc):
             places = spans(op.location)
             if places:
@@ -37,23 +37,23 @@ def without_fusions(module: Any) -> None:
     module.operation.walk(visit)
 
 
-def target_listing(module: Any) -> Listing:
-    """Target IR as MLIR prints it, types with names given once; a line is linked to the operation that begins on it."""
+def target_listing(module: AnyOp) -> Listing:
+    """List Target IR as MLIR prints it, with aliases for named types; each line is linked to its operation."""
     text = _with_aliases(str(module))
     printed: list[int] = []
-    original: list[Any] = []
+    original: list[ir.Location] = []
 
-    def lines(op: Any) -> Any:
+    def lines(op: AnyOp) -> ir.WalkResult:
         printed.append(_printed_line(op.location))
         return ir.WalkResult.ADVANCE
 
-    def locations(op: Any) -> Any:
+    def locations(op: AnyOp) -> ir.WalkResult:
         original.append(op.location)
         return ir.WalkResult.ADVANCE
 
     ir.Module.parse(text).operation.walk(lines, ir.WalkOrder.PRE_ORDER)
     module.operation.walk(locations, ir.WalkOrder.PRE_ORDER)
-    by_line: dict[int, Any] = {}
+    by_line: dict[int, ir.Location] = {}
     for number, location in zip(printed, original, strict=False):
         by_line.setdefault(number, location)
     result: list[Line] = []
@@ -65,19 +65,19 @@ def target_listing(module: Any) -> Listing:
 
 
 def _with_aliases(text: str) -> str:
-    """MLIR repeats a named struct's elements, 128 of them for a product's sums, wherever its name stands."""
+    """Define each named struct once: MLIR repeats its elements (128 for an MMA's accumulators) at every use."""
     found = sorted(set(_NAMED_STRUCT.findall(text)))
     for number, kind in enumerate(found):
         text = text.replace(kind, f"!struct{number}")
     return "".join(f"!struct{number} = {kind}\n" for number, kind in enumerate(found)) + text
 
 
-def _printed_line(location: Any) -> int:
+def _printed_line(location: ir.Location) -> int:
     return int(location.start_line) if isinstance(location, ir.FileLineColLoc) else 0
 
 
-def llvm_listing(text: str, places: Places) -> Listing:
-    """LLVM IR, with debug metadata resolved and left out."""
+def llvm_listing(text: str, places: Places, stage: str = "") -> Listing:
+    """List LLVM IR as it stood after `stage`, with debug metadata resolved and left out."""
     files: dict[str, str] = {}
     scopes: dict[str, str] = {}
     found: dict[str, tuple[str, int, int]] = {}
@@ -102,44 +102,45 @@ def llvm_listing(text: str, places: Places) -> Listing:
             lines.append(Line(content))
     while lines and not lines[-1].text:
         lines.pop()
-    return Listing("llvm", "", tuple(lines))
+    return Listing("llvm", stage, tuple(lines))
 
 
 def ptx_listing(text: str, places: Places) -> Listing:
-    """PTX without its `.loc` directives; each says where the instructions after it came from."""
+    """List PTX without its `.loc` directives, each of which gives the source of the instructions after it."""
     found = _ptx_places(text)
     lines: list[Line] = []
     for number, row in enumerate(text.rstrip("\n").split("\n"), start=1):
-        if _is_about_places(row):
+        if is_about_places(row):
             continue
         lines.append(places.line(row, *found[number]) if number in found else Line(row))
     return Listing("ptx", "", tuple(lines))
 
 
 def ptx_for_assembler(text: str) -> str:
-    """The PTX with each directive about places in front of the line that follows it, as PTX allows.
+    """Join each directive about source locations with the line that follows it, as PTX allows.
 
         .loc 1 3 5                  ->      .loc 1 3 5 add.s32 %r1, %r1, 1;
         add.s32 %r1, %r1, 1;
 
-    So the lines that ptxas counts, and remembers for each instruction of SASS, are the lines of the listing.
+    So the lines that ptxas counts, and records for each instruction of SASS, are the lines of the listing.
     """
     lines: list[str] = []
     waiting: list[str] = []
     for row in text.rstrip("\n").split("\n"):
         waiting.append(row)
-        if not _is_about_places(row):
+        if not is_about_places(row):
             lines.append(" ".join(waiting))
             waiting.clear()
     return "\n".join([*lines, " ".join(waiting)]) + "\n"
 
 
-def _is_about_places(row: str) -> bool:
+def is_about_places(row: str) -> bool:
+    """Return whether a line of PTX is a directive about source locations."""
     return bool(_LOC.match(row) or _PTX_FILE.match(row)) or ".debug_macinfo" in row
 
 
 def _ptx_places(text: str) -> dict[int, tuple[str, int, int]]:
-    """File, line and column that each instruction (by its line of the PTX, from 1) came from, as far as known."""
+    """Return file, line and column of the source of each instruction, by its line of the PTX (from 1), if known."""
     rows = text.rstrip("\n").split("\n")
     files = {m[1]: (f"{m[2]}/{m[3]}" if m[3] else m[2]) for row in rows if (m := _PTX_FILE.match(row))}
     found: dict[int, tuple[str, int, int]] = {}

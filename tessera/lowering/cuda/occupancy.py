@@ -1,9 +1,9 @@
-"""How many blocks of a kernel one multiprocessor holds at a time, and what keeps it from holding more.
+"""Compute occupancy: how many blocks of a kernel one multiprocessor holds at a time, and which resource limits them.
 
 Limits of a multiprocessor: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".  Units in
-which registers and shared memory are given out, and how: `cuda_occupancy.h` of the CUDA toolkit (registers by warp in
-units of 256, from the registers of one of four partitions; shared memory in units of 128 bytes; 1 KiB a block is the
-system's).  The occupancy calculator of the driver (`cuOccupancyMaxActiveBlocksPerMultiprocessor`) gives the same.
+which registers and shared memory are allocated: `cuda_occupancy.h` of the CUDA toolkit (registers by warp in units of
+256, from the registers of one of four partitions; shared memory in units of 128 bytes, 1 KiB per block of it for the
+system).  The occupancy calculator of the driver (`cuOccupancyMaxActiveBlocksPerMultiprocessor`) gives the same.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _SYSTEM_SHARED: Final = 1024
 
 
 def occupancy(chip: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """Occupancy of blocks of `threads` lanes with that many registers a lane and bytes of shared memory a block."""
+    """Return the occupancy of blocks of `threads` lanes, with this many registers per lane and bytes per block."""
     warps = -(-threads // WARP)
     by_warp = _rounded(registers * WARP, _REGISTER_UNIT)
     resident = chip.registers // _PARTITIONS // by_warp * _PARTITIONS if by_warp else chip.warps

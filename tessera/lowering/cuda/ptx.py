@@ -1,4 +1,4 @@
-"""LLVM IR text to PTX, through llvmlite's NVPTX back end.
+"""Compile LLVM IR text to PTX, with llvmlite's NVPTX back end.
 
 The back end ends the process on what it cannot select, so everything it cannot do is refused before it runs.
 """
@@ -6,18 +6,22 @@ The back end ends the process on what it cannot select, so everything it cannot 
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from llvmlite import binding  # pyright: ignore[reportMissingTypeStubs]
+from llvmlite import binding
 
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.targets import Architecture
 from tessera.lowering.base.llvm_ir import parse
+from tessera.lowering.base.llvm_optimizer import LlvmPipeline, Machine, PassDump
+from tessera.lowering.base.llvm_passes import traced
 
-_llvm: Final[Any] = binding
 _TRIPLE: Final = "nvptx64-nvidia-cuda"
 _SPEED: Final = 3
-_SIMPLE: Final = 1
+_WHOLE: Final = LlvmPipeline(_SPEED)
+# Without functions to inline and loops to unroll, the rest of O3 takes more than half of the time to simplify what is
+# simple already; ptxas makes the same machine code without it, or equally fast code.
+_SIMPLE: Final = LlvmPipeline(1, per_function=True)
 # LLVM's names for maths that NVPTX has no instruction for: they would kill the process ("Cannot select").
 _UNSELECTABLE: Final = re.compile(
     r"@(llvm\.(?:exp|exp2|exp10|log|log2|log10|pow|powi|sin|cos|tan|tanh|sinh|cosh|atan|atan2|acos|asin)\.\w+)"
@@ -31,14 +35,18 @@ _EXTERNAL: Final = re.compile(r"^\.extern \.func.*?([\w.$]+)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Ptx:
-    """PTX text, and the optimised LLVM IR it was made from (empty unless asked for)."""
+    """Hold PTX text, and the optimized LLVM IR it was made from (empty unless asked for).
+
+    passes: LLVM IR after each of LLVM's passes; none unless asked for
+    """
 
     text: str
     optimised: str
+    passes: tuple[PassDump, ...] = ()
 
 
-def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False) -> Ptx:
-    """Optimise LLVM IR text and translate it to PTX.
+def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False, observe_passes: bool = False) -> Ptx:
+    """Optimize LLVM IR text and translate it to PTX.
 
     Raises:
         CompilerCrash: the text is not valid LLVM IR, or holds something NVPTX cannot do.
@@ -47,41 +55,26 @@ def to_ptx(text: str, chip: Architecture, keep_optimised: bool = False) -> Ptx:
     if refused:
         message = f"LLVM has no PTX for {', '.join(refused)}"
         raise CompilerCrash(message)
-    machine = _machine(chip.name, chip.ptx)
+    described, machine = _machine(chip.name, chip.ptx)
     module = parse(convergent(text))
     module.triple = _TRIPLE
     module.data_layout = str(machine.target_data)
-    _optimise(module, machine, whole=may_unroll(text))
+    pipeline = _WHOLE if may_unroll(text) else _SIMPLE
+    passes = traced(str(module), described, pipeline) if observe_passes else ()
+    pipeline.run(module, machine)
     optimised = str(module) if keep_optimised else ""
     ptx = machine.emit_assembly(module)
     unresolved = _EXTERNAL.findall(ptx)
     if unresolved:
         message = f"the GPU code calls functions that do not exist: {', '.join(unresolved)}"
         raise CompilerCrash(message)
-    return Ptx(ptx, optimised)
-
-
-def _optimise(module: Any, machine: Any, *, whole: bool) -> None:
-    """Run LLVM's passes: all of O3 where `whole`, else only those that simplify a function, of O1.
-
-    Without functions to inline and loops to unroll, the rest of O3 simplifies again what is simple, for more than half
-    of the time; ptxas makes the same machine code, or as good.
-    """
-    level = _SPEED if whole else _SIMPLE
-    builder = _llvm.create_pass_builder(machine, _llvm.create_pipeline_tuning_options(speed_level=level))
-    if whole:
-        builder.getModulePassManager().run(module, builder)
-        return
-    passes = builder.getFunctionPassManager()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+    return Ptx(ptx, optimised, passes)
 
 
 def may_unroll(text: str) -> bool:
-    """Whether LLVM may unroll a loop of a function that MLIR has printed, as it does with loops of single lanes.
+    """Return whether LLVM may unroll a loop of this text, as it does with loops of single lanes.
 
-    It leaves a loop alone where lanes wait for each other, or assembly does something: every loop of tiles.
+    It does not unroll loops in which lanes wait for each other or assembly has side effects: every loop over tiles.
     """
     blocks: dict[str, int] = {}
     for found in _FLOW.finditer(text):
@@ -95,10 +88,10 @@ def may_unroll(text: str) -> bool:
 
 
 def convergent(text: str) -> str:
-    """Mark assembly that does something as convergent: barriers and instructions of whole warps are among it.
+    """Mark assembly with side effects as convergent, as barriers and instructions of whole warps are.
 
-    LLVM may not make such a call depend on more conditions than it does, nor double it into both sides of a branch
-    that lanes take differently.  MLIR has no way to say this of assembly.
+    LLVM must not make such a call depend on more conditions, nor duplicate it into both sides of a divergent branch.
+    MLIR cannot express this for assembly.
 
     before: `call void asm sideeffect "bar.sync 0, 128;", ""(), !dbg !7`
     after:  `call void asm sideeffect "bar.sync 0, 128;", ""() convergent, !dbg !7`
@@ -107,8 +100,8 @@ def convergent(text: str) -> str:
 
 
 @cache
-def _machine(name: str, features: str) -> Any:
-    _llvm.initialize_all_targets()
-    _llvm.initialize_all_asmprinters()
-    target = _llvm.Target.from_triple(_TRIPLE)
-    return target.create_target_machine(cpu=name, features=features, opt=_SPEED, reloc="default", codemodel="default")
+def _machine(name: str, features: str) -> tuple[Machine, binding.TargetMachine]:
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    described = Machine(_TRIPLE, name, features, _SPEED, "default", "default")
+    return described, described.make()

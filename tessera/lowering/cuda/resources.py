@@ -1,7 +1,7 @@
-"""The resource report of an artifact: registers, occupancy and what limits it, instructions by kind.
+"""Report the resources of an artifact: registers, occupancy and what limits it, instructions by kind.
 
-Needs no GPU and no MLIR: what the assembler said is kept with the artifact, and instructions are counted in what
-`nvdisasm` makes of its code.
+This needs no GPU and no MLIR: the assembler's figures are kept with the artifact, and instructions are counted in the
+disassembly of its code (`nvdisasm`).
 """
 
 import math
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from tessera.core.artifact import REALIGNED_BYTES, Artifact, LaunchRule, Remark
+from tessera.core.artifact import PADDED_ROW_BYTES, Artifact, LaunchRule, Remark
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.expressions import to_text
@@ -86,11 +86,11 @@ _MEANINGS: Final = {
 }
 _OTHER: Final = "other"
 _MANY_ELEMENTS: Final = 1_000_000
-"""Of an array that a loop works on in order: from there on the user is warned of it."""
+"""Elements of an array from which on the user is warned of a serial loop over it."""
 
 
 def resource_report(artifact: Artifact, called: int | None = None) -> ResourceReport:
-    """The report of `artifact`, of any target; one that is not for NVIDIA GPUs has little to say.
+    """Return the report of `artifact`, of any target; that of one that is not for NVIDIA GPUs is short.
 
     called: how many groups its last call had
 
@@ -126,7 +126,7 @@ def resource_report(artifact: Artifact, called: int | None = None) -> ResourceRe
 
 
 def groups_text(launch: LaunchRule, called: int | None = None) -> str:
-    """How many groups a launch has, in words: "(rows + 7) // 8: 512 in the last call"."""
+    """Return the number of groups of a launch as text: "(rows + 7) // 8: 512 in the last call"."""
     expression = launch.groups
     if isinstance(expression, int):
         return f"{expression:,}"
@@ -135,7 +135,7 @@ def groups_text(launch: LaunchRule, called: int | None = None) -> str:
 
 
 def warnings_of(artifact: Artifact, arguments: Sequence[Argument] = ()) -> tuple[str, ...]:
-    """What a person is warned of who calls an artifact with `arguments`: what costs speed, and what to do about it."""
+    """Return warnings for a call of an artifact with `arguments`: what costs speed, and what to do about it."""
     found = [remark for remark in artifact.remarks if _matters(remark, arguments)]
     return (*_spilled(artifact), *(_said(artifact, remark) for remark in found))
 
@@ -147,7 +147,7 @@ def _spilled(artifact: Artifact) -> tuple[str, ...]:
 
 
 def _matters(remark: Remark, arguments: Sequence[Argument]) -> bool:
-    """Whether a remark is about enough elements to warn of it unasked."""
+    """Return whether a remark concerns enough elements for a warning."""
     if not remark.concerns:
         return True
     concerned = [arguments[number] for number in remark.concerns if number < len(arguments)]
@@ -160,14 +160,14 @@ def _said(artifact: Artifact, remark: Remark) -> str:
 
 
 def _place(artifact: Artifact, span: Span) -> str:
-    """Where a span is, for a person: the cell or file, and the line."""
+    """Return the place of a span as text: the cell or file, and the line."""
     source = artifact.source
     known = span.file == source.name
     return "" if span == NOWHERE else f" ({(source.label if known else '') or span.file}, line {span.line})"
 
 
 def spill_note(artifact: Artifact) -> str:
-    """What spilled registers cost and what to do; "" where none are, or nobody knows."""
+    """Return what spilled registers cost and what to do; "" if none are, or if that is unknown."""
     spilled, arch = artifact.resources.spill_bytes, artifact.target.arch
     if not spilled:
         return ""
@@ -179,13 +179,13 @@ def spill_note(artifact: Artifact) -> str:
 
 
 def _copies(artifact: Artifact) -> tuple[str, ...]:
-    """What the launcher does before the kernel, and the memory that takes."""
-    numbers = {slot.parameter for slot in artifact.slots if slot.tensor_map is not None and slot.tensor_map.realigned}
+    """Return notes on the copies that the launcher makes before the kernel, and the memory that they take."""
+    numbers = {slot.parameter for slot in artifact.slots if slot.tensor_map is not None and slot.tensor_map.padded_rows}
     names = [artifact.bindings[number].name for number in sorted(numbers)]
     if not names:
         return ()
     verb = "is" if len(names) == 1 else "are"
-    memory = f"their size in memory, each row rounded up to {REALIGNED_BYTES} bytes"
+    memory = f"their size in memory, each row rounded up to {PADDED_ROW_BYTES} bytes"
     return (f"before each launch {' and '.join(names)} {verb} copied to aligned rows, which takes {memory}",)
 
 

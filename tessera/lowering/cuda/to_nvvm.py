@@ -1,4 +1,4 @@
-"""Tile IR to a cubin: the whole CUDA target in order.
+"""Compile Tile IR to a cubin: the whole CUDA target in order.
 
 Tile IR -> (hoist, lower) -> Target IR: upstream gpu, nvvm, llvm, scf, arith -> LLVM dialect -> LLVM IR -> PTX -> cubin.
 Without ptxas the artifact's code is the PTX itself, which the driver compiles when it is loaded.
@@ -6,9 +6,11 @@ Without ptxas the artifact's code is the PTX itself, which the driver compiles w
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from tessera.core.artifact import Resources
+from tessera.core.compilation import LLVM_PASSES
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.events import PassRan
 from tessera.core.listing import Listing
@@ -16,12 +18,13 @@ from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.targets import Architecture, Target
 from tessera.core.tile.editable import STAGE, stage_listing
-from tessera.lowering.analysis.uniformity import LOOPS, walk
 from tessera.lowering.base.backends import Backend
 from tessera.lowering.base.cuda_toolkit import Assembled, Assembler, Usage, assemble, assembling, find_tool
+from tessera.lowering.base.ir_walk import LOOPS, walk
 from tessera.lowering.base.llvm_ir import to_llvm_text
 from tessera.lowering.base.passes import CANONICALIZE
 from tessera.lowering.base.target_code import TargetCode
+from tessera.lowering.cuda.edited_ptx import edited_text, refused, with_places
 from tessera.lowering.cuda.fit import FIT, Attempts, Case, Code, fit
 from tessera.lowering.cuda.kernel.kernel_emission import Lowered, run_named
 from tessera.lowering.cuda.listings import (
@@ -40,9 +43,9 @@ from tessera.lowering.cuda.schedule.fp8_mma import byte_products, copied, widen_
 from tessera.lowering.cuda.schedule.passes import SCHEDULE_PASSES, schedule_tiles
 from tessera.lowering.cuda.schedule.view import ScheduleView
 from tessera.lowering.cuda.simt.hoisting import hoist_tiles
-from tessera.lowering.tile.pack_floats import widen_factors
+from tessera.lowering.tile.pack_floats import widen_operands
 
-# More than one: a single block a multiprocessor is what warps that share out registers among themselves need.
+# More than one: a single block per multiprocessor is what `setmaxnreg` needs.
 _RESIDENT: Final = re.compile(r"^\.minnctapersm (?!1$)(\d+)$", re.MULTILINE)
 _PIPELINE: Final = (
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,convert-nvvm-to-llvm,convert-math-to-llvm,"
@@ -51,16 +54,16 @@ _PIPELINE: Final = (
 )
 
 
-def generate(module: Any, program: Program, target: Target, observe: bool) -> TargetCode:
+def generate(module: ir.Module, program: Program, target: Target, observe: bool) -> TargetCode:
     """Compile a Tile IR module for `target`; `module` is changed.
 
-    With `observe`, the listings `target`, `llvm` and `ptx` come along, made while ptxas works; `sass` is made of the
-    cubin when somebody looks.
+    With `observe`, the result has the listings `target`, `llvm` and `ptx`, made while ptxas works; `sass` is made from
+    the cubin on demand.
 
     Raises:
-        NotOnCuda: the kernel needs what a GPU does not have.
-        UnknownArchitecture: `target.arch` is none of ours.
-        CompilerCrash: LLVM or ptxas refuses the code, which is our fault.
+        NotOnCuda: the kernel needs something that a GPU does not have.
+        UnknownArchitecture: `target.arch` is not supported.
+        CompilerCrash: LLVM or ptxas refuses the code, which is a bug of the compiler.
     """
     chip = target.kind.architecture(target.arch)
     function = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
@@ -69,14 +72,14 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
     stage = _taken_stage(module)
     if stage is None:
         _settle_bytes(module, program, chip)
-    facts = hoist_tiles(function)
+    hoist_tiles(function)
     stages = _Stages(module, program, target) if observe else None
     attempts = Attempts(program, target)
 
     def compile_code(lowered: Lowered) -> Code:
         return _assembled(lowered, program, chip, attempts, observe=observe)
 
-    fitted = fit(Case(module, function, program, target, facts, stage), attempts, compile_code, stages)
+    fitted = fit(Case(module, function, program, target, stage), attempts, compile_code, stages)
     lowered, code = fitted.lowered, fitted.code
     shown = stages if stages is not None and lowered.plan is not None else None
     usage = code.usage
@@ -101,9 +104,9 @@ def generate(module: Any, program: Program, target: Target, observe: bool) -> Ta
 
 
 class _Stages:
-    """What the passes that schedule a kernel leave, as listings; the first one is what they are given."""
+    """Record the IR after each pass that schedules a kernel, as listings; the first one is their input."""
 
-    def __init__(self, module: Any, program: Program, target: Target) -> None:
+    def __init__(self, module: ir.Module, program: Program, target: Target) -> None:
         self._module = module
         self._program = program
         self._target = target
@@ -111,11 +114,11 @@ class _Stages:
         self.passes: list[PassRan] = []
 
     def begin(self) -> None:
-        """Forget the schedule before: another one is tried."""
+        """Forget the previous schedule, as another one is tried."""
         del self.listings[1:], self.passes[:]
 
     def __call__(self, name: str, seconds: float, /) -> None:
-        """Record what pass `name` left."""
+        """Record the IR after pass `name`."""
         before, after = self.listings[-1], stage_listing(self._module, name, self._program)
         self.listings.append(after)
         changed = before.records != after.records
@@ -123,18 +126,25 @@ class _Stages:
 
 
 def _assembled(lowered: Lowered, program: Program, chip: Architecture, attempts: Attempts, *, observe: bool) -> Code:
-    """Compile Target IR to machine code; with `observe`, with the levels from Target IR to PTX."""
+    """Compile Target IR to machine code; with `observe`, also list the levels from Target IR to PTX."""
     if find_tool("ptxas") is None:
         ptx, below = _to_ptx(lowered.module, program, chip, observe, None)
         return Code(ptx.text.encode() + b"\0", Usage(0, 0, 0, 0), below)
     with assembling(chip.name) as assembler:
         ptx, below = _to_ptx(lowered.module, program, chip, observe, assembler)
-        assembled = _relaxed(assembler.finish(), ptx.text, chip.name, attempts)
+        edited = edited_text(program)
+        try:
+            made = assembler.finish()
+        except CompilerCrash as crash:
+            if edited is None:
+                raise
+            raise refused(edited, crash) from None
+        assembled = made if edited is not None else _relaxed(made, ptx.text, chip.name, attempts)
     return Code(assembled.cubin, assembled.usage, below, assembled.notes, assembled.serialised)
 
 
 def _taken_stage(module: ir.Module) -> str | None:
-    """Take from a module that was read the name of the pass behind which it stands; None for others."""
+    """Remove and return the name of the pass after which a module was read; None for other modules."""
     if STAGE not in module.operation.attributes:
         return None
     name = str(ir.StringAttr(module.operation.attributes[STAGE]).value)
@@ -143,17 +153,20 @@ def _taken_stage(module: ir.Module) -> str | None:
 
 
 def _to_ptx(
-    module: Any, program: Program, chip: Architecture, observe: bool, assembler: Assembler | None
+    module: ir.Module, program: Program, chip: Architecture, observe: bool, assembler: Assembler | None
 ) -> tuple[Ptx, list[Listing]]:  # fmt: skip
-    """PTX of a module of Target IR, on its way to the assembler; with `observe`, the levels from Target IR to PTX.
+    """Compile a module of Target IR to PTX and pass it to the assembler; with `observe`, list the levels on the way.
 
-    A listing is made while LLVM, which works in a thread of its own, or ptxas makes what comes below it.
+    A listing is made while LLVM, in a thread of its own, or ptxas works on the level below it.
     """
     seen = module.operation.clone() if observe else None  # the passes to LLVM change the module
     text = _to_llvm(module, program)
 
     def translated() -> Ptx:
-        ptx = to_ptx(text, chip, keep_optimised=observe)
+        ptx = to_ptx(text, chip, observe, observe and LLVM_PASSES in program.options)
+        edited = edited_text(program)
+        if edited is not None:
+            ptx = replace(ptx, text=with_places(edited, ptx.text))
         if assembler is not None:
             assembler.begin(ptx_for_assembler(ptx.text))
         return ptx
@@ -165,11 +178,12 @@ def _to_ptx(
         places = Places.of(seen)
         listings = [target_listing(seen)]
         ptx = waiting.result()
+    listings += [llvm_listing(dump.text, places, dump.name) for dump in ptx.passes]
     return ptx, [*listings, llvm_listing(ptx.optimised, places), ptx_listing(ptx.text, places)]
 
 
 def _relaxed(assembled: Assembled, ptx: str, chip: str, attempts: Attempts) -> Assembled:
-    """Return the code, or where the blocks wanted on a multiprocessor leave too few registers, that of fewer blocks."""
+    """Return the code, or that for fewer blocks per multiprocessor if the wanted number leaves too few registers."""
     wanted = _RESIDENT.search(ptx)
     if not assembled.usage.spill_bytes or wanted is None:
         return assembled
@@ -183,8 +197,8 @@ def _relaxed(assembled: Assembled, ptx: str, chip: str, attempts: Attempts) -> A
     return better
 
 
-def _settle_bytes(module: Any, program: Program, chip: Architecture) -> None:
-    """Leave factors of 8 bits only where tensor cores multiply all of a kernel's as they are."""
+def _settle_bytes(module: ir.Module, program: Program, chip: Architecture) -> None:
+    """Widen 8-bit operands unless tensor cores multiply all of a kernel's as they are."""
     warps = program.options.get("num_warps")
     products = byte_products(list(walk(kernel_of(module).regions[0].blocks[0])))
     dots = widen_unfit(products, chip, warps if isinstance(warps, int) else 0)
@@ -193,12 +207,12 @@ def _settle_bytes(module: Any, program: Program, chip: Architecture) -> None:
     plan = schedule_tiles(module, program, chip)
     if not isinstance(plan, ScheduleView) or not copied(dots, plan):
         for dot in dots:
-            widen_factors(dot)
+            widen_operands(dot)
     unscheduled(kernel_of(module))
 
 
-def _to_llvm(module: Any, program: Program) -> str:
-    """LLVM IR text of the kernel; what comes in was verified and tidied."""
+def _to_llvm(module: ir.Module, program: Program) -> str:
+    """Translate a module, verified and tidied before, to LLVM IR text."""
     without_fusions(module)
     run_named(_PIPELINE, module, "cuda-to-llvm")
     container = next((op.operation for op in module.body.operations if op.operation.name == "gpu.module"), None)

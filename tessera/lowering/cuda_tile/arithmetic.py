@@ -14,7 +14,7 @@ from tessera.core.errors.catalog import NotOnCudaTile
 from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.cuda_tile.builder import BOOL, TileBuilder
-from tessera.lowering.cuda_tile.instructions import Block, Instruction, TileType, Value
+from tessera.lowering.cuda_tile.instructions import AttributeValue, Block, Instruction, TileType, Value
 from tessera.lowering.math.vector_math import NAMES, emit_math
 
 Attributes: TypeAlias = Mapping[str, ir.Attribute | str]
@@ -26,7 +26,7 @@ _FUNCTIONS: Final = {"math.powf": "pow"}
 # Of f64 these are CUDA's own, within 2 ulp (CUDA Math API): ours looks numbers up in a table, which no tile has.
 _NATIVE: Final = ("sin", "cos")
 # Where the user allows it, f32 has instructions: function -> instruction and its attributes.
-_APPROXIMATE: Final[dict[str, tuple[str, Mapping[str, object]]]] = {
+_APPROXIMATE: Final[dict[str, tuple[str, Mapping[str, AttributeValue]]]] = {
     "exp": ("exp", {"rounding_mode": "approx"}),
     "exp2": ("exp2", {"flush_to_zero": True}),
     "log": ("log", {}),
@@ -53,7 +53,7 @@ _FLOAT: Final = {
     "math.sqrt": "sqrt",
 }  # fmt: skip
 _SIGNED, _UNSIGNED = {"signedness": "signed"}, {"signedness": "unsigned"}
-_DIRECT: Final[dict[str, tuple[str, Mapping[str, object]]]] = {
+_DIRECT: Final[dict[str, tuple[str, Mapping[str, AttributeValue]]]] = {
     "arith.negf": ("negf", {}),
     "arith.remf": ("remf", {}),
     "math.absf": ("absf", {}),
@@ -86,7 +86,7 @@ _ROUNDING_LIMIT: Final = {"f32": 2.0**23, "f64": 2.0**52}
 def operation(
     build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Attributes
 ) -> Value:
-    """The value of operation `name` (`arith.addf`).
+    """Return the value of operation `name` (`arith.addf`).
 
     Raises:
         NotOnCudaTile: a function CUDA Tile IR has no code for.
@@ -117,7 +117,7 @@ def operation(
 
 
 class OneType:
-    """What the functions of `vector_math` write through: scalar types stand for tiles of one shape.
+    """Emit the functions of `vector_math` on tiles: their scalar types stand for tiles of one shape.
 
     It does what an `Emitter` does, and makes CUDA Tile instructions of it.
     """
@@ -127,18 +127,18 @@ class OneType:
         self._shape = shape
 
     def type(self, kind: TileType | str) -> str:
-        """The element type's text."""
+        """Return the element type's text."""
         return kind.element if isinstance(kind, TileType) else kind
 
     def value(
         self, name: str, operands: Sequence[Value], result: TileType | str, attributes: Attributes | None = None
     ) -> Value:
-        """An operation of tiles."""
+        """Emit an operation on tiles."""
         kind = TileType(self.type(result), self._shape)
         return operation(self._build, name, operands, kind, attributes or {})
 
     def constant(self, number: float, kind: TileType | str) -> Value:
-        """A tile with `number` everywhere."""
+        """Return a tile with `number` everywhere."""
         return self._build.constant(number, self.type(kind), self._shape)
 
     def create(
@@ -150,7 +150,7 @@ class OneType:
         blocks = tuple(Block() for _ in range(regions))
         kinds = [TileType(self.type(kind), self._shape) for kind in results]
         made = self._build.emit("if", [_anywhere(self._build, operands[0])], kinds, blocks)
-        return _Branch(made.results, tuple(_Region(_Blocks(block)) for block in blocks))
+        return _Branch(made.results, tuple(_Region(_RegionBlocks(block)) for block in blocks))
 
     def at(self, block: Block) -> AbstractContextManager[None]:
         """Emit into a side of a branch."""
@@ -158,7 +158,7 @@ class OneType:
 
 
 @dataclass(frozen=True, slots=True)
-class _Blocks:
+class _RegionBlocks:
     """The one block of a region, in the form in which MLIR's blocks are made."""
 
     block: Block
@@ -169,7 +169,7 @@ class _Blocks:
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    blocks: _Blocks
+    blocks: _RegionBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class _Branch:
 
 
 def _anywhere(build: TileBuilder, condition: Value) -> Value:
-    """Whether a condition holds for any element of its tile."""
+    """Return whether a condition holds for any element of its tile."""
     count = build.resize(condition, "i32", signed=False)
     for axis in reversed(range(len(count.shape))):
         count = build.reduce(count, axis, "maxi", 0, signedness="signed")
@@ -187,7 +187,7 @@ def _anywhere(build: TileBuilder, condition: Value) -> Value:
 
 
 def _wide(build: TileBuilder, name: str, operands: Sequence[Value], result: TileType, attributes: Attributes) -> Value:
-    """The operation on f32 copies of its 16-bit operands."""
+    """Emit the operation on f32 copies of its 16-bit operands."""
     values = [build.float_to(v, "f32") if v.element in _HALVES else v for v in operands]
     kind = result.of("f32") if result.element in _HALVES else result
     value = operation(build, name, values, kind, attributes)
@@ -195,7 +195,7 @@ def _wide(build: TileBuilder, name: str, operands: Sequence[Value], result: Tile
 
 
 def predicate_of(attributes: Attributes) -> int:
-    """The number of a comparison's predicate; the attribute is MLIR's or its text."""
+    """Return the number of a comparison's predicate; the attribute is MLIR's or its text."""
     found = attributes["predicate"]
     return int(found.partition(":")[0]) if isinstance(found, str) else int(ir.IntegerAttr(found).value)
 
@@ -228,7 +228,7 @@ def _float_to_float(build: TileBuilder, operands: Sequence[Value], result: TileT
 
 
 def _to_odd(build: TileBuilder, value: Value) -> Value:
-    """An f64 as f32, inexact ones to the neighbour with an odd last bit, so that rounding again changes nothing."""
+    """Round an f64 to f32, to odd: rounding the result again is then as good as rounding once."""
     near = build.float_to(value, "f32")
     back = build.float_to(near, "f64")
     magnitudes = [build.value("absf", (v,), v.type) for v in (back, value)]
@@ -297,7 +297,7 @@ def _copy_sign(build: TileBuilder, operands: Sequence[Value], *_: object) -> Val
 
 
 def _round(build: TileBuilder, operands: Sequence[Value], *_: object) -> Value:
-    """The nearest integer, halves to even: adding 2^23 (2^52) leaves no room for a fraction."""
+    """Return the nearest integer, halves to even: adding 2^23 (2^52) leaves no room for a fraction."""
     value = operands[0]
     magnitude = build.value("absf", (value,), value.type)
     limit = build.like(_ROUNDING_LIMIT[value.element], value)

@@ -15,22 +15,21 @@ from tessera.core.program.program import Program
 from tessera.core.targets import Architecture, Target
 from tessera.core.tile.location import place
 from tessera.lowering.base.backends import Backend
-from tessera.lowering.base.ir_walk import kernel, operations
+from tessera.lowering.base.ir_walk import LOOPS, kernel, operations
 from tessera.lowering.base.launch_grid import launch_rule
 from tessera.lowering.base.target_code import TargetCode
 from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.bytecode import Hints, encode
-from tessera.lowering.cuda_tile.cubin import Usage, read_usage
-from tessera.lowering.cuda_tile.entry_point import Frame
+from tessera.lowering.cuda_tile.cubin import CubinUsage, read_usage
+from tessera.lowering.cuda_tile.entry_point import EntryFrame
 from tessera.lowering.cuda_tile.instructions import Block, Entry, instructions_of
 from tessera.lowering.cuda_tile.text import target_listing
 from tessera.lowering.cuda_tile.tileiras import assemble
 from tessera.lowering.cuda_tile.to_cuda_tile import lower
-from tessera.lowering.tile.pack_floats import FACTORS, widen_factors
+from tessera.lowering.tile.pack_floats import OPERAND_FORMAT, widen_operands
 
-_LOOPS = ("scf.for", "scf.while")
 _FEW_WARPS, _MANY_WARPS = 4, 8
-_SUMS_OF_FOUR_WARPS = 128 * 128
+_ACCUMULATORS_OF_FOUR_WARPS = 128 * 128
 """A sum is a register, and a lane has 255: more than these would fill the registers of 4 warps."""
 _LANES = 1
 """What a launch gives as the size of a block: the driver knows how many lanes a tile block has."""
@@ -39,7 +38,7 @@ _LANES = 1
 def generate(module: ir.Module, program: Program, target: Target, observe: bool) -> TargetCode:
     """Compile a Tile IR module for `target`.
 
-    With `observe`, the listing `target` comes along; `sass` is made of the cubin when somebody looks.
+    With `observe`, the listing `target` comes along; `sass` is made of the cubin on demand.
 
     Raises:
         NotOnCudaTile: the kernel needs lanes, or something else that CUDA Tile IR cannot say.
@@ -58,7 +57,7 @@ def generate(module: ir.Module, program: Program, target: Target, observe: bool)
         shared_bytes=usage.shared_bytes, registers=usage.registers, spill_bytes=usage.stack_bytes,
         stack_bytes=usage.stack_bytes, lanes=usage.lanes,
     )  # fmt: skip
-    bounded = not operations(function, *_LOOPS)
+    bounded = not operations(function, *LOOPS)
     return TargetCode(code, entry.name, tuple(frame.slots), frame.rule, resources, bounded, listings)
 
 
@@ -66,18 +65,18 @@ def _widen_bytes(function: AnyOp, chip: Architecture) -> None:
     """Give products of floats of 8 bits factors of 16 where the machine, or an exact product, has none of 8."""
     for op in operations(function, "tessera.dot"):
         exact = bool(ir.BoolAttr(op.attributes["exact"]).value)
-        if FACTORS in op.attributes and (exact or not chip.fp8_mma):
-            widen_factors(op)
+        if OPERAND_FORMAT in op.attributes and (exact or not chip.fp8_mma):
+            widen_operands(op)
 
 
-def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, Usage]:
+def _machine_code(entry: Entry, program: Program, chip: str) -> tuple[bytes, CubinUsage]:
     """Return the cubin, for the option `num_warps`, or else for 8 warps where 4 have too few registers."""
     wanted, blocks, resident = (_option(program, name) for name in ("num_warps", "cluster", "min_blocks_per_sm"))
     if wanted in (_FEW_WARPS, _MANY_WARPS):
         choices: tuple[int | None, ...] = (wanted,)
     else:
-        choices = (_MANY_WARPS,) if _sums(entry.body) > _SUMS_OF_FOUR_WARPS else (None, _MANY_WARPS)
-    best: tuple[bytes, Usage] | None = None
+        choices = (_MANY_WARPS,) if _accumulators(entry.body) > _ACCUMULATORS_OF_FOUR_WARPS else (None, _MANY_WARPS)
+    best: tuple[bytes, CubinUsage] | None = None
     for warps in choices:
         hints = Hints(warps, blocks, resident)
         code = assemble(encode(entry, program.source, program.span, hints), chip)
@@ -97,15 +96,15 @@ def _option(program: Program, name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _sums(block: Block) -> int:
+def _accumulators(block: Block) -> int:
     """How many sums of products the kernel's lanes hold between them, counting each product of matrices once."""
     products = [op for op in instructions_of(block) if op.name == "mmaf"]
     made = {op.results[0] for op in products}
     return sum(math.prod(op.results[0].shape) for op in products if op.operands[2] not in made)
 
 
-def program_of(function: AnyOp, program: Program) -> tuple[Frame, Entry]:
-    """The CUDA Tile program of a `func.func` of Tile IR, and what its parameters are.
+def program_of(function: AnyOp, program: Program) -> tuple[EntryFrame, Entry]:
+    """Return the CUDA Tile program of a `func.func` of Tile IR, and what its parameters are.
 
     Raises:
         NotOnCudaTile: see `generate`.
@@ -114,7 +113,7 @@ def program_of(function: AnyOp, program: Program) -> tuple[Frame, Entry]:
     location, body = place(program.span), Block()
     rule = replace(launch_rule(function, program, _LANES), lanes_per_group=_LANES)
     build = TileBuilder(body, location, fast=bool(program.options.get("fast")))
-    frame = Frame(program, rule, build, body, blocked=bool(operations(function, "tessera.dot")))
+    frame = EntryFrame(program, rule, build, body, blocked=bool(operations(function, "tessera.dot")))
     lower(frame, function)
     return frame, Entry(name, body, location)
 

@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from tessera.core.mlir import ir
+from tessera.lowering.base.emit import required
 from tessera.lowering.cuda_tile.instructions import (
     NOT_STATIC,
     TOKEN,
+    AttributeValue,
     Block,
     Instruction,
     TileType,
@@ -45,7 +47,7 @@ class TileBuilder:
         operands: Sequence[Value],
         results: Sequence[ValueType] = (),
         blocks: Sequence[Block] = (),
-        **attributes: object,
+        **attributes: AttributeValue,
     ) -> Instruction:
         """Append an instruction with results of the given types."""
         made = tuple(Value(kind) for kind in results)
@@ -53,7 +55,7 @@ class TileBuilder:
         self.block.instructions.append(instruction)
         return instruction
 
-    def value(self, name: str, operands: Sequence[Value], result: ValueType, **attributes: object) -> Value:
+    def value(self, name: str, operands: Sequence[Value], result: ValueType, **attributes: AttributeValue) -> Value:
         """Append an instruction with one result."""
         return self.emit(name, operands, [result], (), **attributes).results[0]
 
@@ -93,7 +95,7 @@ class TileBuilder:
     # -- constants ---------------------------------------------------------------------------------------------
 
     def constant(self, number: float, element: str, shape: Sequence[int] = ()) -> Value:
-        """A tile with `number` everywhere."""
+        """Return a tile with `number` everywhere."""
         key = (repr(number), element, tuple(shape))  # repr tells -0.0 from 0.0
         for known in self._constants:
             if key in known:
@@ -108,13 +110,13 @@ class TileBuilder:
         return self.constant(number, value.element, value.shape)
 
     def known(self, value: Value) -> float | None:
-        """The number that a constant is, or None."""
+        """Return the number that a constant is, or None."""
         return self._numbers.get(value)
 
     # -- arithmetic --------------------------------------------------------------------------------------------
 
     def float_operation(self, name: str, *operands: Value) -> Value:
-        """`addf`, `mulf`, `fma`, `sqrt`, ...: rounded once, to nearest even."""
+        """Emit `addf`, `mulf`, `fma`, `sqrt`, ...: rounded once, to nearest even."""
         return self.value(name, operands, operands[0].type, rounding_mode="nearest_even", flush_to_zero=False)
 
     def add(self, a: Value, b: Value) -> Value:
@@ -134,15 +136,15 @@ class TileBuilder:
         return b if self.known(a) == 1 else self.value("muli", (a, b), a.type, overflow="none")
 
     def smaller(self, a: Value, b: Value, name: str = "mini", *, signed: bool = True) -> Value:
-        """The smaller (`maxi`: the larger) of two integers."""
+        """Emit the smaller (`maxi`: the larger) of two integers."""
         return self.value(name, (a, b), a.type, signedness="signed" if signed else "unsigned")
 
     def bitwise(self, name: str, a: Value, b: Value) -> Value:
-        """`andi`, `ori`, `xori`."""
+        """Emit `andi`, `ori`, `xori`."""
         return self.value(name, (a, b), a.type)
 
     def all_of(self, conditions: Sequence[Value | None]) -> Value | None:
-        """Where every condition holds; None, which stands for everywhere, without any."""
+        """Return the conjunction of conditions; None stands for one that always holds."""
         result: Value | None = None
         for condition in conditions:
             if condition is not None:
@@ -156,12 +158,12 @@ class TileBuilder:
     def compare(self, predicate: str, a: Value, b: Value, *, signed: bool = True) -> Value:
         """Compare integers: `less_than`, `equal`, ..."""
         signedness = "signed" if signed else "unsigned"
-        kind = a.type.of(BOOL)
+        kind = a.tile_type.of(BOOL)
         return self.value("cmpi", (a, b), kind, comparison_predicate=predicate, signedness=signedness)
 
     def compare_floats(self, predicate: str, ordering: str, a: Value, b: Value) -> Value:
         """Compare floats; with a NaN the answer is no ("ordered") or yes ("unordered")."""
-        kind = a.type.of(BOOL)
+        kind = a.tile_type.of(BOOL)
         return self.value("cmpf", (a, b), kind, comparison_predicate=predicate, comparison_ordering=ordering)
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
@@ -171,27 +173,27 @@ class TileBuilder:
         return self.value("select", (condition, yes, no), yes.type)
 
     def resize(self, value: Value, element: str, *, signed: bool = True) -> Value:
-        """An integer with more or fewer bits; fewer drops the upper ones."""
+        """Extend or truncate an integer."""
         before, after = (int(name[1:]) for name in (value.element, element))
         if before == after:
             return value
-        kind = value.type.of(element)
+        kind = value.tile_type.of(element)
         if before > after:
             return self.value("trunci", (value,), kind, overflow="none")
         return self.value("exti", (value,), kind, signedness="signed" if signed else "unsigned")
 
     def float_to(self, value: Value, element: str) -> Value:
-        """A float as another float type, rounded once to nearest even."""
+        """Convert a float to another float type, rounded once to nearest even."""
         if value.element == element:
             return value
-        return self.value("ftof", (value,), value.type.of(element), rounding_mode="nearest_even")
+        return self.value("ftof", (value,), value.tile_type.of(element), rounding_mode="nearest_even")
 
     def bits(self, value: Value, element: str) -> Value:
-        """The same bits as another type of the same width."""
-        return self.value("bitcast", (value,), value.type.of(element))
+        """Reinterpret the bits as another type of this width."""
+        return self.value("bitcast", (value,), value.tile_type.of(element))
 
     def assume(self, value: Value, *, multiple_of: int = 1, most: int | None = None) -> Value:
-        """`value`, of which the compiler may take for granted what it is a multiple of.
+        """Return `value`, of which the compiler may take for granted what it is a multiple of.
 
         An integer is not negative either, and at most `most`.
         """
@@ -202,7 +204,7 @@ class TileBuilder:
     # -- shapes ------------------------------------------------------------------------------------------------
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The same elements in row-major order."""
+        """Give the elements another shape, in row-major order."""
         if value.shape == tuple(shape):
             return value
         return self.value("reshape", (value,), TileType(value.element, tuple(shape)))
@@ -214,14 +216,14 @@ class TileBuilder:
         return self.value("broadcast", (value,), TileType(value.element, tuple(shape)))
 
     def splat(self, value: Value, shape: Sequence[int]) -> Value:
-        """A scalar everywhere in a tile."""
+        """Broadcast a scalar to a tile."""
         number = self.known(value)
         if number is not None:
             return self.constant(number, value.element, shape)
         return self.broadcast(self.reshape(value, [1] * len(shape)), shape)
 
     def along(self, value: Value, axis: int, rank: int) -> Value:
-        """A tile of rank 1 along one axis of a tile of `rank`; the other extents are 1."""
+        """Return a tile of rank 1 along one axis of a tile of `rank`; the other extents are 1."""
         return self.reshape(value, [value.shape[0] if a == axis else 1 for a in range(rank)])
 
     def iota(self, extent: int, element: str = SHORT) -> Value:
@@ -229,17 +231,17 @@ class TileBuilder:
         return self.value("iota", (), TileType(element, (extent,)))
 
     def permute(self, value: Value, permutation: Sequence[int]) -> Value:
-        """The axes in another order: axis i of the result is axis `permutation[i]`."""
+        """Permute the axes: axis i of the result is axis `permutation[i]`."""
         kind = TileType(value.element, tuple(value.shape[axis] for axis in permutation))
         return self.value("permute", (value,), kind, permutation=tuple(permutation))
 
     def extract(self, value: Value, shape: Sequence[int], numbers: Sequence[int | Value]) -> Value:
-        """One of the blocks of `shape` that a tile is made of, by its number along each axis."""
+        """Return one of the blocks of `shape` that a tile is made of, by its number along each axis."""
         indices = [self.constant(n, SHORT) if isinstance(n, int) else n for n in numbers]
         return self.value("extract", (value, *indices), TileType(value.element, tuple(shape)))
 
-    def reduce(self, value: Value, axis: int, name: str, identity: float, **attributes: object) -> Value:
-        """Combine the elements along an axis by operation `name`, in an order that nobody promises."""
+    def reduce(self, value: Value, axis: int, name: str, identity: float, **attributes: AttributeValue) -> Value:
+        """Combine the elements along an axis by operation `name`, in no particular order."""
         kind = TileType(value.element, value.shape[:axis] + value.shape[axis + 1 :])
         scalar = TileType(value.element)
         body = Block((Value(scalar), Value(scalar)))
@@ -251,11 +253,11 @@ class TileBuilder:
     # -- memory ------------------------------------------------------------------------------------------------
 
     def token(self) -> Value:
-        """A token that waits for nothing."""
+        """Return a token that waits for nothing."""
         return self.value("make_token", (), TOKEN)
 
     def join(self, tokens: Sequence[Value]) -> Value:
-        """A token that waits for all of `tokens`."""
+        """Return a token that waits for all of `tokens`."""
         unique = list(dict.fromkeys(tokens))
         return unique[0] if len(unique) == 1 else self.value("join_tokens", unique, TOKEN)
 
@@ -266,9 +268,9 @@ class TileBuilder:
         return self.value("offset", (pointers, distance), pointers.type)
 
     def load(self, pointers: Value, mask: Value | None, token: Value | None) -> tuple[Value, Value]:
-        """The elements at the addresses, 0 where the mask is false; and a token of the load."""
+        """Load the elements at the addresses, 0 where the mask is false; return them and a token."""
         element = pointers.element.removeprefix("ptr<").removesuffix(">")
-        kind = pointers.type.of(element)
+        kind = pointers.tile_type.of(element)
         padding = () if mask is None else (mask, self.constant(0, element, kind.shape))
         optional = () if token is None else (token,)
         made = self.emit("load_ptr_tko", (pointers, *padding, *optional), [kind, TOKEN],
@@ -282,7 +284,7 @@ class TileBuilder:
                           masked=mask is not None, ordered=token is not None)  # fmt: skip
 
     def view(self, pointer: Value, extents: Sequence[int | Value], strides: Sequence[int | Value]) -> Value:
-        """An array in memory; extents and strides that are values are i64."""
+        """Return an array in memory; extents and strides that are values are i64."""
         element = pointer.element.removeprefix("ptr<").removesuffix(">")
         numbers = [tuple(n if isinstance(n, int) else NOT_STATIC for n in row) for row in (extents, strides)]
         dynamic = [[v for v in row if isinstance(v, Value)] for row in (extents, strides)]
@@ -290,14 +292,14 @@ class TileBuilder:
         return self.value("make_tensor_view", (pointer, *dynamic[0], *dynamic[1]), kind, extents=len(dynamic[0]))
 
     def partition(self, view: Value, tile: Sequence[int]) -> Value:
-        """An array cut into tiles, which are then known by their numbers along each axis."""
-        kind = ViewType(view.type.element, view.type.extents, view.type.strides, tuple(tile))
+        """Return an array cut into tiles, which are then known by their numbers along each axis."""
+        kind = ViewType(view.view_type.element, view.view_type.extents, view.view_type.strides, tuple(tile))
         return self.value("make_partition_view", (view,), kind)
 
     def load_view(self, view: Value, numbers: Sequence[Value], token: Value | None) -> tuple[Value, Value]:
-        """The tile with these numbers, which is not wholly outside the array; and a token of the load."""
+        """Return the tile with these numbers, which is not wholly outside the array; and a token of the load."""
         optional = () if token is None else (token,)
-        kind = TileType(view.type.element, view.type.tile)
+        kind = TileType(view.view_type.element, required(view.view_type.tile))
         made = self.emit("load_view_tko", (view, *numbers, *optional), [kind, TOKEN], ordered=token is not None)
         return made.results[0], made.results[1]
 

@@ -72,7 +72,7 @@ Coded: TypeAlias = Any  # what the library makes and takes, which ships no types
 
 @cache
 def library() -> Coded:
-    """The bytecode writer.
+    """Import the bytecode writer.
 
     Raises:
         ToolMissing: cuda-tile is not installed, or is one whose writer we do not know.
@@ -92,7 +92,7 @@ def library() -> Coded:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What `tileiras` decides by itself where it is None.
+    """Hints for `tileiras`, which decides by itself what is None.
 
     warps: how many warps of a group compute, 4 or 8
     blocks: thread blocks that work on one group together, as a cluster
@@ -105,7 +105,7 @@ class Hints:
 
 
 def encode(entry: Entry, source: Source, span: Span, hints: Hints | None = None) -> bytes:
-    """The bytecode of a kernel; `span` is where the user wrote it, in `source`.
+    """Return the bytecode of a kernel; `span` is where the user wrote it, in `source`.
 
     Raises:
         ToolMissing: see `library`.
@@ -218,19 +218,19 @@ class _Encoder:
         return result
 
     def member(self, enumeration: str, name: object) -> Coded:
-        """The member of an enumeration of CUDA Tile IR by its name in small letters."""
+        """Return the member of an enumeration of CUDA Tile IR by its name in small letters."""
         return next(m for m in getattr(self.bc, enumeration) if m.name.lower().rstrip("_") == name)
 
     # -- operations of another form ----------------------------------------------------------------------------
 
     def constant(self, op: Instruction) -> Coded:
-        kind = op.results[0].type
-        data = _constant_bytes(self.bc, op.attributes["number"], kind.element)
+        kind = op.results[0].tile_type
+        data = _constant_bytes(self.bc, op.number("number"), kind.element)
         return self.bc.encode_ConstantOp(self.code, self.types.of(kind), data)
 
     def assume(self, op: Instruction) -> Coded:
         divisor = op.attributes.get("div_by")
-        predicate = self.bc.Bounded(*op.attributes["bounded"]) if divisor is None else self.bc.DivBy(divisor)
+        predicate = self.bc.Bounded(*op.numbers("bounded")) if divisor is None else self.bc.DivBy(divisor)
         return self.bc.encode_AssumeOp(self.code, self.types.of(op.results[0].type), *self.operands(op), predicate)
 
     def block_id(self, op: Instruction) -> Coded:
@@ -249,12 +249,12 @@ class _Encoder:
 
     def tensor_view(self, op: Instruction) -> Coded:
         base, *numbers = self.operands(op)
-        extents = op.attributes["extents"]
+        extents = int(op.number("extents"))
         kind = self.types.of(op.results[0].type)
         return self.bc.encode_MakeTensorViewOp(self.code, kind, base, numbers[:extents], numbers[extents:])
 
     def memory(self, op: Instruction) -> dict[str, Coded]:
-        """What all accesses have in common: no promise but that of tokens."""
+        """Return the arguments of all accesses: no order but that of tokens."""
         del op
         weak = self.bc.MemoryOrderingSemantics.WEAK
         return {"memory_ordering_semantics": weak, "memory_scope": None, "optimization_hints": None}
@@ -288,8 +288,8 @@ class _Encoder:
         )
 
     def reduce(self, op: Instruction) -> Coded:
-        kind = op.operands[0].type
-        identity = _identity(self.bc, self.types, op.attributes["identity"], kind.element)
+        kind = op.operands[0].tile_type
+        identity = _identity(self.bc, self.types, op.number("identity"), kind.element)
         results = [self.types.of(v.type) for v in op.results]
         nested = self.bc.encode_ReduceOp(self.code, results, self.operands(op), op.attributes["dim"], [identity])
         return self.nested(nested, op)
@@ -316,7 +316,7 @@ class _Encoder:
 
 
 def _constant_bytes(bc: Coded, number: float, element: str) -> bytes:
-    """One element, as in MLIR's splat: a true boolean is 0xFF."""
+    """Return one element, as in MLIR's splat: a true boolean is 0xFF."""
     if element == "i1":
         return b"\xff" if number else b"\x00"
     if element.startswith("i"):

@@ -1,4 +1,4 @@
-"""What a cubin says of its kernel: an ELF file, with facts about the code in sections called `.nv.info`.
+"""Read resource usage from a cubin, an ELF file with facts about the code in sections called `.nv.info`.
 
 A fact is a byte that says its form, a byte that says which fact, two bytes of size or value, and its data.  Source of
 the numbers: what `nvdisasm` prints of these sections (EIATTR_REGCOUNT and so on).
@@ -20,8 +20,8 @@ _REGISTERS, _FRAME, _REQUIRED_LANES = 0x2F, 0x11, 0x10
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """What a kernel uses: registers a lane, bytes of stack a lane, bytes of shared memory a group, lanes of a group."""
+class CubinUsage:
+    """Resources of a kernel: registers and bytes of stack a lane, bytes of shared memory a group, lanes of a group."""
 
     registers: int
     stack_bytes: int
@@ -36,7 +36,7 @@ class _Section:
     size: int
 
 
-def read_usage(cubin: bytes, entry: str) -> Usage:
+def read_usage(cubin: bytes, entry: str) -> CubinUsage:
     """Read what the kernel `entry` of a cubin uses.
 
     Raises:
@@ -61,7 +61,7 @@ def read_usage(cubin: bytes, entry: str) -> Usage:
             x, y, z = struct.unpack_from("<III", data)
             lanes = x * y * z
     shared = sections.get(f".nv.shared.{entry}")
-    return Usage(registers, stack, shared.size if shared is not None else 0, lanes)
+    return CubinUsage(registers, stack, shared.size if shared is not None else 0, lanes)
 
 
 def _sections(cubin: bytes) -> Iterator[_Section]:

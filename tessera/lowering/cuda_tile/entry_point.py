@@ -14,7 +14,7 @@ from tessera.core.program.expressions import Expression, translate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.lowering.cuda_tile.builder import INDEX, TileBuilder
-from tessera.lowering.cuda_tile.instructions import Block, TileType, Value
+from tessera.lowering.cuda_tile.instructions import AttributeValue, Block, TileType, Value
 
 LANE_IDS: Final = {
     "lane": "the index of a lane: those of a CUDA Tile kernel are its compiler's own",
@@ -25,11 +25,11 @@ LANE_IDS: Final = {
 """Ids that no CUDA Tile kernel has, and what to say of them."""
 LANE_HINT: Final = 'a `cuda_tile` kernel works on whole tiles (`x[i:i+128]`); compile this one for "cuda"'
 _BLOCK_ID: Final = "i32"
-_BAND: Final = 8
+_RASTER_GROUP: Final = 8
 
 
 @dataclass
-class Frame:
+class EntryFrame:
     """One kernel under construction.
 
     blocked: order the groups so that neighbours read the same rows and columns
@@ -82,11 +82,11 @@ class Frame:
     def _in_blocks(self, number: Value) -> Value:
         """Another order of the groups: those that run at a time form a block of the grid, and share what they read.
 
-        A band is `_BAND` rows of the grid; in a band, the groups of a column follow each other.
+        A band is `_RASTER_GROUP` rows of the grid; in a band, the groups of a column follow each other.
         """
         build = self.build
         rows, columns = (self._count(length, step) for length, step in self.rule.ranges)
-        height = build.constant(_BAND, _BLOCK_ID)
+        height = build.constant(_RASTER_GROUP, _BLOCK_ID)
         area = build.mul(height, columns)
         first = build.mul(self._unsigned("divi", number, area, rounding="zero"), height)
         height = build.smaller(build.sub(rows, first), height)
@@ -104,11 +104,11 @@ class Frame:
         return build.resize(count, _BLOCK_ID)
 
     def leaf(self, leaf: int | str) -> Value:
-        """A number, or the value of a symbol (see `core.program.expressions.Emits`)."""
+        """Return a number, or the value of a symbol (see `core.program.expressions.Emits`)."""
         return self.symbols[leaf] if isinstance(leaf, str) else self.build.constant(leaf, INDEX)
 
     def apply(self, name: str, a: Value, b: Value) -> Value:
-        """One operation of an expression."""
+        """Emit one operation of an expression."""
         build = self.build
         make: dict[str, Callable[[Value, Value], Value]] = {
             "add": build.add, "sub": build.sub, "mul": build.mul, "min": build.smaller,
@@ -132,7 +132,7 @@ class Frame:
     # -- ids ---------------------------------------------------------------------------------------------------
 
     def identify(self, of: str, axis: int | None) -> Value:
-        """The value of an `id` of the group."""
+        """Return the value of an `id` of the group."""
         if of == "group":
             return self._group_at(axis)
         if of == "grid_groups":
@@ -160,12 +160,12 @@ class Frame:
             along = self._unsigned("divi", along, self._grid[inner], rounding="zero")
         return along if axis == 0 else self._unsigned("remi", along, self._grid[axis])
 
-    def _unsigned(self, name: str, a: Value, b: Value, **attributes: object) -> Value:
+    def _unsigned(self, name: str, a: Value, b: Value, **attributes: AttributeValue) -> Value:
         return self.build.value(name, (a, b), a.type, signedness="unsigned", **attributes)
 
 
 def stored(dtype: DType) -> str:
-    """The element type in memory of a dtype; a bool is a byte, and so is a float of 8 bits (`tile-pack-floats`)."""
+    """Return the element type in memory; bools and floats of 8 bits are bytes (`tile-pack-floats`)."""
     if dtype.kind == "bool" or dtype.is_storage:
         return "i8"
     return dtype.name if dtype.is_float else f"i{dtype.bits}"

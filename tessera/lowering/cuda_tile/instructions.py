@@ -6,7 +6,7 @@ The operations are those of CUDA Tile IR (https://docs.nvidia.com/cuda/tile-ir/)
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from tessera.core.mlir import ir
 
@@ -28,7 +28,7 @@ class TileType:
         return f"tile<{'x'.join([*map(str, self.shape), self.element])}>"
 
     def of(self, element: str) -> "TileType":
-        """The type of this shape with another element."""
+        """Return the type of this shape with another element."""
         return TileType(element, self.shape)
 
 
@@ -61,6 +61,7 @@ class TokenType:
 
 
 TOKEN: Final = TokenType()
+AttributeValue: TypeAlias = bool | int | float | str | tuple[int | None, ...]
 ValueType = TileType | ViewType | TokenType
 
 
@@ -68,18 +69,40 @@ ValueType = TileType | ViewType | TokenType
 class Value:
     """One SSA value; `name` is what the user calls it, or empty."""
 
-    type: Any  # a TileType, except of arrays and tokens
+    type: ValueType
     name: str = ""
 
     @property
+    def tile_type(self) -> TileType:
+        """Return the type of a tile.
+
+        Raises:
+            TypeError: the value is an array or a token.
+        """
+        if isinstance(self.type, TileType):
+            return self.type
+        raise TypeError(f"{self.type} is no tile")
+
+    @property
+    def view_type(self) -> ViewType:
+        """Return the type of an array.
+
+        Raises:
+            TypeError: the value is a tile or a token.
+        """
+        if isinstance(self.type, ViewType):
+            return self.type
+        raise TypeError(f"{self.type} is no view")
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of a tile."""
-        return self.type.shape
+        """Return the shape of a tile."""
+        return self.tile_type.shape
 
     @property
     def element(self) -> str:
-        """The element type of a tile."""
-        return self.type.element
+        """Return the element type of a tile."""
+        return self.tile_type.element
 
 
 @dataclass(eq=False, slots=True)
@@ -97,9 +120,31 @@ class Instruction:
     name: str
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
-    attributes: Mapping[str, Any]  # by its name a flag, number, text or tuple of numbers
+    attributes: Mapping[str, AttributeValue]
     blocks: tuple[Block, ...]
     location: ir.Location
+
+    def number(self, name: str) -> float:
+        """Return an attribute that is a number.
+
+        Raises:
+            TypeError: it is something else.
+        """
+        found = self.attributes[name]
+        if isinstance(found, int | float):
+            return found
+        raise TypeError(f"the attribute {name} is no number: {found!r}")
+
+    def numbers(self, name: str) -> tuple[int | None, ...]:
+        """Return an attribute that is a tuple of numbers.
+
+        Raises:
+            TypeError: it is something else.
+        """
+        found = self.attributes[name]
+        if isinstance(found, tuple):
+            return found
+        raise TypeError(f"the attribute {name} is no tuple: {found!r}")
 
 
 @dataclass(eq=False, slots=True)
@@ -112,7 +157,7 @@ class Entry:
 
 
 def instructions_of(block: Block) -> Iterator[Instruction]:
-    """Every instruction inside `block`, outer before inner."""
+    """Yield every instruction inside `block`, outer before inner."""
     for instruction in block.instructions:
         yield instruction
         for inner in instruction.blocks:
@@ -120,5 +165,5 @@ def instructions_of(block: Block) -> Iterator[Instruction]:
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of the tile that holds one of `shape`: every extent the next power of two."""
+    """Return the shape of the tile that holds one of `shape`: every extent the next power of two."""
     return tuple(1 << (extent - 1).bit_length() for extent in shape)

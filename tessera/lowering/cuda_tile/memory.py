@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.mlir import AnyOp, ir
+from tessera.lowering.analysis.divisibility import multiple_of
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
+from tessera.lowering.base.emit import required
+from tessera.lowering.cuda_tile.access_bounds import AccessBounds
 from tessera.lowering.cuda_tile.builder import BOOL, INDEX, SHORT, TileBuilder
-from tessera.lowering.cuda_tile.divisibility import Divisibility, multiple_of
 from tessera.lowering.cuda_tile.instructions import Value, padded
 from tessera.lowering.cuda_tile.memory_tokens import MemoryTokens
 
@@ -20,7 +22,7 @@ _BYTE: Final = "i8"
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class TileMemory:
     """An array: its address, and along each axis its extent and stride in elements.
 
     names: the extents as the user wrote them: numbers, or names of symbols
@@ -33,10 +35,10 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What a `tessera.load` or `tessera.store` touches; `kept` are the axes that the tile has."""
+class TileWindow:
+    """The part of an array that a `tessera.load` or `tessera.store` touches; `kept` are the axes that the tile has."""
 
-    memory: Memory
+    memory: TileMemory
     starts: tuple[Value, ...]
     extents: tuple[int, ...]
     kept: tuple[int, ...]
@@ -45,14 +47,14 @@ class Window:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the tile that holds the window."""
+        """Return the shape of the tile that holds the window."""
         return padded([self.extents[axis] for axis in self.kept])
 
 
-class Access:
+class TileAccess:
     """Loads and stores of one kernel."""
 
-    def __init__(self, build: TileBuilder, order: MemoryTokens, positions: Divisibility) -> None:
+    def __init__(self, build: TileBuilder, order: MemoryTokens, positions: AccessBounds) -> None:
         self.build = build
         self.order = order
         self.positions = positions
@@ -60,7 +62,7 @@ class Access:
 
     # -- tiles -------------------------------------------------------------------------------------------------
 
-    def load(self, op: AnyOp, memory: Memory, starts: Sequence[Value]) -> Value:
+    def load(self, op: AnyOp, memory: TileMemory, starts: Sequence[Value]) -> Value:
         """`tessera.load`."""
         build, name = self.build, op.operands[0]
         window = self._window(op, memory, starts, first=1)
@@ -75,7 +77,7 @@ class Access:
         self.order.has_read(name, done)
         return self._from_memory(value, str(ir.ShapedType(op.results[0].type).element_type))
 
-    def store(self, op: AnyOp, memory: Memory, value: Value, starts: Sequence[Value]) -> None:
+    def store(self, op: AnyOp, memory: TileMemory, value: Value, starts: Sequence[Value]) -> None:
         """`tessera.store`."""
         build, name = self.build, op.operands[0]
         window = self._window(op, memory, starts, first=2)
@@ -84,13 +86,13 @@ class Access:
         numbers = self._tile_numbers(op, window, first=2)
         if numbers is not None:
             view = self._partition(window)
-            done = build.store_view(view, build.reshape(value, view.type.tile), numbers, token)
+            done = build.store_view(view, build.reshape(value, required(view.view_type.tile)), numbers, token)
         else:
             pointers, mask = self._pointers(window)
             done = build.store(pointers, value, mask, token)
         self.order.has_written(name, done)
 
-    def masked_store(self, op: AnyOp, memory: Memory, value: Value, flags: Value, starts: Sequence[Value]) -> None:
+    def masked_store(self, op: AnyOp, memory: TileMemory, value: Value, flags: Value, starts: Sequence[Value]) -> None:
         """`tessera.masked_store`."""
         name = op.operands[0]
         pointers, mask = self._pointers(self._window(op, memory, starts, first=3))
@@ -98,17 +100,17 @@ class Access:
         done = self.build.store(pointers, self._to_memory(value), both, self.order.before_write(name))
         self.order.has_written(name, done)
 
-    def _window(self, op: AnyOp, memory: Memory, starts: Sequence[Value], first: int) -> Window:
+    def _window(self, op: AnyOp, memory: TileMemory, starts: Sequence[Value], first: int) -> TileWindow:
         extents = tuple(ir.DenseI64ArrayAttr(op.attributes["extents"]))
         dropped = dropped_axes(op)
         kept = tuple(axis for axis in range(len(extents)) if axis not in dropped)
         least = tuple(self.positions.least(op, v) for v in list(op.operands)[first:])
-        return Window(memory, tuple(starts), extents, kept, tuple(inside_flags(op)), least)
+        return TileWindow(memory, tuple(starts), extents, kept, tuple(inside_flags(op)), least)
 
     # -- windows that are tiles of a partition -------------------------------------------------------------------
 
-    def _tile_numbers(self, op: AnyOp, window: Window, first: int) -> list[Value] | None:
-        """The window's number along each axis among windows of its size; None where it is none of them for sure."""
+    def _tile_numbers(self, op: AnyOp, window: TileWindow, first: int) -> list[Value] | None:
+        """Return the window's number along each axis among windows of its size; None where it may be none of them."""
         sources = list(op.operands)[first:]
         if not sources:
             return None
@@ -124,8 +126,8 @@ class Access:
                 numbers.append(start if extent == 1 else self.build.shift_right(start, extent.bit_length() - 1))
         return numbers
 
-    def _partition(self, window: Window) -> Value:
-        """The array cut into such windows: made once, where the kernel begins, so that it can become a descriptor."""
+    def _partition(self, window: TileWindow) -> Value:
+        """Return the array cut into such windows, made once at the kernel's beginning to be a descriptor."""
         key = (window.memory.pointer, window.extents)
         if key not in self._partitions:
             memory = window.memory
@@ -136,8 +138,8 @@ class Access:
 
     # -- windows anywhere --------------------------------------------------------------------------------------
 
-    def _pointers(self, window: Window) -> tuple[Value, Value | None]:
-        """The addresses of a window's elements, and which of them are inside the array (None: all)."""
+    def _pointers(self, window: TileWindow) -> tuple[Value, Value | None]:
+        """Return the addresses of a window's elements, and which of them are inside the array (None: all)."""
         build, shape, rank = self.build, window.shape, len(window.shape)
         pointers: Value = window.memory.pointer
         masks: list[Value | None] = []
@@ -171,8 +173,8 @@ class Access:
         steps = build.iota(extent, INDEX)
         return build.mul(steps, build.splat(self._number(stride), (extent,)))
 
-    def _inside(self, window: Window, axis: int) -> Value | None:
-        """Whether a window of extent 1 along `axis` is inside the array there; None where that is proven."""
+    def _inside(self, window: TileWindow, axis: int) -> Value | None:
+        """Return whether a window of extent 1 along `axis` is inside the array (an i1); None where that is proven."""
         if window.inside[axis]:
             return None
         return self._valid(window.starts[axis], window.memory.extents[axis], window.least[axis])
@@ -184,8 +186,8 @@ class Access:
             return below
         return build.bitwise("andi", below, build.compare("greater_than_or_equal", index, build.constant(0, INDEX)))
 
-    def _inside_along(self, window: Window, axis: int, extent: int) -> Value | None:
-        """Which of a window's elements along an axis are inside both the window and the array; None: all."""
+    def _inside_along(self, window: TileWindow, axis: int, extent: int) -> Value | None:
+        """Return which elements along an axis are inside both the window and the array (a mask); None: all."""
         build, wanted = self.build, window.extents[axis]
         if window.inside[axis]:
             if wanted == extent:
@@ -208,20 +210,22 @@ class Access:
 
     # -- single elements ---------------------------------------------------------------------------------------
 
-    def read(self, op: AnyOp, memory: Memory, indices: Sequence[Value]) -> Value:
+    def read(self, op: AnyOp, memory: TileMemory, indices: Sequence[Value]) -> Value:
         """`tessera.read`."""
         pointer, mask = self._element(op, memory, indices, first=1)
         value, done = self.build.load(pointer, mask, self.order.before_read(op.operands[0]))
         self.order.has_read(op.operands[0], done)
         return self._from_memory(value, str(op.results[0].type))
 
-    def write(self, op: AnyOp, memory: Memory, value: Value, indices: Sequence[Value]) -> None:
+    def write(self, op: AnyOp, memory: TileMemory, value: Value, indices: Sequence[Value]) -> None:
         """`tessera.write`: once a group."""
         pointer, mask = self._element(op, memory, indices, first=2)
         token = self.order.before_write(op.operands[0])
         self.order.has_written(op.operands[0], self.build.store(pointer, self._to_memory(value), mask, token))
 
-    def _element(self, op: AnyOp, memory: Memory, indices: Sequence[Value], first: int) -> tuple[Value, Value | None]:
+    def _element(
+        self, op: AnyOp, memory: TileMemory, indices: Sequence[Value], first: int
+    ) -> tuple[Value, Value | None]:
         build, pointer = self.build, memory.pointer
         masks: list[Value | None] = []
         sources = list(op.operands)[first:]
@@ -233,7 +237,7 @@ class Access:
         return pointer, build.all_of(masks)
 
     def _from_memory(self, value: Value, element: str) -> Value:
-        """A bool is a byte in memory."""
+        """Return a bool is a byte in memory."""
         return self.build.compare("not_equal", value, self.build.like(0, value)) if element == BOOL else value
 
     def _to_memory(self, value: Value) -> Value:

@@ -2,9 +2,6 @@
 
 Arrays that may be one and the same form a class.  In a class that is written, what reads waits for the last write, and
 what writes waits for everything before it; a class that is only read needs no tokens.
-
-A matrix that is only multiplied is taken to be none of those the kernel writes: the groups of a product that overwrites
-its own operand would be in each other's way, whatever the order inside one of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,15 +9,13 @@ from dataclasses import dataclass, field
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Program
-from tessera.core.program.types import Array, Type
+from tessera.lowering.analysis.aliasing import parameter_classes
 from tessera.lowering.base.ir_walk import operations
 from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.instructions import Value
 
 _WRITES = ("tessera.write", "tessera.store", "tessera.masked_store")
 _READS = ("tessera.read", "tessera.load")
-_ON_THE_WAY = ("tessera.transpose", "tessera.reshape", "arith.extf", "arith.truncf")
-_ACCUMULATOR = 2
 
 
 @dataclass
@@ -39,26 +34,18 @@ class MemoryTokens:
 
     def begin(self, function: AnyOp, program: Program) -> None:
         """Sort the parameters into classes, and make a token for each class that is written."""
-        arguments = list(function.regions[0].blocks[0].arguments)
-        numbers: dict[object, int] = {}
-        mutable = {_likeness(p.value.type) for p in program.parameters if p.mutable}
-        for number, (argument, parameter) in enumerate(zip(arguments, program.parameters, strict=True)):
-            likeness = _likeness(parameter.value.type)
-            # An array may be given twice, but only as the same view: two parameters of different kinds are apart.
-            apart = likeness not in mutable or (not parameter.mutable and _is_only_multiplied(argument))
-            key = number if apart else likeness
-            self.classes[argument] = numbers.setdefault(key, len(numbers))
+        self.classes |= parameter_classes(function, program)
         written = (self.classes.get(op.operands[0]) for op in operations(function, *_WRITES))
         self.written = frozenset(number for number in written if number is not None)
         for number in sorted(self.written):
             self.after_write[number] = self.after_all[number] = self.build.token()
 
     def before_read(self, memory: ir.Value) -> Value | None:
-        """The token a read of `memory` waits for."""
+        """Return the token a read of `memory` waits for."""
         return self.after_write.get(self.classes[memory])
 
     def before_write(self, memory: ir.Value) -> Value:
-        """The token a write of `memory` waits for."""
+        """Return the token a write of `memory` waits for."""
         return self.after_all[self.classes[memory]]
 
     def has_read(self, memory: ir.Value, token: Value) -> None:
@@ -74,7 +61,7 @@ class MemoryTokens:
     # -- control flow: tokens go in and out of regions as values ---------------------------------------------------
 
     def touched(self, op: AnyOp) -> tuple[list[int], list[int]]:
-        """The written classes that code inside `op` accesses, and those it writes."""
+        """Return the written classes that code inside `op` accesses, and those it writes."""
         accessed = self._classes(operations(op, *_WRITES, *_READS))
         return accessed, self._classes(operations(op, *_WRITES))
 
@@ -83,7 +70,7 @@ class MemoryTokens:
         return sorted(numbers & self.written)
 
     def carried(self, op: AnyOp) -> list[Value]:
-        """The tokens that `op` changes, as they are now."""
+        """Return the tokens that `op` changes, as they are now."""
         accessed, written = self.touched(op)
         return [*(self.after_all[n] for n in accessed), *(self.after_write[n] for n in written)]
 
@@ -92,23 +79,3 @@ class MemoryTokens:
         accessed, written = self.touched(op)
         self.after_all.update(zip(accessed, tokens[: len(accessed)], strict=True))
         self.after_write.update(zip(written, tokens[len(accessed) :], strict=True))
-
-
-def _is_only_multiplied(memory: ir.Value) -> bool:
-    """Whether all that is read of an array are operands of products of matrices."""
-    loads = [use.owner.operation for use in memory.uses]
-    return bool(loads) and all(op.name == "tessera.load" and _feeds_products(op.results[0]) for op in loads)
-
-
-def _feeds_products(value: ir.Value) -> bool:
-    users = [(use.owner.operation, use.operand_number) for use in value.uses]
-    return bool(users) and all(
-        (op.name == "tessera.dot" and place < _ACCUMULATOR)
-        or (op.name in _ON_THE_WAY and _feeds_products(op.results[0]))
-        for op, place in users
-    )
-
-
-def _likeness(kind: Type) -> object:
-    """What two parameters have in common when one array can be given for both."""
-    return (kind.dtype.name, len(kind.shape)) if isinstance(kind, Array) else None

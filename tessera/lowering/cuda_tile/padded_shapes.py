@@ -12,7 +12,7 @@ from tessera.lowering.cuda_tile.instructions import Value, padded
 
 
 def real_elements(build: TileBuilder, shape: Sequence[int], axes: Sequence[int]) -> Value | None:
-    """Where a padded tile holds elements of a tile of `shape`, looking along `axes`; None where everywhere."""
+    """Return the mask of a padded tile's elements that belong to a tile of `shape`, along `axes`; None: all of them."""
     full = padded(shape)
     masks: list[Value | None] = []
     for axis in axes:
@@ -30,7 +30,7 @@ def with_padding(build: TileBuilder, value: Value, shape: Sequence[int], axes: S
 
 
 def keeps_places(before: Sequence[int], after: Sequence[int]) -> bool:
-    """Whether reshaping the padded tiles is reshaping the tiles.
+    """Return whether reshaping the padded tiles is reshaping the tiles.
 
     Both shapes are cut into runs of equal size; in each run, padding is behind all elements as long as every extent
     but the first is a power of two.

@@ -66,7 +66,7 @@ def _flat(build: TileBuilder, value: Value, shape: Sequence[int]) -> Value:
 
 
 def _any_order(build: TileBuilder, value: Value, axis: int, kind: str, *, unsigned: bool) -> Value:
-    """A reduction whose result does not depend on the order."""
+    """Return a reduction whose result does not depend on the order."""
     identity = _identity(kind, value.element, unsigned=unsigned)
     if value.element in FLOATS:
         return build.reduce(value, axis, "maxf" if kind == "max" else "minf", identity, **_NANS_WIN)
@@ -77,7 +77,7 @@ def _any_order(build: TileBuilder, value: Value, axis: int, kind: str, *, unsign
 
 
 def _ordered_sum(build: TileBuilder, value: Value, axis: int) -> Value:
-    """The sum along an axis: chains of columns, then halves, then neighbouring blocks (see `core/base/reductions.py`).
+    """Sum along an axis: chains of columns, then halves, then neighbouring blocks (`core/base/reductions.py`).
 
     What is missing at the end of an axis is -0.0, which changes no sum, so shorter trees are the same tree.
     """
@@ -106,7 +106,7 @@ def _ordered_sum(build: TileBuilder, value: Value, axis: int) -> Value:
 
 
 def _pair(build: TileBuilder, value: Value, axis: int) -> Value:
-    """The sum of two elements along an axis of extent 2: in either order, the bits are the same."""
+    """Return the sum of two elements along an axis of extent 2: in either order, the bits are the same."""
     return build.reduce(value, axis, "addf", -0.0, rounding_mode="nearest_even", flush_to_zero=False)
 
 
@@ -151,7 +151,7 @@ def dot(
 
 
 def _in_pieces(build: TileBuilder, a: Value, b: Value, start: Value) -> Value:
-    """A product that is done in ordinary registers: a few steps of K after the other."""
+    """Return a product that is done in ordinary registers: a few steps of K after the other."""
     total, inner = start, a.shape[1]
     size = min(inner, _PIECE)
     for number in range(inner // size):
@@ -162,7 +162,7 @@ def _in_pieces(build: TileBuilder, a: Value, b: Value, start: Value) -> Value:
 
 
 def _in_order(build: TileBuilder, a: Value, b: Value, start: Value, inner: int) -> Value:
-    """A loop over K: a column of `a` times a row of `b`, fused with the sum so far."""
+    """Return a loop over K: a column of `a` times a row of `b`, fused with the sum so far."""
     a, b = (build.float_to(v, start.element) for v in (a, b))
     zero, one, end = (build.constant(n, SHORT) for n in (0, 1, inner))
     body = Block((Value(TileType(SHORT), "k"), Value(start.type, "acc")))
@@ -177,7 +177,7 @@ def _in_order(build: TileBuilder, a: Value, b: Value, start: Value, inner: int) 
 
 
 def _sum_of_products(build: TileBuilder, a: Value, b: Value, start: Value, *, unsigned: bool) -> Value:
-    """A product of integers: all products as one tile, added up along K, which wraps around in any order."""
+    """Return a product of integers: all products as one tile, added up along K, which wraps around in any order."""
     rows, inner, columns = a.shape[0], a.shape[1], b.shape[1]
     if rows * inner * columns > _MOST_PRODUCTS:
         message = f"a product of {a.element} matrices of {rows} x {inner} and {inner} x {columns}"

@@ -6,13 +6,21 @@ It follows the notation of CUDA Tile IR, with the user's names, and constants wh
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.listing import Line, Listing
 from tessera.core.mlir import ir
 from tessera.core.program.program import Program
 from tessera.core.tile.location import identities, spans
-from tessera.lowering.cuda_tile.instructions import Block, Entry, Instruction, TokenType, Value, instructions_of
+from tessera.lowering.cuda_tile.instructions import (
+    AttributeValue,
+    Block,
+    Entry,
+    Instruction,
+    TokenType,
+    Value,
+    instructions_of,
+)
 
 _INDENT: Final = "  "
 # What goes without saying: every float operation rounds to nearest even, every access is weak.
@@ -62,7 +70,7 @@ class _Printer:
     def _block(self, block: Block, depth: int) -> None:
         for op in block.instructions:
             if op.name == "constant":
-                self.names[op.results[0]] = _number(op.attributes["number"])
+                self.names[op.results[0]] = _number(op.number("number"))
             elif op.name == "reduce":
                 self._reduce(op, depth)
             elif op.blocks:
@@ -95,10 +103,10 @@ class _Printer:
         return f" iter_values({', '.join(f'{name} = {value}' for value, name in pairs)})" if pairs else ""
 
     def _reduce(self, op: Instruction, depth: int) -> None:
-        """A reduction's body is one operation: its name says enough."""
+        """Print a reduction; its body is one operation, whose name says enough."""
         inner = op.blocks[0].instructions[0]
         marks = self._marks(inner.attributes)
-        dim, identity = op.attributes["dim"], _number(op.attributes["identity"])
+        dim, identity = op.attributes["dim"], _number(op.number("identity"))
         text = f"reduce {inner.name}{marks} {self._use(op.operands[0])} dim={dim} identity={identity}"
         self._line(f"{self._results(op)}{text} : {op.results[0].type}", depth, op.location)
 
@@ -112,17 +120,17 @@ class _Printer:
         marks = self._marks(op.attributes)
         return f"{self._results(op)}{op.name}{marks}{' ' + operands if operands else ''}{' : ' + kind if kind else ''}"
 
-    def _marks(self, attributes: Mapping[str, Any]) -> str:  # as in `Instruction`
+    def _marks(self, attributes: Mapping[str, AttributeValue]) -> str:
         words: list[str] = []
         for name, value in attributes.items():
             if name in _HIDDEN or _DEFAULTS.get(name, self) == value:
                 continue
             if value is True:
                 words.append(name)
-            elif name == "bounded":
+            elif name == "bounded" and isinstance(value, tuple):
                 words.append(f"bounded={value[0]}..{'' if value[1] is None else value[1]}")
-            elif name == "permutation":
-                words.append(f"permutation=[{', '.join(map(str, value))}]")
+            elif isinstance(value, tuple):
+                words.append(f"{name}=[{', '.join(map(str, value))}]")
             elif value is not False:
                 words.append(str(value) if name in _BARE else f"{name}={value}")
         return "".join(f" {word}" for word in words)

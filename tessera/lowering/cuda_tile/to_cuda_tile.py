@@ -18,15 +18,15 @@ from tessera.lowering.base.attributes import named_axis, number_of
 from tessera.lowering.base.ir_walk import operations
 from tessera.lowering.base.visitor import at_operation, operations_of
 from tessera.lowering.cuda_tile import reductions
+from tessera.lowering.cuda_tile.access_bounds import AccessBounds
 from tessera.lowering.cuda_tile.arithmetic import operation
 from tessera.lowering.cuda_tile.builder import INDEX, TileBuilder
-from tessera.lowering.cuda_tile.divisibility import Divisibility
-from tessera.lowering.cuda_tile.entry_point import LANE_HINT, LANE_IDS, Frame
+from tessera.lowering.cuda_tile.entry_point import LANE_HINT, LANE_IDS, EntryFrame
 from tessera.lowering.cuda_tile.instructions import Block, TileType, Value, padded
-from tessera.lowering.cuda_tile.memory import Access, Memory
+from tessera.lowering.cuda_tile.memory import TileAccess, TileMemory
 from tessera.lowering.cuda_tile.memory_tokens import MemoryTokens
 from tessera.lowering.cuda_tile.padded_shapes import keeps_places
-from tessera.lowering.tile.pack_floats import FACTORS
+from tessera.lowering.tile.pack_floats import OPERAND_FORMAT
 
 _ALIGNMENT: Final = 16
 """Bytes at whose multiples the rows of an `aligned` array begin and end (see `Array`)."""
@@ -42,23 +42,23 @@ _REFUSED: Final = {
 }
 
 
-class Lowering:
+class CudaTileLowering:
     """Lowers one kernel; `env` says what each Tile IR value is: a Value, or the Memory behind an array."""
 
-    def __init__(self, frame: Frame, function: AnyOp) -> None:
+    def __init__(self, frame: EntryFrame, function: AnyOp) -> None:
         self.frame = frame
         self.build: TileBuilder = frame.build
         self.order = MemoryTokens(self.build)
         self.order.begin(function, frame.program)
-        self.access = Access(self.build, self.order, Divisibility(function, frame.program.group))
-        self.env: dict[ir.Value, Memory | Value] = {}
+        self.access = TileAccess(self.build, self.order, AccessBounds(function, frame.program.group))
+        self.env: dict[ir.Value, TileMemory | Value] = {}
         self.body = function.regions[0].blocks[0]
         for number, (argument, parameter) in enumerate(zip(self.body.arguments, frame.program.parameters, strict=True)):
             kind = parameter.value.type
             self.env[argument] = self._array(number, kind) if isinstance(kind, Array) else frame.arguments[number]
         self.build.end_of_beginning()
 
-    def _array(self, number: int, kind: Array) -> Memory:
+    def _array(self, number: int, kind: Array) -> TileMemory:
         build, bytes_of_element = self.build, max(1, kind.dtype.bits // 8)
         unit = max(1, _ALIGNMENT // bytes_of_element) if kind.aligned else 1
         extents = [self._extent(number, axis, extent) for axis, extent in enumerate(kind.shape)]
@@ -78,7 +78,7 @@ class Lowering:
             strides = [1 if n == last else self._assumed(stride, unit) for n, stride in enumerate(strides)]
         pointer = self.frame.arguments[number]
         pointer = build.assume(pointer, multiple_of=_ALIGNMENT) if kind.aligned else pointer
-        return Memory(pointer, tuple(extents), tuple(strides)[: len(extents)], kind.shape)
+        return TileMemory(pointer, tuple(extents), tuple(strides)[: len(extents)], kind.shape)
 
     def _assumed(self, stride: int | Value, unit: int) -> int | Value:
         return stride if isinstance(stride, int) else self.build.value("assume", (stride,), stride.type, div_by=unit)
@@ -90,7 +90,7 @@ class Lowering:
         return self.build.mul(*values)
 
     def _extent(self, parameter: int, axis: int, extent: int | str) -> int | Value:
-        """An array's extent: a number, or its symbol divided by the scale it was bound with."""
+        """Return an array's extent: a number, or its symbol divided by the scale it was bound with."""
         if isinstance(extent, int):
             return extent
         value = self._symbol(extent)
@@ -133,26 +133,26 @@ class Lowering:
     # -- what values are ---------------------------------------------------------------------------------------
 
     def value(self, value: ir.Value) -> Value:
-        """The tile or scalar that a Tile IR value is."""
+        """Return the tile or scalar that a Tile IR value is."""
         found = self.env[value]
         assert isinstance(found, Value), "an array is no tile"
         return found
 
-    def memory(self, value: ir.Value) -> Memory:
-        """The array behind a Tile IR memref."""
+    def memory(self, value: ir.Value) -> TileMemory:
+        """Return the array behind a Tile IR memref."""
         found = self.env[value]
-        assert isinstance(found, Memory), "a tile is no array"
+        assert isinstance(found, TileMemory), "a tile is no array"
         return found
 
     def type_of(self, value: ir.Value) -> TileType:
-        """The type that holds a Tile IR value."""
+        """Return the type that holds a Tile IR value."""
         kind = value.type
         if isinstance(kind, ir.RankedTensorType):
             return TileType(str(kind.element_type), padded(list(kind.shape)))
         return TileType(str(kind))
 
     def values(self, values: ir.OpOperandList | list[ir.Value]) -> list[Value]:
-        """The tiles and scalars that several Tile IR values are."""
+        """Return the tiles and scalars that several Tile IR values are."""
         return [self.value(v) for v in values]
 
     # -- operations --------------------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ class Lowering:
     def dot(self, op: AnyOp) -> None:
         """`tessera.dot`."""
         a, b, *accumulators = self.values(op.operands)
-        if FACTORS in op.attributes:
-            element = _BYTES[str(ir.StringAttr(op.attributes[FACTORS]).value)]
+        if OPERAND_FORMAT in op.attributes:
+            element = _BYTES[str(ir.StringAttr(op.attributes[OPERAND_FORMAT]).value)]
             a, b = (self.build.bits(v, element) for v in (a, b))
         how = reductions.EXACT if ir.BoolAttr(op.attributes["exact"]).value else ""
         if COMPUTE in op.attributes:
@@ -269,7 +269,7 @@ class Lowering:
         self.order.set(op, before)
 
     def _arguments(self, block: ir.Block, tokens: Sequence[Value]) -> Block:
-        """An empty block with the arguments of a Tile IR block, and tokens."""
+        """Return an empty block with the arguments of a Tile IR block, and tokens."""
         own = [Value(self.type_of(v), name_of(v.location) if hasattr(v, "location") else "") for v in block.arguments]
         return Block((*own, *(Value(token.type) for token in tokens)))
 
@@ -287,7 +287,7 @@ class Lowering:
         self._bind(op, made.results)
 
     def _always(self, arguments: Sequence[Value], names: Sequence[ir.Value], passed: ir.OpOperandList) -> Value | None:
-        """A condition that always holds and that no compiler can know, where a loop hands a tile on as it is.
+        """Return a condition that always holds and that no compiler can know, where a loop hands a tile on as it is.
 
         tileiras 13.5 takes a permuted tile that one carried value hands to another for the first one of the loop.
         """
@@ -296,7 +296,7 @@ class Lowering:
         return self.build.compare("equal", depth, self.build.like(0, depth)) if tiles else None
 
     def _passed(self, values: list[Value], arguments: Sequence[Value], always: Value | None) -> list[Value]:
-        """What a loop hands on; a carried tile that becomes another one does so by a choice that is none."""
+        """Return the values that a loop hands on; a carried tile that becomes another one goes through a `select`."""
         if always is None:
             return values
         return [
@@ -358,7 +358,7 @@ def _last(block: ir.Block) -> ir.Operation:
     return list(block.operations)[-1].operation
 
 
-def lower(frame: Frame, function: AnyOp) -> None:
+def lower(frame: EntryFrame, function: AnyOp) -> None:
     """Emit the code of the `func.func` into `frame`.
 
     Raises:
@@ -366,7 +366,7 @@ def lower(frame: Frame, function: AnyOp) -> None:
     """
     refuse_lanes(function)
     frame.begin()
-    Lowering(frame, function).run()
+    CudaTileLowering(frame, function).run()
 
 
 def refuse_lanes(function: AnyOp) -> None:
@@ -379,24 +379,24 @@ def refuse_lanes(function: AnyOp) -> None:
             raise NotOnCudaTile(what, next(iter(spans(op.location)), NOWHERE), hint=LANE_HINT)
 
 
-_OPERATIONS: Final[dict[str, Callable[[Lowering, AnyOp], None]]] = {
-    "arith.constant": Lowering.constant,
-    "tensor.splat": Lowering.splat,
-    "tessera.id": Lowering.id,
-    "tessera.dim": Lowering.dim,
-    "tessera.arange": Lowering.arange,
-    "tessera.broadcast": Lowering.broadcast,
-    "tessera.reshape": Lowering.reshape,
-    "tessera.transpose": Lowering.transpose,
-    "tessera.reduce": Lowering.reduce,
-    "tessera.dot": Lowering.dot,
-    "tessera.barrier": Lowering.barrier,
-    "tessera.read": Lowering.read,
-    "tessera.write": Lowering.write,
-    "tessera.load": Lowering.load,
-    "tessera.store": Lowering.store,
-    "tessera.masked_store": Lowering.masked_store,
-    "scf.for": Lowering.loop,
-    "scf.if": Lowering.branch,
-    "scf.while": Lowering.while_loop,
+_OPERATIONS: Final[dict[str, Callable[[CudaTileLowering, AnyOp], None]]] = {
+    "arith.constant": CudaTileLowering.constant,
+    "tensor.splat": CudaTileLowering.splat,
+    "tessera.id": CudaTileLowering.id,
+    "tessera.dim": CudaTileLowering.dim,
+    "tessera.arange": CudaTileLowering.arange,
+    "tessera.broadcast": CudaTileLowering.broadcast,
+    "tessera.reshape": CudaTileLowering.reshape,
+    "tessera.transpose": CudaTileLowering.transpose,
+    "tessera.reduce": CudaTileLowering.reduce,
+    "tessera.dot": CudaTileLowering.dot,
+    "tessera.barrier": CudaTileLowering.barrier,
+    "tessera.read": CudaTileLowering.read,
+    "tessera.write": CudaTileLowering.write,
+    "tessera.load": CudaTileLowering.load,
+    "tessera.store": CudaTileLowering.store,
+    "tessera.masked_store": CudaTileLowering.masked_store,
+    "scf.for": CudaTileLowering.loop,
+    "scf.if": CudaTileLowering.branch,
+    "scf.while": CudaTileLowering.while_loop,
 }

@@ -9,7 +9,7 @@ from typing import Final
 
 from tessera.core.artifact import Artifact, Binding
 from tessera.core.base.source import NOWHERE, Source, Span
-from tessera.core.compilation import AS_MLIR, FROM_IR, Compilation
+from tessera.core.compilation import AS_MLIR, FROM_IR, FROM_PTX, LLVM_PASSES, Compilation
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.events import PassRan, publish, wanted
@@ -28,7 +28,7 @@ from tessera.lowering.base.passes import Pass, run_passes
 from tessera.lowering.base.target_code import TargetCode
 from tessera.lowering.driver.pipelines import tile_passes
 from tessera.lowering.program.remove_empty_tiles import without_empty_tiles
-from tessera.lowering.program.serial_loop_remarks import arrays_apart, serial_remarks
+from tessera.lowering.program.serial_loop_remarks import no_alias_pairs, serial_remarks
 from tessera.lowering.tile.to_tile import to_tile
 
 _FIRST: Final = "to-tile"
@@ -68,7 +68,7 @@ def _compile(program: Program, target: Target, observe: bool) -> Compilation:
     snapshots: list[Listing] = [stage_listing(module, stage, program)] if observe else []
     stages = iter(names[left:])
 
-    def snapshot(_: Pass, module: ir.Module) -> None:
+    def snapshot(_name: str, _seconds: float) -> None:
         snapshots.append(stage_listing(module, next(stages), program))
 
     seconds = run_passes(passes[left:], module, snapshot if observe else None)
@@ -114,7 +114,8 @@ def _begin(program: Program, stages: Collection[str]) -> tuple[ir.Module, Progra
     """
     program = without_empty_tiles(program)
     text = program.options.get(FROM_IR)
-    plain = {name: value for name, value in program.options.items() if name not in (FROM_IR, AS_MLIR)}
+    ours = (FROM_IR, FROM_PTX, AS_MLIR, LLVM_PASSES)
+    plain = {name: value for name, value in program.options.items() if name not in ours}
     made = to_tile(replace(program, options=plain))
     if not isinstance(text, str):
         return made, program, _FIRST
@@ -168,7 +169,7 @@ def _publish(passes: Iterable[PassRan]) -> None:
 
 
 def _stages(names: Sequence[str]) -> list[str]:
-    """The name of each pass, with a number where it runs again: `tile-simplify`, `tile-simplify-2`."""
+    """Name each pass, with a number where it runs again: `tile-simplify`, `tile-simplify-2`."""
     counts = [names[: number + 1].count(name) for number, name in enumerate(names)]
     return [name if count == 1 else f"{name}-{count}" for name, count in zip(names, counts, strict=True)]
 
@@ -190,7 +191,7 @@ def _artifact(program: Program, target: Target, code: TargetCode, key: str) -> A
         span=program.span,
         toolchain=dict(toolchain(target.name)),
         remarks=(*code.remarks, *serial_remarks(program, code.launch)),
-        apart=arrays_apart(program, code.launch),
+        no_alias=no_alias_pairs(program, code.launch),
     )
 
 
@@ -206,7 +207,7 @@ def _bindings(program: Program) -> list[Binding]:
 
 
 def _source_listing(program: Program) -> Listing:
-    """The kernel's own lines; each is linked to the operations written on it."""
+    """List the kernel's own lines, each linked to the operations written on it."""
     source, span = program.source, program.span
     operations = list(program.body.walk())
     last = max([span.end_line, *(op.span.end_line for op in operations)])

@@ -24,7 +24,7 @@ _COMMON: Final[tuple[Pass, ...]] = (
     DistributeRows(),
     # After rows are cut: a softmax along the rows is one thing to look at, its parts are ten.
     ExpandSoftmax(),
-    # The passes above leave bounds nobody reads, and equal constants.
+    # The passes above leave bounds that are not used, and equal constants.
     Simplify(),
 )
 

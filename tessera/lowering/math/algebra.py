@@ -11,7 +11,7 @@ from tessera.lowering.base.emit import Emitter
 
 
 def shaped(lanes: int, element: str) -> str:
-    """The type of `lanes` elements: `vector<16xf32>`, or the bare element for 0 lanes."""
+    """Return the type of `lanes` elements: `vector<16xf32>`, or the bare element for 0 lanes."""
     return f"vector<{lanes}x{element}>" if lanes else element
 
 
@@ -35,7 +35,7 @@ class Algebra:
         return self._keep(value, self.float)
 
     def integer(self, value: int) -> ir.Value:
-        """The integer `value` in every lane."""
+        """Return the integer `value` in every lane."""
         return self._keep(value, self.int)
 
     def _keep(self, value: float, kind: str) -> ir.Value:
@@ -73,11 +73,11 @@ class Algebra:
         return self.op("math.fma", a, b, c)
 
     def abs(self, a: ir.Value) -> ir.Value:
-        """The magnitude of `a`."""
+        """Return the magnitude of `a`."""
         return self.op("math.absf", a)
 
     def round(self, a: ir.Value) -> ir.Value:
-        """The nearest integer, halves to even, as a float."""
+        """Return the nearest integer, halves to even, as a float."""
         return self.op("math.roundeven", a)
 
     def with_sign(self, magnitude: ir.Value, sign: ir.Value) -> ir.Value:
@@ -140,13 +140,13 @@ class Algebra:
         return self.op("arith.shrui", a, self.integer(count))
 
     def bits_of(self, a: ir.Value) -> ir.Value:
-        """The float's bits as an integer."""
+        """Return the float's bits as an integer."""
         return self.emitter.value("arith.bitcast", (a,), self.int)
 
     def float_of(self, a: ir.Value) -> ir.Value:
-        """The float that has these bits."""
+        """Return the float that has these bits."""
         return self.emitter.value("arith.bitcast", (a,), self.float)
 
     def from_integer(self, a: ir.Value) -> ir.Value:
-        """A signed integer as the nearest float."""
+        """Return a signed integer as the nearest float."""
         return self.emitter.value("arith.sitofp", (a,), self.float)

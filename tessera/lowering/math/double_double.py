@@ -1,7 +1,6 @@
 """Numbers as unevaluated sums of two floats: twice the precision, from exact errors of ordinary operations."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from tessera.core.mlir import ir
 from tessera.lowering.math.algebra import Algebra
@@ -12,7 +11,7 @@ class Pair:
     """high + low, where low is at most half a unit in the last place of high (unless told otherwise)."""
 
     high: ir.Value
-    low: Any  # an `ir.Value`, or None where one f64 is enough for f32: see `trigonometric._reduce`
+    low: ir.Value
 
 
 def sum_exactly(k: Algebra, a: ir.Value, b: ir.Value) -> Pair:

@@ -94,7 +94,7 @@ def exp2(k: Algebra, x: ir.Value, small: ir.Value | None = None) -> ir.Value:
 
 
 def log(k: Algebra, x: ir.Value) -> ir.Value:
-    """The natural logarithm, within 1 ulp: NaN below zero, -inf at zero."""
+    """Return the natural logarithm, within 1 ulp: NaN below zero, -inf at zero."""
     e, f = _split(k, x)
     tail = _log1p_tail(k, f)
     high, low = _LN2[k.bits]
@@ -103,7 +103,7 @@ def log(k: Algebra, x: ir.Value) -> ir.Value:
 
 
 def log2(k: Algebra, x: ir.Value) -> ir.Value:
-    """The logarithm to base 2, within 1 ulp; exact for powers of two."""
+    """Return the logarithm to base 2, within 1 ulp; exact for powers of two."""
     e, f = _split(k, x)
     tail = _log1p_tail(k, f)
     # log2(e) = 1 + c: the products with c are small, so their rounding is too.
@@ -113,7 +113,7 @@ def log2(k: Algebra, x: ir.Value) -> ir.Value:
 
 
 def log2_pair(k: Algebra, x: ir.Value) -> Pair:
-    """The logarithm to base 2 of positive finite f64 numbers, to about 2^-62 of its size."""
+    """Return the logarithm to base 2 of positive finite f64 numbers, to about 2^-62 of its size."""
     e, f = _split(k, x)
     # s = f / (2 + f) with its error: the logarithm is 2 * s + s^3 * p(s^2).
     base = sum_ordered(k, k.constant(2.0), f)
@@ -142,7 +142,7 @@ def _clamp(k: Algebra, x: ir.Value, low: float, high: float) -> ir.Value:
 
 
 def _nearest(k: Algebra, x: ir.Value, factor: float, offset: int | None = None) -> tuple[ir.Value, ir.Value]:
-    """The integer n nearest to x * factor: (an integer whose low bits are n + bias + offset, n as a float).
+    """Return the integer n nearest to x * factor: (an integer whose low bits are n + bias + offset, n as a float).
 
     Adding 1.5 * 2^23 (or 2^52) leaves the integer in the low bits of the sum.  `offset` is `bias` unless it is given;
     both are odd, so that halves are rounded to even.
@@ -180,7 +180,7 @@ def _split(k: Algebra, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _exponent(k: Algebra, offset: ir.Value, mantissa: int) -> ir.Value:
-    """The signed bits above the mantissa, as a float."""
+    """Return the signed bits above the mantissa, as a float."""
     if k.bits == 32:
         return k.from_integer(k.op("arith.shrsi", offset, k.integer(mantissa)))
     # 64 bits: no vector conversion before AVX-512.  Put (e + 1024) below a mantissa of 1.5 * 2^52, subtract both.
@@ -206,7 +206,7 @@ def _log1p_tail(k: Algebra, f: ir.Value) -> ir.Value:
 
 
 def _log_edges(k: Algebra, x: ir.Value, result: ir.Value) -> ir.Value:
-    """The result where x is finite and positive; log's limits elsewhere."""
+    """Return the result where x is finite and positive; log's limits elsewhere."""
     infinity = k.constant(math.inf)
     zero = k.constant(0.0)
     result = k.select(k.less(x, infinity), result, x)  # inf and NaN

@@ -10,7 +10,7 @@ from tessera.lowering.math.algebra import Algebra, shaped
 
 
 def convert(emitter: Emitter, value: ir.Value, element: str) -> ir.Value:
-    """A float value as another float type, rounded once."""
+    """Return a float value as another float type, rounded once."""
     lanes, source = lanes_and_element(value.type)
     if source == element:
         return value
@@ -24,7 +24,7 @@ def convert(emitter: Emitter, value: ir.Value, element: str) -> ir.Value:
 
 
 def widen(emitter: Emitter, value: ir.Value) -> ir.Value:
-    """An f16 or bf16 value as f32, exactly; anything else passes through."""
+    """Return an f16 or bf16 value as f32, exactly; anything else passes through."""
     lanes, element = lanes_and_element(value.type)
     if element == "f16":
         return emitter.value("arith.extf", (value,), shaped(lanes, "f32"))
@@ -37,7 +37,7 @@ def widen(emitter: Emitter, value: ir.Value) -> ir.Value:
 
 
 def narrow(emitter: Emitter, value: ir.Value, element: str) -> ir.Value:
-    """An f32 value as `element` (f16, bf16), to nearest even; f32 passes through."""
+    """Return an f32 value as `element` (f16, bf16), to nearest even; f32 passes through."""
     lanes, _ = lanes_and_element(value.type)
     if element == "f16":
         return emitter.value("arith.truncf", (value,), shaped(lanes, "f16"))
@@ -81,7 +81,7 @@ def lanes_and_element(kind: ir.Type) -> tuple[int, str]:
 
 
 def _to_odd(k: Algebra, value: ir.Value) -> ir.Value:
-    """An f64 value as f32, inexact ones to the neighbour with an odd last bit: rounding again is then exact."""
+    """Return an f64 value as f32, inexact ones to the neighbour with an odd last bit: rounding again is then exact."""
     emitter, double = k.emitter, value.type
     near = emitter.value("arith.truncf", (value,), k.float)
     back = emitter.value("arith.extf", (near,), double)

@@ -55,7 +55,7 @@ _ERF_LIMIT: Final = {32: 4.0, 64: 6.0}
 
 
 def tanh(k: Algebra, x: ir.Value) -> ir.Value:
-    """The hyperbolic tangent, within 2 ulp."""
+    """Return the hyperbolic tangent, within 2 ulp."""
     square = k.mul(x, x)
     near = k.fma(k.mul(square, x), k.polynomial(square, _TANH[k.bits]), x)
     magnitude = k.abs(x)
@@ -67,7 +67,7 @@ def tanh(k: Algebra, x: ir.Value) -> ir.Value:
 
 
 def erf(k: Algebra, x: ir.Value) -> ir.Value:
-    """The error function, within 2 ulp."""
+    """Return the error function, within 2 ulp."""
     magnitude = k.abs(x)
     square = k.mul(x, x)
     first, *rest = _ERF[k.bits]

@@ -5,6 +5,7 @@ multiplying with as many bits of 2 / pi as it takes, which is left out while no 
 and rounded once.  Coefficients are minimax in relative error (Remez exchange in 50 digits).
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.mlir import Index, ir
@@ -53,12 +54,12 @@ _COS64: Final = (
 
 
 def sin(k: Algebra, x: ir.Value) -> ir.Value:
-    """The sine, within 1 ulp (f32) or 2 (f64); NaN at infinity."""
+    """Return the sine, within 1 ulp (f32) or 2 (f64); NaN at infinity."""
     return _circular(k, x, 0)
 
 
 def cos(k: Algebra, x: ir.Value) -> ir.Value:
-    """The cosine, within 1 ulp (f32) or 2 (f64); NaN at infinity."""
+    """Return the cosine, within 1 ulp (f32) or 2 (f64); NaN at infinity."""
     return _circular(k, x, 1)
 
 
@@ -80,7 +81,15 @@ def _circular(k: Algebra, x: ir.Value, quarter: int) -> ir.Value:
     return value if k.bits == 64 else k.emitter.value("arith.truncf", [value], k.float)
 
 
-def _sine(k: Algebra, r: Pair, square: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """An argument reduced to a quarter of a turn; `low` is None for f32, where one f64 is enough."""
+
+    high: ir.Value
+    low: ir.Value | None
+
+
+def _sine(k: Algebra, r: _Reduced, square: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
     """sin of a pair: the low part adds itself times the cosine, which is 1 - square / 2 near enough."""
     cube, p = k.mul(square, r.high), k.polynomial(square, coefficients)
     if r.low is None:
@@ -89,7 +98,7 @@ def _sine(k: Algebra, r: Pair, square: ir.Value, coefficients: tuple[float, ...]
     return k.add(r.high, k.fma(cube, p, correction))
 
 
-def _cosine(k: Algebra, r: Pair, square: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
+def _cosine(k: Algebra, r: _Reduced, square: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
     """cos of a pair: 1 - square / 2 is split so that nothing is lost of it."""
     one = k.constant(1.0)
     half = k.mul(k.constant(0.5), square)
@@ -101,7 +110,7 @@ def _cosine(k: Algebra, r: Pair, square: ir.Value, coefficients: tuple[float, ..
     return k.add(head, k.add(lost, quartic))
 
 
-def _reduce(k: Algebra, x: ir.Value, bits: int) -> tuple[Pair, ir.Value]:
+def _reduce(k: Algebra, x: ir.Value, bits: int) -> tuple[_Reduced, ir.Value]:
     """x = r + n * pi / 2: (r, an integer whose low two bits are those of n)."""
     magnitude = k.abs(x)
     # NaN counts as large: nothing that way traps.
@@ -123,7 +132,7 @@ def _reduce(k: Algebra, x: ir.Value, bits: int) -> tuple[Pair, ir.Value]:
 
     types = [k.float, k.int] if bits == 32 else [k.float, k.float, k.int]
     high, *low, n = branch(k.emitter, mask, far, near, types)
-    return Pair(high, low[0] if low else None), n
+    return _Reduced(high, low[0] if low else None), n
 
 
 def _reduce_small(k: Algebra, x: ir.Value, bits: int) -> tuple[Pair, ir.Value]:
@@ -161,7 +170,7 @@ def _turns32(k: Algebra, x: ir.Value) -> Pair:
 
 
 def _turns64(k: Algebra, x: ir.Value) -> Pair:
-    """The same for 53 bits, in two halves; a loop over the bits, for there are many of them.
+    """x * 2 / pi less a multiple of 4 for 53 bits, in two halves; a loop over the bits, for there are many of them.
 
     x is made smaller by 2^200 and the bits larger, since the last of them are below the smallest f64.
     """

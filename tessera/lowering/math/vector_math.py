@@ -31,7 +31,7 @@ def _rsqrt(k: Algebra, x: ir.Value) -> ir.Value:
 
 
 def _upstream(name: str) -> Callable[..., ir.Value]:
-    """An operation that processors have themselves, rounded once."""
+    """Return an operation that processors have themselves, rounded once."""
 
     def emit(k: Algebra, *operands: ir.Value) -> ir.Value:
         return k.op(name, *operands)

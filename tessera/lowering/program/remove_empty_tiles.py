@@ -39,7 +39,7 @@ class _Rewriter:
     instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
 
     def block(self, block: Block) -> Block:
-        """A block without empty arguments, and without operations on nothing."""
+        """Remove empty arguments of a block, and operations on nothing."""
         ops = tuple(made for op in block.ops for made in self._op(op))
         return Block(_kept(block.arguments), ops)
 
@@ -69,7 +69,7 @@ def _identity(kind: str, dtype: DType) -> Attribute:
 
 
 def _constant(op: Op, number: Attribute) -> Iterator[Op]:
-    """The result of `op`, which is `number` everywhere."""
+    """Replace `op` by a constant: its result is `number` everywhere."""
     kind = op.result.type
     if not isinstance(kind, Tile):
         yield Op("const", (), op.results, {"value": number}, (), op.span)

@@ -31,7 +31,7 @@ _ANCHORED: Final = ("write", "store", "for", "if", "while", "dot")
 
 
 def phases(program: Program) -> tuple[Program, ...]:
-    """The programs to launch one after the other instead of `program`; one where there is nothing to gain."""
+    """Return the programs to launch one after the other instead of `program`; one where there is nothing to gain."""
     whole = program.with_workspaces()
     if find(program.body, lambda op: op.opcode == "id") or any(op.opcode in _GROUPED for op in program.body.ops):
         return (whole,)
@@ -44,7 +44,7 @@ def phases(program: Program) -> tuple[Program, ...]:
 
 @dataclass(slots=True)
 class _Segment:
-    """What one phase does: `anchors`, operations that are done in it alone; `spread`: the trips of a loop."""
+    """One phase: `anchors`, operations that are done in it alone; `spread`: it runs the trips of a loop as groups."""
 
     anchors: list[Op]
     spread: bool = False
@@ -60,7 +60,7 @@ class _Segment:
         self.needs |= earlier.needs
 
     def meets(self, other: "_Segment", written: set[Value]) -> bool:
-        """Whether it matters which of the two is done first."""
+        """Return whether it matters which of the two is done first."""
         used = any(value in other.needs for op in self.anchors for value in op.results)
         pairs = [(a, b) for a in self.writes for b in other.reads | other.writes]
         pairs += [(a, b) for a in self.reads for b in other.writes]
@@ -79,7 +79,7 @@ class _Cut:
         self.anchored = {op for op in program.body.ops if op.opcode in _ANCHORED}
 
     def segments(self) -> list[_Segment]:
-        """The phases, in order."""
+        """Return the phases, in order."""
         while True:
             found = self._segments()
             stale = [op for number, segment in enumerate(found) for op in self._stale(found, number, segment)]
@@ -105,7 +105,7 @@ class _Cut:
         return self._sunk(found)
 
     def _sunk(self, segments: list[_Segment]) -> list[_Segment]:
-        """The phases, with what one group does done together with what one does later, where nothing forbids it."""
+        """Merge phases that one group runs into later ones of this kind, where no dependence forbids it."""
         found: list[_Segment] = []
         waiting: _Segment | None = None
         for segment in segments:
@@ -126,7 +126,7 @@ class _Cut:
         return tile and self.dependences.of(op) is None and self.dependences.length(op) is not None
 
     def floats(self, segment: _Segment) -> list[Op]:
-        """What a phase computes again, in order: all that its anchors need and that is no anchor."""
+        """Return what a phase computes again, in order: all that its anchors need and that is no anchor."""
         found: set[Op] = set()
         pending = [value for op in segment.anchors for value in _needs(op)]
         while pending:
@@ -137,7 +137,7 @@ class _Cut:
         return sorted(found, key=self.position.__getitem__)
 
     def _stale(self, segments: Sequence[_Segment], number: int, segment: _Segment) -> list[Op]:
-        """Reads that the phase would do too late: what they read has been written by then."""
+        """Return the reads that the phase would do too late: what they read has been written by then."""
         stale: list[Op] = []
         for op in self.floats(segment):
             place = self.position[op]
@@ -152,14 +152,14 @@ class _Cut:
         return stale
 
     def programs(self, segments: Sequence[_Segment]) -> tuple[Program, ...]:
-        """One program a segment; none where a tile that may have absent elements would have to go through memory."""
+        """Make one program a segment; none where a tile that may have absent elements would go through memory."""
         bodies = [sorted([*self.floats(s), *s.anchors], key=self.position.__getitem__) for s in segments]
         made = [{value for op in segment.anchors for value in op.results} for segment in segments]
         needed = [{value for op in ops for value in _needs(op)} for ops in bodies]
         crossing: dict[Value, Workspace] = {}
         for number, values in enumerate(made):
             for value in _in_order(values, bodies[number]):
-                users = [later for later in range(number + 1, len(segments)) if value in needed[later]]
+                users = [following for following in range(number + 1, len(segments)) if value in needed[following]]
                 if users and not self._whole(value, self._lengths([segments[user] for user in users])):
                     return ()
                 if users:
@@ -175,12 +175,12 @@ class _Cut:
         return tuple(found)
 
     def _lengths(self, users: Sequence[_Segment]) -> set[object]:
-        """The symbol that is the length of the loops of all `users`: where it is 0, none of them does anything."""
+        """Return the symbol that is the length of all `users`' loops: where it is 0, none of them does anything."""
         found: list[set[object]] = [{self.dependences.length(s.anchors[0])} if s.spread else set() for s in users]
         return set[object].intersection(*found)
 
     def _whole(self, value: Value, lengths: set[object]) -> bool:
-        """Whether every element of a tile exists, where a symbol of `lengths` is not 0: memory has no absent ones."""
+        """Return whether all elements of a tile exist if symbols of `lengths` are not 0: memory has no absent ones."""
         if not isinstance(value.type, Tile):
             return True
         pending, seen = [value], set[Value]()
@@ -196,7 +196,7 @@ class _Cut:
         return True
 
     def _inside(self, load: Op, lengths: set[object]) -> bool:
-        """Whether a load takes nothing from outside its array."""
+        """Return whether a load takes nothing from outside its array."""
         memory, *starts = load.operands
         shape = memory.type.shape if isinstance(memory.type, Array) else ()
         for start, extent, size in zip(starts, extents_of(load), shape, strict=True):
@@ -208,13 +208,13 @@ class _Cut:
 
 
 def _needs(op: Op) -> list[Value]:
-    """The values that an operation and all inside it use."""
+    """Return the values that an operation and all inside it use."""
     inner = [value for region in op.regions for one in region.walk() for value in one.operands]
     return [*op.operands, *inner]
 
 
 def _in_order(values: set[Value], order: Iterable[Op] | Iterable[Value]) -> list[Value]:
-    """`values` in the order in which `order` has, or makes, them."""
+    """Sort `values` in the order in which `order` has, or makes, them."""
     found = [value for one in order for value in (one.results if isinstance(one, Op) else (one,))]
     return [value for value in found if value in values]
 
@@ -227,7 +227,7 @@ def _workspace(value: Value, number: int) -> Workspace:
 
 
 def _starts(value: Value) -> tuple[list[Op], list[Value]]:
-    """As many zeros as the value's workspace has axes."""
+    """Return as many zeros as the value's workspace has axes."""
     rank = len(value.type.shape) if isinstance(value.type, Tile) else 1
     zero = Value(Scalar(i64), "", value.span)
     return [Op("const", (), (zero,), {"value": 0}, (), value.span)], [zero] * rank

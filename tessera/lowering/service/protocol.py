@@ -1,6 +1,6 @@
-"""What travels between the compile service and its worker process: pickled requests one way, replies the other.
+"""Messages between the compile service and its worker process: pickled requests one way, replies the other.
 
-Both ends are the same installation of Tessera, and the pipe has no name: nobody else can write to it.
+Both ends are the same installation of Tessera, and the pipe has no name: no other process can write to it.
 """
 
 from dataclasses import dataclass

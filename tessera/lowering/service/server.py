@@ -14,14 +14,13 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
-from tessera.core.base.signal_latency import LOOK
+from tessera.core.base.interrupts import LOOK, DeferredInterrupts, deferred_interrupts, raise_if_stopped
 from tessera.core.compilation import Compilation
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CompilerCrash, CompileTimeout
@@ -35,6 +34,7 @@ from tessera.lowering.service.crash_reports import CrashReport, write_report
 from tessera.lowering.service.protocol import FROM_COMPILER, Compile, Reply, Request, Warm
 
 _STDERR_BYTES: Final = 8192
+_LAST_BREATH: Final = 2.0  # seconds that a worker has between closing its pipe and its end
 # -P: modules that lie in the user's folder must not shadow what the worker imports.
 _COMMAND: Final = (sys.executable, "-P", "-m", "tessera.lowering.service.worker")
 
@@ -72,8 +72,10 @@ class Worker:
                 env=_environment(),
             )
 
-    def request(self, request: Request, seconds: float) -> Reply:
+    def request(self, request: Request, seconds: float, deferral: DeferredInterrupts) -> Reply:
         """Send `request`, publish the events on its way, and return the reply.
+
+        deferral: of the caller; it is lifted meanwhile
 
         Raises TimeoutError after `seconds`, WorkerDied when the worker ends.
         """
@@ -81,15 +83,16 @@ class Worker:
         deadline = time.monotonic() + seconds
         idle = self.answered
         try:
-            self.connection.send_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
-            self._receive(deadline)  # the worker has taken the request
-            idle = False
-            while not isinstance(reply := self._message(deadline), Reply):
-                publish(reply)
+            with deferral.lifted():
+                self.connection.send_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
+                self._receive(deadline)  # the worker has taken the request
+                idle = False
+                while not isinstance(reply := self._message(deadline), Reply):
+                    publish(reply)
         except TimeoutError:  # an OSError, too
             raise
         except (EOFError, OSError):
-            raise self._death(started, idle) from None
+            raise self._death(started, idle, deferral) from None
         self.answered = True
         return reply
 
@@ -101,14 +104,17 @@ class Worker:
         while (left := deadline - time.monotonic()) > 0:
             if self.connection.poll(min(left, LOOK)):
                 return self.connection.recv_bytes()
+            raise_if_stopped()
         raise TimeoutError
 
-    def _death(self, started: int, idle: bool) -> WorkerDied:
-        try:
-            status = self.process.wait(timeout=2)
-        except subprocess.TimeoutExpired:  # it closed the pipe and lives on
-            self.process.kill()
-            status = self.process.wait()
+    def _death(self, started: int, idle: bool, deferral: DeferredInterrupts) -> WorkerDied:
+        deadline = time.monotonic() + _LAST_BREATH
+        while self.alive and time.monotonic() < deadline:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(LOOK)
+            deferral.deliver()
+        self.process.kill()  # it closed the pipe and lives on; does nothing to one that has ended
+        status = self.process.wait()
         size = self.stderr.seek(0, os.SEEK_END)
         self.stderr.seek(max(started, size - _STDERR_BYTES))
         return WorkerDied(status, self.stderr.read().decode(errors="replace"), idle)
@@ -122,7 +128,7 @@ class Worker:
             self.process.wait()
 
     def kill(self) -> None:
-        """End the worker for good; harmless when it is gone already.  Only for who has it: nobody may be waiting."""
+        """End the worker for good; harmless when it is gone already.  Only its owner may call it, no reply pending."""
         self.stop()
         self.connection.close()
         self.stderr.close()
@@ -135,7 +141,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Return whether the process still runs."""
         return self.process.poll() is None
 
 
@@ -153,7 +159,8 @@ class CompileService:
 
     def __init__(self, workers: int | None = None) -> None:
         self._limit = workers
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # an interrupt cannot leave it locked, as it could a Condition
+        self._changed = threading.Condition(self._lock)
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
         self._warming: threading.Thread | None = None
@@ -189,9 +196,11 @@ class CompileService:
 
     def _request(self, request: Request) -> Reply | None:
         """Return a worker's reply, or None when the worker had died before it could take the request."""
-        with self._lease() as worker:
+        with deferred_interrupts() as deferral:
+            worker, sound = self._acquire(deferral), False
             try:
-                reply = worker.request(request, current().compile_timeout)
+                reply = worker.request(request, current().compile_timeout, deferral)
+                sound = reply.peak_bytes <= current().worker_bytes
             except WorkerDied as death:
                 if worker.closed:
                     raise CompilerCrash("stopped: the compile service was closed") from None
@@ -200,13 +209,13 @@ class CompileService:
                 raise _crash(request, _cause(death.status), death.stderr) from None
             except TimeoutError:
                 raise _timeout(request) from None
-            if reply.peak_bytes > current().worker_bytes:
-                worker.stop()
+            finally:
+                self._give_back(worker, sound=sound)
             return reply
 
     def warm(self, target: Target | None = None) -> None:
         """Start a worker in the background and let it practise; does nothing when one is there already."""
-        with self._changed:
+        with deferred_interrupts(), self._changed:
             if self._idle or self._busy or self._warming is not None:
                 return
             self._warming = threading.Thread(target=self._warm, args=(target,), name="tessera-warm", daemon=True)
@@ -214,7 +223,23 @@ class CompileService:
 
     def close(self) -> None:
         """End all workers; the service can be used again afterwards."""
-        with self._changed:
+        with deferred_interrupts():
+            self._end_all()
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """Process ids of the workers, busy ones last."""
+        with self._lock:
+            return tuple(worker.process.pid for worker in [*self._idle, *self._busy])
+
+    @property
+    def busy(self) -> int:
+        """How many workers are answering a request."""
+        with self._lock:
+            return len(self._busy)
+
+    def _end_all(self) -> None:
+        with self._lock:
             idle, busy = [*self._idle], [*self._busy]
             self._idle.clear()
             self._busy.clear()
@@ -223,51 +248,26 @@ class CompileService:
         for worker in busy:
             worker.stop()
 
-    @property
-    def process_ids(self) -> tuple[int, ...]:
-        """Process ids of the workers, busy ones last."""
-        with self._changed:
-            return tuple(worker.process.pid for worker in [*self._idle, *self._busy])
-
-    @property
-    def busy(self) -> int:
-        """How many workers are answering a request."""
-        with self._changed:
-            return len(self._busy)
-
     def _warm(self, target: Target | None) -> None:
-        worker: Worker | None = None
+        worker, sound = None, False
         try:
             worker = Worker()
-            with self._changed:
+            with self._lock:
                 self._busy.add(worker)
             target = target or host_target()
             toolchain(target.name)  # a part of every key, and slow to find out
-            worker.request(Warm(target), current().compile_timeout)
+            worker.request(Warm(target), current().compile_timeout, deferred_interrupts())
+            sound = True
         except (WorkerDied, TimeoutError):
-            # Not reported here: whatever is wrong with the compiler, the user's own compilation will say it.
-            if worker is not None:
-                worker.stop()
+            pass  # not reported here: whatever is wrong with the compiler, the user's own compilation will say it
         finally:
             with self._changed:
                 self._warming = None
                 self._changed.notify_all()
             if worker is not None:
-                self._give_back(worker)
+                self._give_back(worker, sound=sound)
 
-    @contextmanager
-    def _lease(self) -> Generator[Worker]:
-        """Lend a worker; one that did not come to the end of its request in good order is ended."""
-        worker = self._acquire()
-        try:
-            yield worker
-        except BaseException:
-            worker.stop()
-            raise
-        finally:
-            self._give_back(worker)
-
-    def _acquire(self) -> Worker:
+    def _acquire(self, deferral: DeferredInterrupts) -> Worker:
         with self._changed:
             while True:
                 while self._idle:
@@ -282,8 +282,12 @@ class CompileService:
                     self._busy.add(worker)
                     return worker
                 self._changed.wait(timeout=LOOK)
+                deferral.deliver()
 
-    def _give_back(self, worker: Worker) -> None:
+    def _give_back(self, worker: Worker, *, sound: bool) -> None:
+        """Take a worker back; one that did not come to the end of its request in good order is ended."""
+        if not sound:
+            worker.stop()
         with self._changed:
             known = worker in self._busy
             self._busy.discard(worker)
@@ -295,7 +299,8 @@ class CompileService:
 
     def _forget(self) -> None:
         """A forked child must not talk through its parent's pipes: forget the workers without ending them."""
-        self._changed = threading.Condition()  # another thread of the parent may have held the old one
+        self._lock = threading.RLock()  # another thread of the parent may have held the old one
+        self._changed = threading.Condition(self._lock)
         for worker in [*self._idle, *self._busy]:
             worker.forget()
         self._idle, self._busy, self._warming = [], set(), None

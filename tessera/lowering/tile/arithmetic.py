@@ -55,7 +55,7 @@ class Arithmetic:
     def operation(
         self, opcode: str, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None] = ()
     ) -> ir.Value | None:
-        """The value of `opcode` on `values`, all of type `kind`; None when there is no such operation.
+        """Emit `opcode` on `values`, all of type `kind`; return None when there is no such operation.
 
         `known` has the interval of each operand where there is one: it spares guards.
         """
@@ -112,7 +112,7 @@ class Arithmetic:
         return self.emit.value("arith.extsi" if source.kind == "int" else "arith.extui", [value], result)
 
     def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
-        """`yes` where `condition` holds, else `no`."""
+        """Emit `yes` where `condition` holds, else `no`."""
         return self.emit.value("arith.select", [condition, yes, no], yes.type)
 
     # -- floats ------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Arithmetic:
         return self.emit.value("arith.truncf", [value], result)
 
     def _wide_integer_to_bf16(self, value: ir.Value, kind: Scalar | Tile) -> ir.Value:
-        """An integer of 32 or 64 bits by way of f32, which holds 24 bits of it, rounded once.
+        """Convert an integer of 32 or 64 bits by way of f32, which holds 24 bits of it, rounded once.
 
         Large ones are rounded to odd: without the bits that do not fit, and an odd last bit if one of those was set.
         What is left has at least two bits more than bf16, so the last rounding cannot notice that.  f16 has no need of
@@ -145,7 +145,7 @@ class Arithmetic:
         return self._float_to_float(self.cast(kept, kind, f32), _as(kind, f32), bf16)
 
     def _saturate(self, value: ir.Value, kind: Scalar | Tile, to: DType) -> ir.Value:
-        """Float to integer, towards zero; too large gives the largest, too small the smallest, NaN gives 0."""
+        """Convert a float to an integer, towards zero, saturating; NaN gives 0."""
         signed = to.kind == "int"
         if kind.dtype.bits < f32.bits:
             value, kind = self.emit.value("arith.extf", [value], like(kind, "f32")), _as(kind, f32)
@@ -165,7 +165,7 @@ class Arithmetic:
         return self.select(over, self._const(high - 1, target), number)
 
     def _float_divmod(self, kind: Scalar | Tile, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Python's `//` and `%` of floats, step by step as NumPy's `divmod` does them; f16 and bf16 in f32."""
+        """Emit Python's `//` and `%` of floats, step by step as NumPy's `divmod` does them; f16 and bf16 in f32."""
         zero, one = self._const(0, kind), self._const(1, kind)
         remainder = self._op("arith.remf", [a, b], kind)
         quotient = self._op("arith.divf", [self._op("arith.subf", [a, remainder], kind), b], kind)
@@ -178,8 +178,10 @@ class Arithmetic:
         moved = self.select(signs, self._op("arith.addf", [remainder, b], kind), remainder)
         modulus = self.select(exact, self._op("math.copysign", [zero, b], kind), moved)
         lower = self._op("arith.subf", [quotient, one], kind)
-        apart = self.emit.value("arith.andi", [signs, self.compare("ne", kind, remainder, zero)], like(kind, BOOL))
-        quotient = self.select(apart, lower, quotient)
+        needs_adjustment = self.emit.value(
+            "arith.andi", [signs, self.compare("ne", kind, remainder, zero)], like(kind, BOOL)
+        )
+        quotient = self.select(needs_adjustment, lower, quotient)
         whole = self._op("math.floor", [quotient], kind)
         off = self.compare("gt", kind, self._op("arith.subf", [quotient, whole], kind), self._const(0.5, kind))
         whole = self.select(off, self._op("arith.addf", [whole, one], kind), whole)
@@ -209,7 +211,7 @@ class Arithmetic:
         return self._integer_divmod(kind, values, known)[1]
 
     def _integer_quotient(self, kind: Scalar | Tile, values: list[ir.Value], _: Sequence[Interval | None]) -> ir.Value:
-        """Quotient towards zero; 0 for a divisor of 0."""
+        """Emit the quotient towards zero; 0 for a divisor of 0."""
         a, b = values
         by_zero = self._is(kind, b, 0)
         name = "arith.divsi" if kind.dtype.kind == "int" else "arith.divui"
@@ -219,7 +221,7 @@ class Arithmetic:
     def _integer_divmod(
         self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]
     ) -> tuple[ir.Value, ir.Value]:
-        """Quotient towards minus infinity and remainder with the divisor's sign; both 0 for a divisor of 0."""
+        """Emit quotient towards minus infinity and remainder with the divisor's sign; both 0 for a divisor of 0."""
         a, b = values
         dividend, divisor = known
         signed = kind.dtype.kind == "int"
@@ -239,23 +241,23 @@ class Arithmetic:
     def _rounded_down(
         self, kind: Scalar | Tile, quotient: ir.Value, remainder: ir.Value, divisor: ir.Value, positive: bool
     ) -> tuple[ir.Value, ir.Value]:
-        """From division that rounds towards zero to the one that rounds down: where signs differ, one less."""
+        """Turn a division that rounds towards zero into one that rounds down: one less where signs differ."""
         zero = self._const(0, kind)
         if positive:
-            apart = self.compare("lt", kind, remainder, zero)
+            needs_adjustment = self.compare("lt", kind, remainder, zero)
         else:
             signs = self._op("arith.xori", [remainder, divisor], kind)
             different = self.compare("lt", kind, signs, zero)
             inexact = self.compare("ne", kind, remainder, zero)
-            apart = self.emit.value("arith.andi", [inexact, different], like(kind, BOOL))
+            needs_adjustment = self.emit.value("arith.andi", [inexact, different], like(kind, BOOL))
         lower = self._op("arith.subi", [quotient, self._const(1, kind)], kind)
         moved = self._op("arith.addi", [remainder, divisor], kind)
-        return self.select(apart, lower, quotient), self.select(apart, moved, remainder)
+        return self.select(needs_adjustment, lower, quotient), self.select(needs_adjustment, moved, remainder)
 
     def _safe_divisor(
         self, kind: Scalar | Tile, a: ir.Value, b: ir.Value, by_zero: ir.Value | None, *, signed: bool
     ) -> ir.Value:
-        """`b`, or 1 where dividing by it would trap: zero, and the smallest integer by -1."""
+        """Return `b`, or 1 where dividing by it would trap: zero, and the smallest integer by -1."""
         unsafe = by_zero
         if signed:
             overflow = self.emit.value(
@@ -289,14 +291,14 @@ class Arithmetic:
         return self.select(fits, self._op(name, [values[0], amount], kind), self._const(0, kind))
 
     def _amount(self, kind: Scalar | Tile, shift: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Whether a shift is below the width (a negative one is not), and the shift, 0 where it is not."""
+        """Return whether a shift is below the width (a negative one is not), and the shift, 0 where it is not."""
         attributes = {"predicate": integer(_UNSIGNED["lt"])}
         bound = self._const(kind.dtype.bits, kind)
         fits = self.emit.value("arith.cmpi", [shift, bound], like(kind, BOOL), attributes)
         return fits, self.select(fits, shift, self._const(0, kind))
 
     def _integer_power(self, kind: Scalar | Tile, values: list[ir.Value], known: Sequence[Interval | None]) -> ir.Value:
-        """`base ** exponent` modulo 2**bits by squaring; a negative exponent gives the whole part of the power."""
+        """Emit `base ** exponent` modulo 2**bits by squaring; a negative exponent gives the power's whole part."""
         one = self._const(1, kind)
         if known[1] is not None and known[1][0] == known[1][1] and _within(known[1], kind.dtype.bits):
             return self._known_power(kind, values[0], known[1][0])
@@ -347,7 +349,7 @@ def _within(interval: Interval | None, end: int) -> bool:
 
 
 def wrapped(value: float, dtype: DType) -> float:
-    """`value` as MLIR wants it: integers as the signed number with the same bits."""
+    """Return `value` as MLIR takes it: integers as the signed number with the same bits."""
     if dtype.is_float:
         return float(value)
     bits = dtype.bits
@@ -356,5 +358,5 @@ def wrapped(value: float, dtype: DType) -> float:
 
 
 def _as(kind: Scalar | Tile, dtype: DType) -> Scalar | Tile:
-    """The scalar or tile like `kind` with another element type."""
+    """Return the scalar or tile like `kind` with another element type."""
     return Tile(dtype, kind.shape) if isinstance(kind, Tile) else Scalar(dtype)

@@ -43,7 +43,7 @@ class DistributeRanges(Pass):
 
 
 def _nest(function: AnyOp) -> list[AnyOp]:
-    """The loops to spread, outer first."""
+    """Return the loops to spread, outer first."""
     loop = _outermost(function)
     loops: list[AnyOp] = []
     while loop is not None and LENGTH in loop.attributes and len(loops) < _MAX_RANGES:
@@ -53,7 +53,7 @@ def _nest(function: AnyOp) -> list[AnyOp]:
 
 
 def _outermost(function: AnyOp) -> ir.Operation | None:
-    """The tile loop that is all a kernel does, apart from computing values that each group can compute again."""
+    """Return the tile loop that is all a kernel does, apart from computing values that each group can recompute."""
     written = [access.memory for access in accesses(function) if access.writes]
     found = None
     for view in list(body(function).operations)[:-1]:
@@ -66,14 +66,14 @@ def _outermost(function: AnyOp) -> ir.Operation | None:
 
 
 def _recomputed(op: AnyOp, written: list[ir.Value]) -> bool:
-    """Whether each group may do what stands before or after the loop: it is cheap, and reads what stays as it was."""
+    """Return whether each group may repeat what is outside the loop: it is cheap, and reads what is not written."""
     if _harmless(op) or op.name in _PURE:
         return True
     return op.name in ("tessera.read", "tessera.load") and op.operands[0] not in written
 
 
 def _only_effect(block: ir.Block) -> ir.Operation | None:
-    """The tile loop that is all `block` does, apart from computing indices and constants."""
+    """Return the tile loop that is all `block` does, apart from computing indices and constants."""
     found = None
     for view in list(block.operations)[:-1]:
         op = view.operation
@@ -113,7 +113,7 @@ def _length(loop: AnyOp) -> Expression:
 
 
 def _from(loop: AnyOp, distance: ir.Value) -> ir.Value:
-    """The index that lies `distance` behind the loop's lower bound."""
+    """Return the index that is `distance` after the loop's lower bound."""
     lower = loop.operands[0]
     if constant(lower) == 0:
         return distance
@@ -123,7 +123,7 @@ def _from(loop: AnyOp, distance: ir.Value) -> ir.Value:
 
 
 def _indices(emit: Emitter, loops: list[AnyOp]) -> list[ir.Value]:
-    """How far each loop's index is from its first, as a function of the group's number; the innermost runs fastest."""
+    """Return how far each loop's index is from its first, by the group's number; the innermost runs fastest."""
     with emit.located(loops[0].location):
         group = emit.value("tessera.id", [], "i64", {"of": text("group")})
     numbers: list[ir.Value] = []
@@ -142,7 +142,7 @@ def _indices(emit: Emitter, loops: list[AnyOp]) -> list[ir.Value]:
 
 
 def _count(emit: Emitter, loop: AnyOp) -> ir.Value:
-    """How many iterations `loop` has.  A loop without any has no groups, so nobody divides by 0."""
+    """Return how many iterations `loop` has.  A loop without any has no groups, so 0 is never divided by."""
     step = constant(loop.operands[2]) or 1
     length = _length(loop)
     if isinstance(length, int):
@@ -161,11 +161,11 @@ class _Values:
     emit: Emitter
 
     def leaf(self, leaf: int | str) -> ir.Value:
-        """A constant, or the value of a symbol."""
+        """Return a constant, or the value of a symbol."""
         if isinstance(leaf, int):
             return self.emit.constant(leaf, "i64")
         return self.emit.value("tessera.dim", [], "i64", {"symbol": text(leaf)})
 
     def apply(self, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
-        """One operation."""
+        """Emit one operation."""
         return self.emit.value(_ARITHMETIC[name], [a, b], "i64")

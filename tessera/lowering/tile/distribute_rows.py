@@ -55,11 +55,11 @@ class DistributeRows(Pass):
         rows = _height(function, self.rows, total, stores[0])
         masked = total % rows == 0 or all(_whole(store) for store in stores)
         if rows < total and masked and _worthwhile(function, cuts, rows / total):
-            _Rewriter(function, cuts, total, rows).run(stores)
+            _RowRewriter(function, cuts, total, rows).run(stores)
 
 
 def _plan(function: AnyOp) -> tuple[int, list[AnyOp], RowDependence] | None:
-    """How many rows there are, the stores and what they cut; None when rows are not independent."""
+    """Return how many rows there are, the stores and what they cut; None when rows are not independent."""
     stores = operations(function, "tessera.store")
     if RANGES in function.attributes or not stores or operations(function, *_BLOCKED):
         return None
@@ -72,12 +72,12 @@ def _plan(function: AnyOp) -> tuple[int, list[AnyOp], RowDependence] | None:
     for copy in operations(function, "tessera.copy"):
         if copy.operands[0] in cuts.axes:  # a copy fills the rows of a cut buffer with the same rows of its source
             cuts.uses.add((copy, 0))
-    legal = _rows_apart(function, stores, cuts) and _uses_agree(stores, cuts)
+    legal = _rows_are_disjoint(function, stores, cuts) and _uses_agree(stores, cuts)
     return (heights.pop(), stores, cuts) if legal else None
 
 
-def _rows_apart(function: AnyOp, stores: Sequence[AnyOp], cuts: RowDependence) -> bool:
-    """Of an array that is written, every access is a cut one, with the same rows: so no group sees another's."""
+def _rows_are_disjoint(function: AnyOp, stores: Sequence[AnyOp], cuts: RowDependence) -> bool:
+    """Return whether accesses of written arrays are all cut to the same rows, so that no group sees another's."""
     windows: dict[ir.Value, tuple[int, int | None]] = {}
     for store in stores:
         axis = memory_axis(store, 0)
@@ -95,7 +95,7 @@ def _agrees(access: Access, windows: dict[ir.Value, tuple[int, int | None]], cut
 
 
 def _worthwhile(function: AnyOp, cuts: RowDependence, share: float) -> bool:
-    """What every group computes whole is no more than its own share of what is cut."""
+    """Return whether what every group computes whole is no more than its own share of what is cut."""
     whole = cut = 0.0
     for op in operations(function):
         if op.results and isinstance(op.results[0].type, ir.RankedTensorType) and not op.name.startswith("scf."):
@@ -107,25 +107,25 @@ def _worthwhile(function: AnyOp, cuts: RowDependence, share: float) -> bool:
 
 
 def _work(op: AnyOp) -> int:
-    """Roughly how many elements `op` handles: multiply-adds of a product, else the larger of operand and result."""
+    """Estimate how many elements `op` handles: multiply-adds of a product, else those of operand or result."""
     sizes = [math.prod(tile(v.type)[0]) for v in (*op.operands, *op.results)]
     return sizes[-1] * tile(op.operands[0].type)[0][1] if op.name == "tessera.dot" else max(sizes)
 
 
 def _uses_agree(stores: Sequence[AnyOp], cuts: RowDependence) -> bool:
-    """A cut value is used whole nowhere, unless it is cheap to have both."""
+    """Return whether no cut value is used whole, unless it is cheap to have both."""
     written = [store.operands[0] for store in stores]
     return all(_cheap(value, written) or not cuts.whole_uses(value) for value in cuts.axes)
 
 
 def _cheap(value: ir.Value, written: Sequence[ir.Value]) -> bool:
-    """Whether a value can be had whole beside its cut self; not so of an array in which other groups write."""
+    """Return whether a value can be had whole beside its cut self; not so of an array in which other groups write."""
     op = defining(value)
     return op is not None and op.name in SOURCES and not (op.name == "tessera.load" and op.operands[0] in written)
 
 
 def _height(function: AnyOp, rows: int, total: int, store: AnyOp) -> int:
-    """The height of a block: the kernel's option, or a power of two that gives enough groups of enough elements."""
+    """Return the height of a block: the kernel's option, or a power of two for enough groups of enough elements."""
     options = ir.DictAttr(function.attributes["tessera.options"])
     if "rows_per_group" in options:
         return max(1, min(total, ir.IntegerAttr(options["rows_per_group"]).value))
@@ -140,7 +140,7 @@ def _height(function: AnyOp, rows: int, total: int, store: AnyOp) -> int:
 
 
 def _whole(store: AnyOp) -> bool:
-    """Whether a store covers its array's rows to the last, so that rows past them are masked anyway."""
+    """Return whether a store covers its array's rows to the last, so that rows past them are masked anyway."""
     axis = memory_axis(store, 0)
     kind = store.operands[0].type
     static = not ir.ShapedType(kind).is_dynamic_dim(axis)
@@ -150,7 +150,7 @@ def _whole(store: AnyOp) -> bool:
     )
 
 
-class _Rewriter:
+class _RowRewriter:
     """Cuts the values of one kernel into blocks of `rows` of its `total` rows."""
 
     def __init__(self, function: AnyOp, cuts: RowDependence, total: int, rows: int) -> None:

@@ -43,7 +43,7 @@ class MaskAbsent(Pass):
         run_upstream(_MERGE, module)
         existence = ValidityAnalysis(function)
         existence.block(body(function))
-        rewriter = _Rewriter(existence)
+        rewriter = _MaskRewriter(existence)
         # Users first: what is known is known of the values that are there now.
         for op in reversed(operations(function, *_REWRITES)):
             _REWRITES[str(op.name)](rewriter, op)
@@ -62,11 +62,11 @@ def _share_constants(function: AnyOp) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rewriter:
+class _MaskRewriter:
     existence: ValidityAnalysis
 
     def reduce(self, op: AnyOp) -> None:
-        """Where everything is reduced, all of the tile counts; else what is absent of a result may be anything."""
+        """Mask what is absent of a reduction's operand: all of it for a scalar, else only what the result has."""
         found, axis = self._of(op.operands[0]), named_axis(op)
         whole = not isinstance(op.results[0].type, ir.RankedTensorType)
         items = [item for item in found.items if whole or item[0] in (axis, MASK)]
@@ -82,7 +82,7 @@ class _Rewriter:
             difference.operands[0] = op.operands[0]
 
     def _differences(self, reduce: AnyOp) -> list[AnyOp]:
-        """The differences whose exponentials `ValidityAnalysis` takes to be 0 where the maximum's tile is masked."""
+        """Return differences whose exponentials `ValidityAnalysis` takes to be 0 where the maximum's tile is masked."""
         users = [use.owner.operation for use in reduce.operands[0].uses]
         return [
             user
@@ -96,13 +96,13 @@ class _Rewriter:
         return found is not None and found == reduce and bool(self._of(op.results[0]).zeros)
 
     def softmax(self, op: AnyOp) -> None:
-        """As the maximum that it begins with: the exponential of the least number is 0."""
+        """Mask a softmax like the maximum that it begins with: the exponential of the least number is 0."""
         axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
         items = [item for item in self._of(op.operands[0]).items if item[0] in (axis, MASK)]
         self._mask(op, 0, items, -math.inf)
 
     def dot(self, op: AnyOp) -> None:
-        """What is absent along K counts as 0, and what is absent in rows and columns that a sum has."""
+        """Set what is absent along K to 0, and what is absent in rows and columns that the accumulator has."""
         a, b, *acc = (self._of(v) for v in op.operands)
         for number, found, along in ((0, a, 1), (1, b, 0)):
             items = [item for item in found.items if item[0] in (along, MASK)]
@@ -111,7 +111,7 @@ class _Rewriter:
             self._mask(op, number, [item for item in items if not found.known_zero(item)], 0)
 
     def valid(self, op: AnyOp) -> None:
-        """The mask; of that which a choice by it does not have itself, where there is nothing but choices."""
+        """Replace `tessera.valid` by the mask; where only choices use it, by what they do not mask themselves."""
         found = self._of(op.operands[0])
         items = found.items
         uses = [(use.owner.operation, use.operand_number) for use in op.results[0].uses]
@@ -123,7 +123,7 @@ class _Rewriter:
         op.erase()
 
     def fill(self, op: AnyOp) -> None:
-        """A choice between the tile and the value, unless that is what the tile holds already."""
+        """Emit a choice between the tile and the value, unless that is what the tile holds already."""
         source, value = op.operands
         found, emit = self._of(source), Emitter.before(op)
         items = found.items
@@ -137,7 +137,7 @@ class _Rewriter:
         op.erase()
 
     def store(self, op: AnyOp) -> None:
-        """A `masked_store`, where something absent lies inside the array."""
+        """Turn a store into a `masked_store` where something absent lies inside the array."""
         memory, value, *starts = op.operands
         found = self._of(value)
         outside = window_limits(op, memory, starts, self.existence.shapes)
@@ -171,7 +171,7 @@ def _is_zero(value: ir.Value) -> bool:
 
 
 def _identity(kind: str, element: ir.Type, unsigned: bool) -> float:
-    """The number that changes no reduction of this kind."""
+    """Return the identity of a reduction."""
     if kind == "sum":
         return 0
     greatest = kind == "min"
@@ -182,11 +182,11 @@ def _identity(kind: str, element: ir.Type, unsigned: bool) -> float:
     return (1 << (element.width - 1)) - 1 if greatest else -(1 << (element.width - 1))
 
 
-_REWRITES: Final[dict[str, Callable[[_Rewriter, AnyOp], None]]] = {
-    "tessera.reduce": _Rewriter.reduce,
-    "tessera.softmax": _Rewriter.softmax,
-    "tessera.dot": _Rewriter.dot,
-    "tessera.valid": _Rewriter.valid,
-    "tessera.fill": _Rewriter.fill,
-    "tessera.store": _Rewriter.store,
+_REWRITES: Final[dict[str, Callable[[_MaskRewriter, AnyOp], None]]] = {
+    "tessera.reduce": _MaskRewriter.reduce,
+    "tessera.softmax": _MaskRewriter.softmax,
+    "tessera.dot": _MaskRewriter.dot,
+    "tessera.valid": _MaskRewriter.valid,
+    "tessera.fill": _MaskRewriter.fill,
+    "tessera.store": _MaskRewriter.store,
 }

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tessera.core.mlir import ir
-from tessera.lowering.analysis.integers import Knowledge, knowledge
+from tessera.lowering.analysis.integers import IntegerRanges, integer_ranges
 from tessera.lowering.analysis.memory_accesses import ACCESSES, Access, accesses_of, array_shapes, group_of
 from tessera.lowering.base.attributes import flags
 from tessera.lowering.base.ir_walk import kernel, operations
@@ -27,14 +27,14 @@ class MaskEdges(Pass):
         """Mark every access of the kernel."""
         function = kernel(module)
         shapes, lanes = array_shapes(function), group_of(function)
-        known: dict[ir.Block, Knowledge] = {}
+        known: dict[ir.Block, IntegerRanges] = {}
         for op in operations(function, *ACCESSES):
-            facts = known.setdefault(op.operation.block, knowledge(op, lanes))
+            facts = known.setdefault(op.operation.block, integer_ranges(op, lanes))
             access = accesses_of(op)[0]
             op.attributes["in_bounds"] = flags(_proven(access, shapes, facts))
 
 
-def _proven(access: Access, shapes: dict[ir.Value, tuple[int | str, ...]], facts: Knowledge) -> list[bool]:
+def _proven(access: Access, shapes: dict[ir.Value, tuple[int | str, ...]], facts: IntegerRanges) -> list[bool]:
     memory = access.memory
     shape = shapes.get(memory) or tuple(ir.ShapedType(memory.type).shape)
     return [
@@ -43,7 +43,7 @@ def _proven(access: Access, shapes: dict[ir.Value, tuple[int | str, ...]], facts
     ]
 
 
-def _inside(start: ir.Value, extent: int, whole: int | str, facts: Knowledge) -> bool:
+def _inside(start: ir.Value, extent: int, whole: int | str, facts: IntegerRanges) -> bool:
     bounds = facts.bounds(start)
     if bounds is None or bounds.low < 0:
         return False

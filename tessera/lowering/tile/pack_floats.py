@@ -13,7 +13,7 @@ from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.ir_walk import operations
 from tessera.lowering.base.passes import Pass
 
-FACTORS: Final = "factors"
+OPERAND_FORMAT: Final = "factors"
 """Attribute of a `tessera.dot` on bytes: the format that both factors have, as `FORMATS` names it."""
 _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 _LESS, _EQUAL, _AT_LEAST, _GREATER = 6, 0, 9, 8  # of unsigned integers, as `arith.cmpi` numbers its predicates
@@ -47,17 +47,17 @@ class Format:
 
     @property
     def shift(self) -> int:
-        """Bits of f32's mantissa beyond those here."""
+        """Return how many bits f32's mantissa has beyond those here."""
         return _F32_MANTISSA - self.mantissa
 
     @property
     def rebias(self) -> int:
-        """What f32's exponents are larger by."""
+        """Return by how much f32's exponents are larger."""
         return _F32_BIAS - self.bias
 
     @property
     def step(self) -> float:
-        """The distance of denormal numbers."""
+        """Return the distance of denormal numbers."""
         return 2.0 ** (1 - self.bias - self.mantissa)
 
 
@@ -99,19 +99,19 @@ class PackFloats(Pass):
                 _convert(op, source, target)
         for op, source in dots:
             if source:
-                op.attributes[FACTORS] = text(source)
+                op.attributes[OPERAND_FORMAT] = text(source)
                 if not self.products:
-                    widen_factors(op)
+                    widen_operands(op)
 
 
-def widen_factors(dot: AnyOp) -> None:
+def widen_operands(dot: AnyOp) -> None:
     """Give a product on bytes factors of f16, and the bytes' format no more."""
     emit = Emitter.before(dot)
-    source = FORMATS[str(ir.StringAttr(dot.attributes[FACTORS]).value)]
+    source = FORMATS[str(ir.StringAttr(dot.attributes[OPERAND_FORMAT]).value)]
     for number in (0, 1):
         wide = _widen(emit, dot.operands[number], source)
         dot.operands[number] = emit.value("arith.truncf", [wide], _like(wide.type, ir.F16Type.get()))
-    del dot.attributes[FACTORS]
+    del dot.attributes[OPERAND_FORMAT]
 
 
 # -- types ---------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def _has_format(op: AnyOp) -> bool:
 
 
 def _retype(op: AnyOp) -> None:
-    """Bytes instead of floats of 8 bits in what `op` defines."""
+    """Retype what `op` defines: bytes instead of floats of 8 bits."""
     for value in (*op.results, *(argument for block in _blocks(op) for argument in block.arguments)):
         found = _format_of(value)
         if found is None:
@@ -192,37 +192,37 @@ class _Words:
         self.flags = _like(model, ir.IntegerType.get_signless(1))
 
     def integer(self, value: int) -> ir.Value:
-        """The same number everywhere, which may be unsigned."""
+        """Return a tile of one number, which may be unsigned."""
         return self.emit.constant(value, self.words)
 
     def op(self, name: str, a: ir.Value, b: Index) -> ir.Value:
-        """`arith.name`; `b` may be a number."""
+        """Emit `arith.name`; `b` may be a number."""
         return self.emit.value(f"arith.{name}", [a, self.integer(b) if isinstance(b, int) else b], self.words)
 
     def compare(self, predicate: int, a: ir.Value, b: int) -> ir.Value:
-        """An i1."""
+        """Emit a comparison, an i1."""
         return self.emit.value("arith.cmpi", [a, self.integer(b)], self.flags, {"predicate": integer(predicate)})
 
     def select(self, condition: ir.Value, yes: Index, no: ir.Value) -> ir.Value:
-        """Either; both may be numbers."""
+        """Emit a choice; both values may be numbers."""
         values = [self.integer(v) if isinstance(v, int) else v for v in (yes, no)]
         return self.emit.value("arith.select", [condition, *values], self.words)
 
     def bits(self, value: ir.Value) -> ir.Value:
-        """Of an f32."""
+        """Return the bits of an f32."""
         return self.emit.value("arith.bitcast", [value], self.words)
 
     def number(self, bits: ir.Value) -> ir.Value:
-        """The f32 with these bits."""
+        """Return the f32 with these bits."""
         return self.emit.value("arith.bitcast", [bits], self.floats)
 
     def real(self, name: str, a: ir.Value, b: float) -> ir.Value:
-        """`arith.name` of f32."""
+        """Emit `arith.name` of f32."""
         return self.emit.value(f"arith.{name}", [a, self.emit.constant(b, self.floats)], self.floats)
 
 
 def _widen(emit: Emitter, value: ir.Value, source: Format) -> ir.Value:
-    """Bytes as f32, exactly; NaN becomes the quiet one without payload."""
+    """Widen bytes to f32, exactly; NaN becomes the quiet one without payload."""
     k = _Words(emit, value.type)
     code = emit.value("arith.extsi", [value], k.words)
     magnitude = k.op("andi", code, _MAGNITUDE)
@@ -237,7 +237,7 @@ def _widen(emit: Emitter, value: ir.Value, source: Format) -> ir.Value:
 
 
 def _narrow(emit: Emitter, value: ir.Value, target: Format) -> ir.Value:
-    """f32 as bytes, to nearest even; too large is infinite, or NaN where there is no infinity."""
+    """Narrow f32 to bytes, to nearest even; too large is infinite, or NaN where there is no infinity."""
     k = _Words(emit, value.type)
     all_bits = k.bits(value)
     bits = k.op("andi", all_bits, _F32_MAGNITUDE)
@@ -258,7 +258,7 @@ def _narrow(emit: Emitter, value: ir.Value, target: Format) -> ir.Value:
 
 
 def _as_f32(emit: Emitter, value: ir.Value) -> ir.Value:
-    """A float as f32: exactly, or of f64 so that rounding once more is as good as rounding once."""
+    """Convert a float to f32: exactly, or of f64 so that rounding once more is as good as rounding once."""
     source = str(_element(value.type))
     k = _Words(emit, value.type)
     if source in ("f16", "bf16"):
@@ -267,7 +267,7 @@ def _as_f32(emit: Emitter, value: ir.Value) -> ir.Value:
 
 
 def _to_odd(emit: Emitter, value: ir.Value, k: _Words) -> ir.Value:
-    """f64 as f32; inexact ones become the neighbour towards zero with its last bit set."""
+    """Round f64 to f32, to odd: inexact ones become the neighbour towards zero with its last bit set."""
     kind = value.type
     near = emit.value("arith.truncf", [value], k.floats)
     back = emit.value("arith.extf", [near], kind)

@@ -1,19 +1,21 @@
 """Decide where each tile value lives: computed where it is used, or kept in the thread's memory.
 
-A *virtual* value has no memory: whoever reads it computes the elements it needs (a load reads the array then).  A
+A *virtual* value has no memory: its readers compute the elements they need (a load reads the array then).  A
 value in *scratch* is computed once, in program order.  Virtual is cheaper as long as little is computed twice.
 """
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.verify import is_shared
+from tessera.lowering.analysis.aliasing import same_window
+from tessera.lowering.analysis.ir_tree import Node, read_function
+from tessera.lowering.analysis.liveness import Liveness
 from tessera.lowering.base.attributes import integer, text
-from tessera.lowering.base.ir_walk import defining, kernel, operations
+from tessera.lowering.base.ir_walk import LOOPS, defining, kernel, operations
 from tessera.lowering.base.passes import Pass
 
 _FREE: Final = frozenset(("arith.constant", "tensor.splat", "tessera.arange"))
@@ -55,20 +57,18 @@ class PlaceValues(Pass):
 
 
 class _Placement:
-    """The placement of one kernel.  `order` numbers operations in program order, outer before inner."""
+    """The placement of one kernel."""
 
     def __init__(self, function: AnyOp) -> None:
         self.ops = operations(function)[1:]
-        self.order = {op: number for number, op in enumerate(self.ops)}
+        self.liveness = Liveness(read_function(function), lambda node: self.virtual.get(node.op, False))
         self.names = {op: str(op.name) for op in self.ops}
         self.makers = [op for op in self.ops if self.names[op] not in _CONTROL and any(map(_is_tile, op.results))]
         self.virtual: dict[AnyOp, bool] = {}
         self._writes = self._places_of_writes()
-        self._ends = self._ends_of_loops()
         self._levels: dict[AnyOp, int] = {}
         self._reads: dict[AnyOp, int] = {}
         self._costs: dict[AnyOp, int] = {}
-        self._readers: dict[ir.Value, tuple[AnyOp, ...]] = {}
         self._aligned: dict[tuple[ir.Value, ir.Value], bool] = {}
         self._reached: dict[tuple[ir.Value, ir.Value], bool] = {}
 
@@ -90,27 +90,16 @@ class _Placement:
                 op.attributes["tessera.replaces"] = integer(carried)
 
     def _places_of_writes(self) -> dict[ir.Value | None, list[int]]:
-        """The numbers of the operations that write each array; under None, those that may write shared memory."""
-        found: dict[ir.Value | None, list[int]] = {None: []}
+        """Return the positions of writes to each array, and under None of what may write shared memory."""
+        found: dict[ir.Value | None, list[Node]] = {None: []}
         for op in self.ops:
             if self.names[op] in _WRITES:
                 memory = op.operands[0] if op.operands else None
                 if memory is not None:
-                    found.setdefault(memory, []).append(self.order[op])
+                    found.setdefault(memory, []).append(self.liveness.node(op))
                 if memory is None or is_shared(memory.type):
-                    found[None].append(self.order[op])
-        return found
-
-    def _ends_of_loops(self) -> dict[AnyOp, int]:
-        """The number of each loop's last operation."""
-        ends: dict[AnyOp, int] = {}
-        around: list[AnyOp] = []
-        for number, op in enumerate(self.ops):
-            while around and not _is_inside(op, around[-1]):
-                ends[around.pop()] = number - 1
-            if self.names[op] in _LOOPS:
-                around.append(op)
-        return ends | dict.fromkeys(around, len(self.ops) - 1)
+                    found[None].append(self.liveness.node(op))
+        return {memory: self.liveness.positions(nodes) for memory, nodes in found.items()}
 
     # -- virtual or not ----------------------------------------------------------------------------------------
 
@@ -124,7 +113,7 @@ class _Placement:
         if name in _KEPT or (name != "tessera.load" and self._handed_on(op)):
             return False
         if name == "tessera.transpose":
-            return not _turns(op) or all(self.names[user] in _TURNING for user, _ in _uses(op.results[0]))
+            return not _moves_vector_axis(op) or all(self.names[user] in _TURNING for user, _ in _uses(op.results[0]))
         if name == "tessera.reshape":
             return _only_units(op)
         if name == "tessera.broadcast":
@@ -139,7 +128,7 @@ class _Placement:
         return any(self.names[user] in _FLOWS for user, _ in _uses(op.results[0]))
 
     def reads(self, op: AnyOp) -> int:
-        """How often each element of `op`'s result is read, if it is not kept."""
+        """Return how often each element of `op`'s result is read, if it is not kept."""
         found = self._reads.get(op)
         if found is None:
             users = dict.fromkeys(user for user, _ in _uses(op.results[0]))
@@ -158,7 +147,7 @@ class _Placement:
         return times
 
     def cost(self, op: AnyOp) -> int:
-        """What computing one element takes, in simple operations, with everything virtual it reads."""
+        """Return the cost of computing one element, in simple operations, with everything virtual it reads."""
         found = self._costs.get(op)
         if found is None:
             name = self.names[op]
@@ -172,43 +161,22 @@ class _Placement:
 
     # -- loads and the writes after them -----------------------------------------------------------------------
 
-    def readers(self, value: ir.Value) -> tuple[AnyOp, ...]:
-        """The operations at which `value`'s memory is read: users, and users of what is computed from it."""
-        found = self._readers.get(value)
-        if found is None:
-            chain = (
-                self.readers(user.results[0]) if self.virtual.get(user, False) else (user,) for user, _ in _uses(value)
-            )
-            found = self._readers[value] = tuple(dict.fromkeys(reader for readers in chain for reader in readers))
-        return found
-
     def _overwritten(self, load: AnyOp) -> bool:
-        """Whether a reader of `load` may come after a write to the same memory."""
+        """Return whether a reader of `load` may come after a write to the same memory."""
         memory = load.operands[0]
         # Any lane may write shared memory after a barrier, and buffers may take turns under one name.
         writes = self._writes.get(None if is_shared(memory.type) else memory, [])
-        return bool(writes) and any(
-            self._written_before(load, reader, writes) for reader in self.readers(load.results[0])
-        )
 
-    def _written_before(self, load: AnyOp, reader: AnyOp, writes: Sequence[int]) -> bool:
-        """Whether one of `writes`, sorted, may come between `load` and `reader`."""
-        begin, end = self.order[load], self.order[reader]
-        if _any_between(writes, begin + 1, end):
-            return True
-        if _any_between(writes, end, end + 1):
-            in_place = _same_place(load, reader) and self._aligned_value(reader.operands[1], load.results[0])
-            if not in_place:
-                return True
-        # A loop around the reader that the load is not in: what is written in it comes before the reader's next turn.
-        outside = _ancestors(load)
-        around = (op for op in _ancestors(reader) if op in self._ends and op not in outside)
-        return any(_any_between(writes, self.order[loop], self._ends[loop] + 1) for loop in around)
+        def in_place(reader: Node) -> bool:
+            same = reader.name == "tessera.store" and same_window(load, reader.op)
+            return same and self._aligned_value(reader.operands[1], load.results[0])
+
+        return self.liveness.is_overwritten(self.liveness.node(load), writes, in_place)
 
     # -- results in place of carried tiles ---------------------------------------------------------------------
 
     def _replaces(self, op: AnyOp) -> int | None:
-        """Which carried tile of the loop around `op` its result may overwrite; None for none."""
+        """Return the number of the loop's carried tile that the result of `op` may overwrite; None for none."""
         loop = op.parent.operation if op.parent is not None else None
         if loop is None or self.names.get(loop) != "scf.for" or self.names[op] == "tessera.load":
             return None
@@ -219,9 +187,8 @@ class _Placement:
             return None
         (index,) = places
         carried = block.arguments[1 + index]
-        for reader in self.readers(carried):
-            if self.order[reader] > self.order[op]:
-                return None
+        if self.liveness.is_read_after(carried, self.liveness.node(op)):
+            return None
         operand = 2 if self.names[op] == "tessera.dot" else 0
         if self.names[op] in ("tessera.reduce", *_MOVES):
             return None if self._depends(op, carried) else index
@@ -235,7 +202,7 @@ class _Placement:
         return any(self._reaches(v, value) for v in op.operands)
 
     def _reaches(self, value: ir.Value, source: ir.Value) -> bool:
-        """Whether reading `value` reads the memory of `source`."""
+        """Return whether reading `value` reads the memory of `source`."""
         if value == source:
             return True
         found = self._reached.get((value, source))
@@ -246,7 +213,7 @@ class _Placement:
         return found
 
     def _aligned_value(self, value: ir.Value, source: ir.Value) -> bool:
-        """Whether reading an element of `value` reads, of `source`, nothing but the same element."""
+        """Return whether reading an element of `value` reads, of `source`, nothing but the same element."""
         op = defining(value)
         if value == source or op is None or not self.virtual.get(op, False):
             return True
@@ -264,17 +231,6 @@ _WRITES: Final = frozenset(
     ("tessera.store", "tessera.masked_store", "tessera.write", "tessera.copy", "tessera.barrier", "tessera.group_sync")
 )
 _TURNING: Final = frozenset(("tessera.dot", "tessera.store", "tessera.masked_store", "tessera.transpose"))
-_LOOPS: Final = frozenset(("scf.for", "scf.while"))
-
-
-def _any_between(numbers: Sequence[int], first: int, last: int) -> bool:
-    """Whether one of `numbers`, sorted, is `first` or more and less than `last`."""
-    place = bisect_left(numbers, first)
-    return place < len(numbers) and numbers[place] < last
-
-
-def _is_inside(op: AnyOp, loop: AnyOp) -> bool:
-    return loop in _ancestors(op)
 
 
 def _is_tile(value: ir.Value) -> bool:
@@ -300,13 +256,13 @@ def _ancestors(op: AnyOp) -> list[AnyOp]:
 
 
 def _loops_between(op: AnyOp, user: AnyOp) -> int:
-    """Loops around `user` that are not around `op`."""
+    """Return the loops around `user` that are not around `op`."""
     around = _ancestors(op)
-    return sum(1 for a in _ancestors(user) if a not in around and str(a.name) in _LOOPS)
+    return sum(1 for a in _ancestors(user) if a not in around and str(a.name) in LOOPS)
 
 
 def _consecutive(load: AnyOp) -> bool:
-    """Whether the tile's vectors lie side by side in memory."""
+    """Return whether the tile's vectors lie side by side in memory."""
     extents = list(ir.DenseI64ArrayAttr(load.attributes["extents"]))
     last = max((axis for axis, extent in enumerate(extents) if extent > 1), default=len(extents) - 1)
     kind = ir.MemRefType(load.operands[0].type)
@@ -314,8 +270,8 @@ def _consecutive(load: AnyOp) -> bool:
     return plain and all(extent == 1 for extent in list(kind.shape)[last + 1 :]) if kind.rank else True
 
 
-def _turns(op: AnyOp) -> bool:
-    """Whether a transpose moves the axis along which vectors lie."""
+def _moves_vector_axis(op: AnyOp) -> bool:
+    """Return whether a transpose moves the axis along which vectors lie."""
     order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
     before, after = _shape(op.operands[0]), _shape(op.results[0])
     kept = [axis for axis in order if before[axis] > 1]
@@ -323,11 +279,5 @@ def _turns(op: AnyOp) -> bool:
 
 
 def _only_units(op: AnyOp) -> bool:
-    """Whether a reshape adds and drops axes of extent 1, no more."""
+    """Return whether a reshape adds and drops axes of extent 1, no more."""
     return [e for e in _shape(op.operands[0]) if e > 1] == [e for e in _shape(op.results[0]) if e > 1]
-
-
-def _same_place(load: AnyOp, store: AnyOp) -> bool:
-    """Whether a store writes the very block that a load reads."""
-    same = all(load.attributes[name] == store.attributes[name] for name in ("extents", "dropped"))
-    return same and str(store.name) == "tessera.store" and list(load.operands)[1:] == list(store.operands)[2:]

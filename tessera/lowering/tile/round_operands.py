@@ -18,22 +18,22 @@ _LESS: Final = 4  # ordered, of floats, as `arith.cmpf` numbers its predicates
 
 
 @dataclass(frozen=True, slots=True)
-class RoundFactors(Pass):
+class RoundOperands(Pass):
     """Round factors of `compute = "tf32"` with integers, and multiply what comes out as it is.
 
     before: `%c = tessera.dot %a, %b tf32 : tile<16x16xf32>`
     after:  `%c = tessera.dot %x, %y : tile<16x16xf32>`, `%x` and `%y` made of `%a` and `%b` by ten operations each
     """
 
-    name: ClassVar[str] = "tile-round-factors"
+    name: ClassVar[str] = "tile-round-operands"
 
     def run(self, module: ir.Module) -> None:
         """Rewrite `module`; one without such products stays as it is."""
         for dot in operations(module, "tessera.dot"):
-            round_factors(dot)
+            round_dot_operands(dot)
 
 
-def round_factors(dot: AnyOp) -> None:
+def round_dot_operands(dot: AnyOp) -> None:
     """Give a product on tf32 rounded factors, and the rounding no more; others stay as they are."""
     if COMPUTE not in dot.attributes:
         return
@@ -44,7 +44,7 @@ def round_factors(dot: AnyOp) -> None:
 
 
 def rounded_to_tf32(emit: Emitter, value: ir.Value) -> ir.Value:
-    """An f32, or a tile of them, with 10 bits of mantissa, to nearest even; infinities and NaN stay."""
+    """Round an f32, or a tile of them, to 10 bits of mantissa, to nearest even; infinities and NaN stay."""
     words, flags = (_like(value.type, ir.IntegerType.get_signless(bits)) for bits in (32, 1))
 
     def op(name: str, a: ir.Value, b: Index) -> ir.Value:
@@ -60,6 +60,6 @@ def rounded_to_tf32(emit: Emitter, value: ir.Value) -> ir.Value:
 
 
 def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
-    """The type of a scalar or tile, of another element."""
+    """Return the type of a scalar or tile with another element type."""
     shaped = isinstance(kind, ir.RankedTensorType)
     return ir.RankedTensorType.get(list(kind.shape), element) if shaped else element

@@ -35,7 +35,7 @@ def to_tile(program: Program) -> ir.Module:
 
 
 def function_name(program: Program) -> str:
-    """The function's symbol: the kernel's name with only letters, digits and underscores."""
+    """Return the function's symbol: the kernel's name with only letters, digits and underscores."""
     return _NOT_IN_A_SYMBOL.sub("_", program.name) or "kernel"
 
 
@@ -125,7 +125,7 @@ class _Builder:
         self.values[op.result] = self.arithmetic.cast(self.values[op.operands[0]], source, target.dtype)
 
     def as_named(self, op: Op) -> None:
-        """An operation of the dialect that takes the Program's attributes as they are."""
+        """Emit an operation of the dialect that takes the Program's attributes as they are."""
         attributes = {name: to_attribute(value) for name, value in op.attributes.items() if value is not None}
         self.emit_value(op, f"tessera.{op.opcode}", attributes)
 
@@ -141,7 +141,7 @@ class _Builder:
         self.emit_value(op, f"tessera.{op.opcode}", attributes)
 
     def axis(self, op: Op) -> None:
-        """`reduce` and `softmax`: an axis counted from the end is counted from the front."""
+        """Emit `reduce` or `softmax` with its axis counted from the front."""
         kind, axis = op.operands[0].type, op.attributes.get("axis")
         if not isinstance(kind, Tile):
             raise _unknown(op)
@@ -194,7 +194,7 @@ class _Builder:
         self._bind(op.results, loop.results)
 
     def _count(self, lower: ir.Value, upper: ir.Value, step: ir.Value) -> list[ir.Value]:
-        """Bounds 0, n, 1 of a loop whose step may be negative (or 0: no iteration)."""
+        """Return bounds 0, n, 1 for a loop whose step may be negative (or 0: no iteration)."""
         kind, emit = Scalar(i64), self.emit
         zero, one = emit.constant(0, "i64"), emit.constant(1, "i64")
         up = self.arithmetic.compare("gt", kind, step, zero)
@@ -245,7 +245,7 @@ class _Builder:
 
 
 def _facts(parameter: Parameter) -> ir.DictAttr:
-    """The argument attributes of one parameter: its name and dtype, and of an array also extents and mutability."""
+    """Return the argument attributes of a parameter: name and dtype, and of an array extents and mutability."""
     kind = parameter.value.type
     facts: dict[str, Attribute] = {"tessera.name": parameter.name}
     if isinstance(kind, Scalar | Array):
@@ -256,7 +256,7 @@ def _facts(parameter: Parameter) -> ir.DictAttr:
 
 
 def _sign(kind: Tile) -> dict[str, ir.Attribute]:
-    """Says of an operation on unsigned integers what their type does not."""
+    """Mark an operation on unsigned integers, as their type has no sign."""
     return {"tessera.unsigned": ir.UnitAttr.get()} if kind.dtype.kind == "uint" else {}
 
 

@@ -73,7 +73,7 @@ def attention_forward(Q: tensor, K: tensor, V: tensor, out: mut[tensor], scale: 
 def attention_forward_with_lse(
     Q: tensor, K: tensor, V: tensor, out: mut[tensor], LSE: mut[tensor], scale: f32, share: i64
 ):
-    """The same, and LSE = log(sum(exp(scale Q K^T))) of each query, natural logarithm."""
+    """Compute O as `attention_forward` does, and LSE = log(sum(exp(scale Q K^T))) of each query, natural logarithm."""
     for b in tile.range(Q.shape[0]):
         for h in tile.range(Q.shape[1]):
             for m in tile.range(Q.shape[2], step=BM):

@@ -41,7 +41,7 @@ def combine(values, axis):
 
 
 def widened(values):
-    """What is added: short floats as f32, and integers as i64 where the result is to be wider than they are."""
+    """Widen what is added: short floats to f32, and integers to i64 where the result is wider than they are."""
     if WIDEN == FLOAT:
         result = tile.cast(values, f32)
     elif WIDEN == WHOLE:

@@ -64,7 +64,7 @@ def layernorm_rows(x: tensor, weight: tensor, bias: tensor, y: mut[tensor], eps:
 
 @kernel(fast=True)
 def layernorm_long_rows(x: tensor, weight: tensor, bias: tensor, y: mut[tensor], eps: f32):
-    """The same on rows that are read three times: for the mean, for the variance, and for the result."""
+    """Normalize rows that are read three times: for the mean, for the variance, and for the result."""
     columns = x.shape[1]
     share = 1.0 / columns
     for r in tile.range(x.shape[0]):
@@ -95,7 +95,7 @@ def rmsnorm_rows(x: tensor, weight: tensor, y: mut[tensor], eps: f32):
 
 @kernel(fast=True)
 def rmsnorm_long_rows(x: tensor, weight: tensor, y: mut[tensor], eps: f32):
-    """The same on rows that are read twice."""
+    """Normalize rows that are read twice."""
     columns = x.shape[1]
     share = 1.0 / columns
     for r in tile.range(x.shape[0]):

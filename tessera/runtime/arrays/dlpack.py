@@ -2,25 +2,32 @@
 
 import ctypes
 import sys
-from typing import Any, Final
+from typing import Final, TypeGuard
 
 import numpy as np
 
 from tessera.core.base.dtypes import bf16, fp8_e4m3, fp8_e5m2
+from tessera.runtime.arrays.protocols import TorchTensor
 
 BEYOND_NUMPY: Final = {(4, 16): bf16.numpy, (10, 8): fp8_e4m3.numpy, (12, 8): fp8_e5m2.numpy}
 """By code and bits (dlpack.h, DLDataTypeCode): the types that NumPy itself lacks."""
 _BYTE_FLOATS: Final = {f"torch.{dtype.numpy.name}": dtype.numpy for dtype in (fp8_e4m3, fp8_e5m2)}
 
 
-def as_bytes(value: Any) -> "tuple[Any, np.dtype[Any]] | None":
-    """A PyTorch tensor of floats of 8 bits as one of bytes, and their dtype; None for anything else.
+def as_bytes(value: object) -> "tuple[TorchTensor, np.dtype[np.generic]] | None":
+    """View a PyTorch tensor of 8-bit floats as one of bytes, and return it with their dtype; None for anything else.
 
     PyTorch before 2.10 exports no such tensor by DLPack.
     """
-    dtype = _BYTE_FLOATS.get(str(getattr(value, "dtype", "")))
     torch = sys.modules.get("torch")
-    return None if dtype is None or torch is None else (value.view(torch.uint8), dtype)
+    if torch is None or not _holds_byte_floats(value):
+        return None
+    return value.view(torch.uint8), _BYTE_FLOATS[str(value.dtype)]
+
+
+def _holds_byte_floats(value: object) -> TypeGuard[TorchTensor]:
+    """Return whether `value` is a PyTorch tensor of 8-bit floats."""
+    return str(getattr(value, "dtype", "")) in _BYTE_FLOATS
 
 
 class DLTensor(ctypes.Structure):

@@ -1,4 +1,4 @@
-"""Whatever holds numbers in this machine's memory, as a NumPy view of the same bytes.
+"""NumPy views, without a copy, of arrays of any library in host memory.
 
 NumPy arrays pass through; DLPack, `__array_interface__` and the buffer protocol are viewed without copying, so what a
 kernel writes is in the caller's own memory.
@@ -7,7 +7,7 @@ kernel writes is in the caller's own memory.
 import ctypes
 import math
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,12 @@ from tessera.core.errors.catalog import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.runtime.arrays.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
 from tessera.runtime.arrays.interop import is_tensor, readable_tensor, require_writable
 from tessera.runtime.arrays.pointers import address
+from tessera.runtime.arrays.protocols import SupportsDLPack
 
-AnyArray = NDArray[Any]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+AnyArray: TypeAlias = NDArray[Any]  # the element type of an argument is known only when it comes
 
 _HOST_DEVICES: Final = (1, 3)  # kDLCPU and kDLCUDAHost (pinned memory)
 _MOST_PLACES: Final = 1 << 20
@@ -26,8 +30,8 @@ _LONGEST: Final = (1 << 31) - 1  # the most that a GPU's bulk copies count along
 _DEVICE_NAMES: Final = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed cuda", 14: "oneapi"}
 
 
-class DeviceView(np.ndarray[Any, Any]):
-    """Stands for an array in a GPU's memory: address, shape, strides and dtype, never the bytes.
+class DeviceView(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
+    """A stand-in for an array in a GPU's memory: address, shape, strides and dtype, never the bytes.
 
     It has a class of its own so that no launch on the host takes it for memory of the host, nor one on a GPU what is
     not there, and so that arithmetic on it is an error instead of a segmentation fault.
@@ -42,9 +46,9 @@ class DeviceView(np.ndarray[Any, Any]):
 
 
 def is_array(value: object) -> bool:
-    """Is `value` something that `as_array` can view (or refuse because of its device), rather than a number?"""
+    """Return whether `value` is something that `as_array` can view (or refuse because of its device), not a number."""
     if isinstance(value, np.ndarray):
-        return value.ndim > 0  # pyright: ignore[reportUnknownMemberType]
+        return value.ndim > 0  # pyright: ignore[reportUnknownMemberType] - an array of any dtype
     if isinstance(value, bool | int | float | complex | str | np.generic):
         return False
     return any(
@@ -86,7 +90,7 @@ def _view(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
         if mutable:
             require_writable(value, name, span)
         value = readable_tensor(value, name, span)
-    if hasattr(value, "__dlpack__"):
+    if has_dlpack(value):
         return _from_dlpack(value, name, span)
     if hasattr(value, "__cuda_array_interface__"):
         raise _elsewhere(name, "cuda", span)
@@ -97,13 +101,18 @@ def _view(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
         raise NotAnArray(message, span, hint="pass a NumPy array") from None
 
 
+def has_dlpack(value: object) -> TypeGuard[SupportsDLPack]:
+    """Return whether `value` exports its memory by DLPack."""
+    return hasattr(value, "__dlpack__")
+
+
 def _from_host(value: object, name: str, mutable: bool, span: Span) -> AnyArray:
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if _has_buffer(value):
-        return np.asarray(memoryview(cast("Any", value)))  # of bytes themselves NumPy would make a string
+        return np.asarray(memoryview(value))  # of bytes themselves NumPy would make a string
     if hasattr(value, "__array__"):
-        if mutable:  # `__array__` may copy, and then nobody would see what the kernel wrote
+        if mutable:  # `__array__` may copy, and what the kernel wrote would be lost
             raise NotAnArray(f"{name} is written, and a {type(value).__name__} gives no view of its memory", span,
                              hint="pass a NumPy array")  # fmt: skip
         return np.asarray(value)
@@ -118,7 +127,7 @@ def _describe(value: object) -> str:
     return f"{value!r}" if isinstance(value, bool | int | float | np.generic) or value is None else f"a {kind}"
 
 
-def _has_buffer(value: object) -> bool:
+def _has_buffer(value: object) -> "TypeGuard[Buffer]":
     if isinstance(value, str):
         return False
     try:
@@ -133,7 +142,7 @@ def _elsewhere(name: str, device: str, span: Span) -> WrongDevice:
     return WrongDevice(message, span, hint='copy it to the host first, or run the kernel on the GPU: target="cuda"')
 
 
-def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
+def _from_dlpack(value: SupportsDLPack, name: str, span: Span) -> AnyArray:
     try:
         kind, number = value.__dlpack_device__()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:  # "meta" tensors, which have no memory
@@ -153,7 +162,7 @@ def _from_dlpack(value: Any, name: str, span: Span) -> AnyArray:
         return view
 
 
-def _short_view(value: Any) -> AnyArray | None:
+def _short_view(value: SupportsDLPack) -> AnyArray | None:
     """View a tensor of bfloat16 or of floats of 8 bits through its DLPack capsule; None for any other type.
 
     The capsule is not consumed: the view keeps it, and its own destructor frees the tensor.
@@ -190,7 +199,7 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether two elements of an array with these strides (in bytes) share bytes.
+    """Return whether two elements of an array with these strides (in bytes) share bytes.
 
     Where the answer would take too long, it is no: the user knows best.
     """
@@ -211,7 +220,7 @@ def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
 
 
 def rows_aligned(array: AnyArray) -> bool:
-    """Whether every row begins and ends at a multiple of 16 bytes, see `tessera.core.program.types.Array`.
+    """Return whether every row begins and ends at a multiple of 16 bytes, see `tessera.core.program.types.Array`.
 
     An array without elements has no place in memory: only the length of its rows counts.  Rows in the opposite order
     are not aligned, as the copy engine of GPUs cannot read them.

@@ -1,4 +1,4 @@
-"""Other libraries' arrays, asked in their own terms: what is in their memory, and the stream they are worked on.
+"""Arrays of other libraries by their own interfaces: what is in their memory, and the stream they are worked on.
 
 No library is imported: one whose arrays come in has been.
 """
@@ -6,13 +6,14 @@ No library is imported: one whose arrays come in has been.
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, TypeGuard
 
 import numpy as np
 
 from tessera.core.base.dtypes import bf16, fp8_e4m3, fp8_e5m2
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.errors.catalog import NotAnArray, ReadOnlyArray
+from tessera.runtime.arrays.protocols import CudaArrayInterface, CupyArray, CupyStream, JaxArray, TorchTensor
 
 Stream = Callable[[], int]
 """The address of the CUDA stream that a library's work goes to now."""
@@ -28,7 +29,7 @@ _TORCH_DTYPES: Final = {
 
 
 def library_of(value: object) -> str:
-    """The name of the library that an array is of: "torch", "cupy", "numpy", ..."""
+    """Return the name of the library that an array belongs to: "torch", "cupy", "numpy", ..."""
     root = type(value).__module__.partition(".")[0]
     return "jax" if root == "jaxlib" else root
 
@@ -37,32 +38,32 @@ def library_of(value: object) -> str:
 
 
 def torch_types() -> tuple[type, ...]:
-    """The tensor types whose methods are torch's own; a subclass may answer anything."""
-    torch: Any = sys.modules.get("torch")
+    """Return the tensor types whose methods are torch's own; those of a subclass may do anything."""
+    torch = sys.modules.get("torch")
     return () if torch is None else (torch.Tensor, torch.nn.Parameter)
 
 
-def is_torch(value: object) -> bool:
-    """Whether `value` is a torch tensor that answers for itself."""
+def is_torch(value: object) -> TypeGuard[TorchTensor]:
+    """Return whether `value` is a torch tensor with torch's own methods, see `torch_types`."""
     kind = type(value)
     return kind.__module__.partition(".")[0] == "torch" and kind in torch_types()
 
 
-def is_tensor(value: object) -> bool:
-    """Whether `value` is a torch tensor, of whatever class."""
-    torch: Any = sys.modules.get("torch")
+def is_tensor(value: object) -> TypeGuard[TorchTensor]:
+    """Return whether `value` is a torch tensor of any class."""
+    torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def torch_dtype(value: Any) -> "np.dtype[Any] | None":
-    """NumPy's name of a tensor's dtype; None where it has none."""
+def torch_dtype(value: TorchTensor) -> "np.dtype[np.generic] | None":
+    """Return NumPy's dtype for that of a tensor; None where there is none."""
     return _TORCH_DTYPES.get(str(value.dtype))
 
 
-def readable_tensor(value: Any, name: str, span: Span = NOWHERE) -> Any:
-    """A torch tensor without its part in the computation of gradients, over the same memory.
+def readable_tensor(value: TorchTensor, name: str, span: Span = NOWHERE) -> TorchTensor:
+    """Detach a torch tensor from the computation of gradients, over the same memory.
 
-    Raises NotAnArray for tensors whose elements are not the numbers that lie in their memory.
+    Raises NotAnArray for a tensor whose elements are not the numbers that lie in its memory.
     """
     for lazy, what in (("neg", "negated"), ("conj", "conjugated")):
         if getattr(value, f"is_{lazy}")():
@@ -74,9 +75,9 @@ def readable_tensor(value: Any, name: str, span: Span = NOWHERE) -> Any:
     return value.detach()
 
 
-def writes_unseen(value: Any) -> bool:
-    """Whether a kernel that wrote a torch tensor now would make gradients wrong."""
-    torch: Any = sys.modules["torch"]
+def writes_unseen(value: TorchTensor) -> bool:
+    """Return whether a kernel that wrote a torch tensor now would make gradients wrong."""
+    torch = sys.modules["torch"]
     return bool(value.requires_grad and torch.is_grad_enabled())
 
 
@@ -92,29 +93,42 @@ def require_writable(value: object, name: str, span: Span = NOWHERE) -> None:
         raise ReadOnlyArray(message, span, hint=hint)
 
 
+# -- cupy and jax --------------------------------------------------------------------------------------------------
+
+
+def is_cupy(value: object) -> TypeGuard[CupyArray]:
+    """Return whether `value` is a cupy array."""
+    return library_of(value) == "cupy"
+
+
+def is_jax(value: object) -> TypeGuard[JaxArray]:
+    """Return whether `value` is a jax array, which never changes."""
+    return library_of(value) == "jax"
+
+
 # -- streams -------------------------------------------------------------------------------------------------------
 
 
 def default_stream() -> int:
-    """Where work goes of arrays whose library has no current stream, and of our own: the default stream."""
+    """Return the default stream: that of arrays whose library has no current stream, and of our own."""
     return 0
 
 
-def stream_of(value: Any, device: int) -> Stream:
-    """Where work on an array in the memory of a GPU goes by its library's rules: one function for each stream."""
+def stream_of(value: object, device: int) -> Stream:
+    """Return the stream, by its library's rules, of work on an array in a GPU's memory: one function a stream."""
     if is_tensor(value):
         return _torch_stream(device)
     if library_of(value) == "cupy" and hasattr(value, "data"):
         return _cupy_stream(device)
-    facts: Any = getattr(value, "__cuda_array_interface__", None) or {}
-    told = facts.get("stream")  # our own arrays, numba and others say it of each array
+    facts: CudaArrayInterface | None = getattr(value, "__cuda_array_interface__", None)
+    told = facts.get("stream") if facts else None  # our own arrays, numba and others say it of each array
     return default_stream if told in (None, 0, _LEGACY) else _told_stream(int(told))
 
 
 def waits_for_the_end(value: object) -> bool:
-    """Whether a library cannot be told that its memory is in use: JAX goes on with it on a stream of its own.
+    """Return whether a launch must be waited for: JAX cannot be told that memory is in use, and has its own stream.
 
-    A launch on such an array returns when it is done.
+    A launch on such an array returns when it is complete.
     """
     return library_of(value) == "jax"
 
@@ -144,7 +158,7 @@ def _torch_stream(device: int) -> Stream:
 
 @cache
 def _cupy_stream(device: int) -> Stream:
-    current: Callable[[int], Any] = sys.modules["cupy"].cuda.get_current_stream
+    current: Callable[[int], CupyStream] = sys.modules["cupy"].cuda.get_current_stream
     used = UsedLibraries.streams.setdefault(device, {})
 
     def stream() -> int:

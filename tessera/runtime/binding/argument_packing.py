@@ -1,9 +1,9 @@
-"""An artifact's slots: where each one's value comes from, and how all of them are packed for the entry point."""
+"""Pack the arguments of a launch: the source of each slot's value, and the bytes that the entry point takes."""
 
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tessera.core.artifact import Artifact, Slot
 from tessera.core.program.types import Scalar
 from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.binding.grid import Shape
-from tessera.runtime.binding.signature import Binder, Facts
+from tessera.runtime.binding.signature import Binder, Facts, Number
 
 # How `struct` writes a scalar into the low bytes of an 8-byte slot; bf16 is handed over as its bits.
 FORMATS: Final = {
@@ -89,8 +89,8 @@ class ArgumentPacking:
         raise ValueError(f"{self._artifact.name}: slot {slot} has no meaning")
 
 
-def _picker(indices: list[int]) -> Callable[[Facts], Sequence[Any]]:
-    """A function that picks `indices` out of a list, always as a sequence."""
+def _picker(indices: list[int]) -> Callable[[Facts], Sequence[Number]]:
+    """Return a function that picks `indices` out of a list, always as a sequence."""
     if len(indices) >= 2:  # itemgetter gives no tuple for one
         return operator.itemgetter(*indices)
     return lambda facts: [facts[index] for index in indices]

@@ -32,24 +32,24 @@ class ArgumentStreams:
 
     @staticmethod
     def of(values: Sequence[object], device: int) -> "ArgumentStreams":
-        """The company of a call's arguments, whose arrays lie on `device`."""
+        """Return the company of a call's arguments, whose arrays lie on `device`."""
         arrays = [value for value in values if is_array(value) and is_on_device(value)]
         first, *others = dict.fromkeys(stream_of(value, device) for value in arrays) or (default_stream,)
         return ArgumentStreams(first, tuple(others), any(map(waits_for_the_end, arrays)))
 
     def together(self, other: "ArgumentStreams") -> "ArgumentStreams":
-        """The company of two launches of which this is the first."""
+        """Return the company of two launches of which this is the first."""
         streams = dict.fromkeys((*self.others, other.current, *other.others))
         streams.pop(self.current, None)
         return ArgumentStreams(self.current, tuple(streams), self.waits or other.waits)
 
     @property
     def alone(self) -> bool:
-        """Whether a launch needs nothing but its stream."""
+        """Return whether a launch needs nothing but its stream."""
         return not (self.others or self.waits)
 
     def agrees(self, stream: int) -> bool:
-        """Whether all libraries are at work on `stream` now, and none has to be waited for."""
+        """Return whether all libraries are at work on `stream` now, and none has to be waited for."""
         return not self.waits and all(other() == stream for other in self.others)
 
     @contextmanager
@@ -59,11 +59,11 @@ class ArgumentStreams:
         A context of the device is current.  In the capture of a graph there is only the order of what is captured.
         """
         others = [] if self.alone or api.capturing(stream) else [other() for other in self.others]
-        apart = dict.fromkeys(other for other in others if other != stream)
-        for other in apart:
+        foreign = dict.fromkeys(other for other in others if other != stream)
+        for other in foreign:
             order(api, other, stream)
         yield
-        for other in apart:
+        for other in foreign:
             order(api, stream, other)
         if self.waits and not api.capturing(stream):
             api.wait(stream)

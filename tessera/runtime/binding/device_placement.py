@@ -1,4 +1,4 @@
-"""Where the arrays of a launch on a GPU lie: all on one device, but for NumPy arrays, which are copied there for it."""
+"""Placement of a launch's arrays on a GPU: all on one device, but for NumPy arrays, which are copied there for it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -35,12 +35,12 @@ def require_together(values: Sequence[object], names: Sequence[str], spans: Sequ
 
 
 def _parameter(name: str, span: Span) -> Binding:
-    """An array parameter, as far as places go."""
+    """Return an array parameter without more than its name and place."""
     return Binding(name, Array(f32, ()), mutable=False, span=span)
 
 
 def launch_device(api: Driver, arguments: Sequence[object], bindings: Sequence[Binding]) -> int:
-    """The device that a launch runs on: where its arrays lie, or the current one for NumPy arrays alone.
+    """Return the device that a launch runs on: where its arrays lie, or the current one for NumPy arrays alone.
 
     Raises WrongDevice where they lie apart, and NotAnArray for what is none.
     """

@@ -2,9 +2,9 @@
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, SupportsIndex, cast
 
 from tessera.core.artifact import Artifact, LaunchRule
 from tessera.core.errors.base import TesseraError
@@ -24,7 +24,7 @@ Lookup = Callable[[str], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What the user wrote in `kernel[blocks, threads]`; `threads` None: not given."""
+    """A launch grid as the user wrote it in `kernel[blocks, threads]`; `threads` None: not given."""
 
     blocks: Extents
     threads: Extents | None = None
@@ -47,7 +47,7 @@ def read_grid(blocks: object, threads: object = None) -> Grid:
 
 
 def _extents(value: object, what: str) -> Extents:
-    given: list[Any] = list(cast("list[Any]", value)) if isinstance(value, tuple | list) else [value]
+    given = cast("Sequence[SupportsIndex]", value if isinstance(value, tuple | list) else (value,))
     extents: list[int] = []
     for item in given:
         try:
@@ -106,7 +106,7 @@ class GridRule:
         return Shape((x, y, z), groups, groups * self._group)
 
     def _blocks_along_axes(self, facts: Facts) -> Extents:
-        """As many groups along each axis as the lanes there need."""
+        """Return as many groups along each axis as the lanes there need."""
         blocks: list[int] = []
         for axis, (bounds, lanes) in enumerate(zip(self._axes, (*self._rule.group, 1, 1), strict=False)):
             if not bounds:
@@ -115,7 +115,7 @@ class GridRule:
         return tuple(blocks)
 
     def _explicit(self, grid: Grid, rule: LaunchRule) -> Extents:
-        """A block may be left out; one that is given must be the kernel's own."""
+        """Return the blocks of a grid; lanes that it gives must be the kernel's own.  Raises BadGrid."""
         if grid.threads is not None and rule.group and _trim(grid.threads) != _trim(rule.group):
             artifact = self._artifact
             message = f"{artifact.name} has groups of {rule.group} lanes, the launch gives blocks of {grid.threads}"
@@ -124,7 +124,7 @@ class GridRule:
         return grid.blocks
 
     def _agrees(self, blocks: Extents, facts: Facts) -> None:
-        """An array declared `[grid_groups]` has one element a group, in a launch with an explicit grid too."""
+        """Require one element a group of arrays declared `[grid_groups]`, in a launch with an explicit grid too."""
         if self._rule.count != (_GROUPS_SYMBOL,):
             return
         given, wanted = math.prod(blocks), _largest(self._count, facts)
@@ -166,7 +166,7 @@ def _largest(places: tuple[_Place, ...], facts: Facts) -> int:
 
 
 def _length(length: Expression, index_of: Lookup) -> Callable[[Facts], int]:
-    """How long a loop is in a launch."""
+    """Return the trip count of a loop in a launch."""
     if isinstance(length, int):
         return lambda _: length
     if isinstance(length, str):
@@ -197,7 +197,7 @@ def _place(bound: Expression, index_of: Lookup) -> _Place:
 
 
 def _trim(extents: Extents) -> Extents:
-    """(128, 1, 1) and (128,) are one block."""
+    """Drop trailing ones: (128, 1, 1) and (128,) are one block."""
     kept = list(extents)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()

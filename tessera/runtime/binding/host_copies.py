@@ -44,11 +44,11 @@ class HostArguments:
 
     @property
     def captured(self) -> bool:
-        """Whether the stream notes what it is given for a graph, so that nothing can be copied."""
+        """Return whether the stream is captured for a graph, so that nothing can be copied."""
         return self._driver.capturing(self._stream)
 
     def on_device(self, host: AnyArray, *, written: bool) -> AnyArray:
-        """The array that stands for the copy of `host`, which is filled."""
+        """Return the array that stands for the copy of `host`, which is filled."""
         place = (address(host), host.shape, host.dtype)
         copy = self._copies.get(place)
         if copy is None:

@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, Literal, NoReturn, SupportsFloat, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
@@ -31,9 +31,11 @@ from tessera.runtime.arrays.pointers import address
 
 Number = int | float | bool
 Facts = list[Number]
+Arguments: TypeAlias = Sequence[Any]  # arrays and numbers in the parameters' order: a check would cost every launch
 
 _F32: Final = struct.Struct("<f")
 _U32: Final = struct.Struct("<I")
+_MOST_WORK: Final = cast("Literal[0]", 10_000)  # any integer, though NumPy's stubs name two alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,14 @@ class _Spec:
     """One parameter as the fast path needs it; `base` is where its facts begin."""
 
     is_array: bool
-    dtype: Any
+    dtype: "np.dtype[np.generic] | DType"  # of an array, of a scalar
     rank: int
     contiguous: bool
     layout: bool | None  # whether an array must be contiguous (True), must not (False), or may be either
     aligned: bool  # see `tessera.core.program.types.Array`
     mutable: bool
     fixed: tuple[tuple[int, int], ...]  # (axis, extent)
-    scalar: type
+    scalar: type[Number]  # of a scalar's argument
     limits: tuple[int, int] | None  # of integers
     as_bits: bool  # bf16, which `struct` cannot write
     base: int
@@ -68,8 +70,8 @@ class _Pair:
     strided: bool
     distinct: bool
 
-    def meets(self, arguments: Sequence[Any], facts: Facts) -> bool:
-        """Do they share bytes, other than by being the very same array, read and written in place?"""
+    def meets(self, arguments: Arguments, facts: Facts) -> bool:
+        """Return whether they share bytes, other than by being the very same array, read and written in place."""
         mine, theirs = arguments[self.written], arguments[self.other]
         if not self.strided:
             start, other_start = facts[self.base], facts[self.other_base]
@@ -104,7 +106,7 @@ class Binder:
         self._agreements = self._find_agreements()
         self._pairs = tuple(self._find_pairs())
 
-    def facts(self, arguments: Sequence[Any]) -> Facts | None:
+    def facts(self, arguments: Sequence[object]) -> Facts | None:
         """Return the facts of `arguments` (as many as there are parameters), or None when anything is unusual."""
         found: Facts = []
         view = self._view
@@ -130,7 +132,7 @@ class Binder:
                 return None
         return found
 
-    def check(self, arguments: Sequence[object]) -> tuple[Any, ...]:
+    def check(self, arguments: Sequence[object]) -> tuple[AnyArray | Number, ...]:
         """Return `arguments` as NumPy views and Python numbers that `facts` accepts; raise the mistake they make."""
         bindings = self.artifact.bindings
         if len(arguments) != len(bindings):
@@ -141,7 +143,7 @@ class Binder:
         return tuple(converted)
 
     def address_of(self, memory: AnyArray | None) -> int:
-        """Where the memory lies that a launch is given besides its arguments, 0 for None.  Raises WrongDevice."""
+        """Return the address of memory that a launch takes besides its arguments, 0 for None.  Raises WrongDevice."""
         if memory is None:
             return 0
         if type(memory) is not self._view:
@@ -150,24 +152,24 @@ class Binder:
         return address(memory)
 
     def symbol(self, name: str) -> tuple[int, int]:
-        """Where the extent that binds `name` is among the facts, and its scale; KeyError for an unknown name."""
+        """Return the index among the facts of the extent that binds `name`, and its scale.  Raises KeyError."""
         return self._symbols[name]
 
     def index_of_address(self, parameter: int) -> int:
-        """Where the address (or the value) of a parameter is among the facts."""
+        """Return the index of a parameter's address (or value) among the facts."""
         return self._specs[parameter].base
 
     def index_of_extent(self, parameter: int, axis: int) -> int:
-        """Where an extent is among the facts."""
+        """Return the index of an extent among the facts."""
         return self._specs[parameter].base + 1 + axis
 
     def index_of_stride(self, parameter: int, axis: int) -> int:
-        """Where a stride (in elements) is among the facts; only of arrays that need not be contiguous."""
+        """Return the index of a stride (in elements) among the facts; only of arrays that need not be contiguous."""
         spec = self._specs[parameter]
         return spec.base + 1 + spec.rank + axis
 
     def _find_agreements(self) -> tuple[tuple[int, int, int, int], ...]:
-        """Pairs of extents that must be equal: every place of a symbol but its first."""
+        """Return the pairs of extents that must be equal: every place of a symbol but its first."""
         pairs: list[tuple[int, int, int, int]] = []
         for name, parameter, axis, scale in _places(self.artifact):
             place = (self.index_of_extent(parameter, axis), scale)
@@ -177,17 +179,17 @@ class Binder:
         return tuple(pairs)
 
     def _find_pairs(self) -> Iterator["_Pair"]:
-        """Each written array with each other one; two written ones meet once."""
+        """Yield each written array with each other one; two written ones meet once."""
         for written, mine in enumerate(self._specs):
             if not mine.mutable:
                 continue
             for other, theirs in enumerate(self._specs):
                 if theirs.is_array and (not theirs.mutable or written < other):
                     strided = not (mine.contiguous and theirs.contiguous)
-                    distinct = theirs.mutable or (written, other) in self.artifact.apart
+                    distinct = theirs.mutable or (written, other) in self.artifact.no_alias
                     yield _Pair(written, other, mine.base, theirs.base, strided, distinct)
 
-    def _convert(self, value: object, binding: Binding, spec: _Spec) -> object:
+    def _convert(self, value: object, binding: Binding, spec: _Spec) -> AnyArray | Number:
         kind = binding.type
         if isinstance(kind, Array):
             try:
@@ -201,7 +203,7 @@ class Binder:
         raise TypeError(f"parameter {binding.name!r} has type {kind}")
 
     def _own(self, value: object, binding: Binding) -> AnyArray:
-        """`value` as an array in the memory that launches run on.  Raises WrongDevice for any other, NotAnArray."""
+        """View `value` as an array in the memory of the launch.  Raises WrongDevice for any other, NotAnArray."""
         if self._view is np.ndarray:
             return as_array(value, binding.name, mutable=binding.mutable, span=binding.span)
         if isinstance(value, DeviceView):
@@ -264,7 +266,7 @@ class Binder:
         notes = [Note(f"{name} is bound to {first[0]} here", one.span)]
         raise self._error(ExtentMismatch(message, two.span, "pass arrays whose shapes fit together", notes))
 
-    def check_overlap(self, values: Sequence[Any]) -> None:
+    def check_overlap(self, values: Arguments) -> None:
         """Raise OverlappingArrays where an array that is written shares bytes with another, other than as one array."""
         for pair in self._pairs:
             if _conflict(values[pair.written], values[pair.other], distinct=pair.distinct):
@@ -302,14 +304,14 @@ def scalar_value(value: object, dtype: DType, name: str) -> Number:
 
 
 def _number_like(value: object, dtype: DType, name: str) -> Number:
-    """bfloat16 scalars and the like, which are no subclass of float; a bool is the number 0 or 1."""
+    """Convert bfloat16 scalars and the like, which are no subclass of float; a bool is the number 0 or 1."""
     if isinstance(value, bool):
         return int(value)
     if not isinstance(value, str | np.ndarray):
         if hasattr(value, "__index__"):
-            return int(cast("Any", value))
+            return int(cast("SupportsIndex", value))
         if hasattr(value, "__float__"):
-            return float(cast("Any", value))
+            return float(cast("SupportsFloat", value))
     raise ArgumentType(f"{name} is a number ({dtype}), got {_shown(cast('object', value))}")
 
 
@@ -324,7 +326,7 @@ def _integer(value: Number, dtype: DType, name: str) -> int:
 
 
 def _too_large(number: float, dtype: DType) -> bool:
-    """Would a finite number become infinite?"""
+    """Return whether a finite number would become infinite."""
     if dtype == bf16:
         return _bf16_bits(number) is None
     with np.errstate(all="ignore"):
@@ -364,7 +366,7 @@ def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:
         layout = True if kind.contiguous else None if scalar is None else False
         mutable = binding.mutable
         return _Spec(
-            True, kind.dtype.numpy, rank, kind.contiguous, layout, kind.aligned, mutable, fixed, object, None, False,
+            True, kind.dtype.numpy, rank, kind.contiguous, layout, kind.aligned, mutable, fixed, int, None, False,
             base,
         )  # fmt: skip
     dtype = kind.dtype
@@ -372,17 +374,18 @@ def _spec(binding: Binding, base: int, scalar: type | None) -> _Spec:
     # Floats have no limits here: one that is too large fails when it is packed.
     info = np.iinfo(dtype.numpy) if dtype.is_integer else None
     limits = (int(info.min), int(info.max)) if info is not None else None
-    return _Spec(False, dtype, 0, False, None, False, False, (), scalar or usual, limits, dtype == bf16, base)
+    known = cast("type[Number] | None", scalar)
+    return _Spec(False, dtype, 0, False, None, False, False, (), known or usual, limits, dtype == bf16, base)
 
 
 def _size(binding: Binding) -> int:
-    """Facts a parameter takes: a scalar one; an array its address, extents, and strides unless it is contiguous."""
+    """Count a parameter's facts: one of a scalar; of an array its address, extents, and strides unless contiguous."""
     kind = binding.type
     return 1 + len(kind.shape) * (1 if kind.contiguous else 2) if isinstance(kind, Array) else 1
 
 
 def _places(artifact: Artifact) -> list[tuple[str, int, int, int]]:
-    """Every place that binds a symbol, as (name, parameter, axis, scale): those listed, then those in the types."""
+    """Return the places that bind symbols, as (name, parameter, axis, scale): those listed, then those in the types."""
     places = list(artifact.symbols)
     listed = {(parameter, axis) for _, parameter, axis, _ in places}
     names = {name for name, *_ in places}
@@ -394,7 +397,7 @@ def _places(artifact: Artifact) -> list[tuple[str, int, int, int]]:
     return places
 
 
-def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
+def _array_facts(value: AnyArray, spec: _Spec, found: Facts) -> bool:
     """Append address, extents and strides of `value`; False when it is not exactly what the parameter takes."""
     if value.dtype is not spec.dtype:
         return False
@@ -402,7 +405,7 @@ def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
     if (
         len(shape) != spec.rank
         or (spec.layout is not None and flags.c_contiguous is not spec.layout)
-        or (spec.mutable and not (flags.writeable and _apart(value)))
+        or (spec.mutable and not (flags.writeable and _is_injective(value)))
         or not flags.aligned
         or (spec.aligned and not rows_aligned(value))
     ):
@@ -417,8 +420,8 @@ def _array_facts(value: Any, spec: _Spec, found: Facts) -> bool:
     return True
 
 
-def _apart(value: AnyArray) -> bool:
-    """Whether each element of an array has a place of its own."""
+def _is_injective(value: AnyArray) -> bool:
+    """Return whether each element of an array has a place of its own."""
     return value.flags.c_contiguous or not overlaps_itself(value.shape, value.strides, value.itemsize)
 
 
@@ -434,7 +437,7 @@ def _conflict(written: AnyArray, other: AnyArray, *, distinct: bool) -> bool:
     if same and not distinct:
         return False
     try:
-        return np.shares_memory(written, other, max_work=cast("Any", 10_000))
+        return np.shares_memory(written, other, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:  # an exact answer would take too long: the user knows best
         return False
 

@@ -2,7 +2,7 @@
 
 The limits are those of cuTensorMapEncodeTiled in the CUDA driver's reference.  It describes no extent of 0, so an array
 without elements has the window of one element that stands in for it: a zero for windows that are loaded, so that loads
-give zeros as they do beside any array, and another one, which nobody reads, for those that are stored.
+give zeros as they do beside any array, and another one, which is never read, for those that are stored.
 """
 
 import weakref
@@ -18,7 +18,7 @@ from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.arrays.pointers import address
 from tessera.runtime.driver.descriptors import Encoding
 from tessera.runtime.driver.driver import Driver
-from tessera.runtime.memory.alignment_copies import realigned_strides
+from tessera.runtime.memory.alignment_copies import padded_strides
 from tessera.runtime.memory.device_arrays import standing_for
 
 MAP_BYTES: Final = 128
@@ -36,7 +36,7 @@ _FLOATS: Final = {"f64": "FLOAT64", "f32": "FLOAT32", "f16": "FLOAT16", "bf16": 
 
 
 def describe(binding: Binding, array: AnyArray, wanted: TensorMap) -> Encoding:
-    """What the driver must know to make the map of `array`, the argument of `binding`.
+    """Describe the map of `array`, the argument of `binding`, for the driver.
 
     The address of one that is to be realigned is that of its copy, which is not known yet: 0.
 
@@ -45,8 +45,8 @@ def describe(binding: Binding, array: AnyArray, wanted: TensorMap) -> Encoding:
     kind = binding.type
     if not isinstance(kind, Array):
         raise TypeError(f"{binding.name!r} is no array, it has no tensor map")
-    start = 0 if wanted.realigned else address(array)
-    strides = realigned_strides(array) if wanted.realigned else array.strides
+    start = 0 if wanted.padded_rows else address(array)
+    strides = padded_strides(array) if wanted.padded_rows else array.strides
     trouble = _trouble(array, start, strides, wanted)
     if trouble:
         hint = f"pass a fresh contiguous copy of {binding.name}"
@@ -57,13 +57,13 @@ def describe(binding: Binding, array: AnyArray, wanted: TensorMap) -> Encoding:
 
 
 def _legal(array: AnyArray, strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in bytes; an axis of one element may have any, so it gets one that is legal."""
+    """Return the strides in bytes; an axis of one element may have any, so it gets one that is legal."""
     pairs = zip(array.shape, strides, strict=True)
     return tuple(stride if extent > 1 else -(-array.itemsize // _UNIT) * _UNIT for extent, stride in pairs)
 
 
 def _trouble(array: AnyArray, start: int, strides: tuple[int, ...], wanted: TensorMap) -> str:
-    """Why the hardware cannot read this array, or an empty string."""
+    """Return the reason why the hardware cannot read this array, or an empty string."""
     size, box = array.itemsize, wanted.box
     if not 1 <= array.ndim <= _MOST_AXES or len(box) != array.ndim:
         return f"an array of {array.ndim} axes does not go with a window of {len(box)}"
@@ -88,7 +88,7 @@ def _window_trouble(box: tuple[int, ...], size: int, swizzle: int) -> str:
     return ""
 
 
-class Window:
+class MappedWindow:
     """Arrays of one shape and layout, as bulk copies see them: the map of each is made where one is first seen.
 
     encode: makes the bytes of a map
@@ -102,7 +102,7 @@ class Window:
         self._made: dict[int, bytes] = {}
 
     def at(self, address: int) -> bytes:
-        """The map of an array that begins at `address`, 128 bytes."""
+        """Return the map of an array that begins at `address`, 128 bytes."""
         found = self._made.get(address)
         if found is None:
             if len(self._made) >= _PLACES:
@@ -117,9 +117,9 @@ class TensorMaps:
     def __init__(self, artifact: Artifact, driver: Driver) -> None:
         self._artifact = artifact
         self._driver = driver
-        self._windows: OrderedDict[Encoding, Window] = OrderedDict()
+        self._windows: OrderedDict[Encoding, MappedWindow] = OrderedDict()
 
-    def window(self, slot: Slot, array: AnyArray) -> tuple[Window, int]:
+    def window(self, slot: Slot, array: AnyArray) -> tuple[MappedWindow, int]:
         """`slot`'s window on arrays like `array`, and where this one begins; 0 for one that is to be realigned.
 
         What stands in for an array without elements has its own.  Raises UnfitForBulkCopy.
@@ -128,7 +128,7 @@ class TensorMaps:
         kind = replace(described, address=0)
         found = self._windows.get(kind)
         if found is None:
-            found = self._windows[kind] = Window(kind, self._driver.encode)
+            found = self._windows[kind] = MappedWindow(kind, self._driver.encode)
             if len(self._windows) > _WINDOWS:
                 self._windows.popitem(last=False)
         return found, described.address
@@ -140,7 +140,7 @@ class TensorMaps:
         if not array.size:
             start = _stand_ins(self._driver) + (_LINE if wanted.stored else 0)
             array = standing_for(start, (1,) * array.ndim, array.dtype, None)
-            wanted = replace(wanted, realigned=False)
+            wanted = replace(wanted, padded_rows=False)
         try:
             return describe(self._artifact.bindings[slot.parameter], array, wanted)
         except UnfitForBulkCopy as error:
@@ -151,7 +151,7 @@ _standing_in: "weakref.WeakKeyDictionary[Driver, dict[int, int]]" = weakref.Weak
 
 
 def _stand_ins(driver: Driver) -> int:
-    """Where two lines lie, zeros and anything, that stand in for arrays without elements in the current context."""
+    """Return the address of two lines, zeros and anything, that stand in for arrays without elements."""
     made = _standing_in.setdefault(driver, {})
     context = driver.context()
     if context not in made:

@@ -1,10 +1,11 @@
-"""Calling the CUDA driver: in which context, and what its statuses mean."""
+"""Calls of the CUDA driver: contexts, and exceptions for its statuses."""
 
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from types import ModuleType
+from typing import Any, Final, TypeVarTuple
 
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import BadCapture, CudaFailure
@@ -18,6 +19,8 @@ _NOT_INITIALIZED: Final = 3
 _NOT_READY: Final = 600
 _REMEMBERED: Final = 64
 _RELAXED: Final = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+
+_Arguments = TypeVarTuple("_Arguments")
 
 Launch = tuple[Launched, int, int]
 """A kernel that was launched, its context and its stream."""
@@ -38,31 +41,31 @@ class Calls:
         except ImportError as error:
             message = "cuda-bindings is not installed"
             raise CudaFailure(message, hint="pip install 'tessera[cuda13]', or [cuda12] for CUDA 12") from error
-        self._api: Any = driver
+        self._api: ModuleType = driver
         self._process = os.getpid()
-        self._primary: dict[int, Any] = {}
+        self._primary: dict[int, object] = {}
         self.lost: TesseraError | None = None
         self.launched: deque[Launch] = deque(maxlen=_REMEMBERED)
         self._call("cuInit", 0)
 
     @property
     def gone(self) -> bool:
-        """Whether contexts, and all that was made in them, are out of reach: after a fault, and in a forked child."""
+        """Return whether contexts, and all made in them, are out of reach: after a fault, and in a forked child."""
         return self.lost is not None or self.forked
 
     @property
     def forked(self) -> bool:
-        """Whether this is a forked child of the process that has the contexts."""
+        """Return whether this is a forked child of the process that has the contexts."""
         return self._process != os.getpid()
 
-    def _call(self, name: str, *arguments: Any) -> Any:
-        """Call a driver function: its only result, a tuple of several, or None."""
+    def _call(self, name: str, *arguments: object) -> Any:  # noqa: ANN401 - its type depends on the driver's function
+        """Call a driver function; return its only result, a tuple of several, or None."""
         status, *results = getattr(self._api, name)(*arguments)
         if status != self._api.CUresult.CUDA_SUCCESS:
             self.failed(int(status), name)
         return results[0] if len(results) == 1 else tuple(results) or None
 
-    def _ready(self, name: str, handle: Any) -> bool:
+    def _ready(self, name: str, handle: object) -> bool:
         """Call a function that asks whether something is done."""
         (status,) = getattr(self._api, name)(handle)
         if int(status) == _NOT_READY:
@@ -96,7 +99,7 @@ class Calls:
         raise CudaFailure(message)
 
     def _suspects(self) -> tuple[Launched, ...]:
-        """The kernels that may have faulted: those of the current context, whose call has failed."""
+        """Return the kernels that may have faulted: those of the current context, whose call has failed."""
         launched = tuple(self.launched)  # other threads go on launching
         status, current = self._api.cuCtxGetCurrent()
         known = status == self._api.CUresult.CUDA_SUCCESS
@@ -124,11 +127,11 @@ class Calls:
             self._call("cuCtxSetCurrent", self._primary_context(0))
 
     def context(self) -> int:
-        """The handle of the current context, of which there must be one."""
+        """Return the handle of the current context, of which there must be one."""
         return int(self._call("cuCtxGetCurrent"))
 
     def device(self) -> int:
-        """The number of the current device."""
+        """Return the number of the current device."""
         return int(self._call("cuCtxGetDevice"))
 
     @contextmanager
@@ -161,8 +164,8 @@ class Calls:
         finally:
             self._call("cuCtxPopCurrent")
 
-    def give_back(self, device: int | None, how: Callable[..., None], *what: Any) -> None:
-        """Call `how(*what)` for something that nobody uses any more, in a context of `device` (None: in any).
+    def give_back(self, device: int | None, how: Callable[[*_Arguments], None], *what: *_Arguments) -> None:
+        """Call `how(*what)` to release something that is no longer used, in a context of `device` (None: in any).
 
         Done when the interpreter comes to it, which may be inside the capture of a graph by another library: in the
         relaxed mode that does not care.  Nothing is done for what has gone with its context.
@@ -183,7 +186,7 @@ class Calls:
         finally:
             self._call("cuThreadExchangeStreamCaptureMode", before)
 
-    def _primary_context(self, device: int) -> Any:
+    def _primary_context(self, device: int) -> object:
         found = self._primary.get(device)
         if found is None:
             found = self._primary[device] = self._call("cuDevicePrimaryCtxRetain", self._call("cuDeviceGet", device))

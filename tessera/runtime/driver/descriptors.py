@@ -1,4 +1,4 @@
-"""What the CUDA driver is given, as data: a launch's size, a tensor map's description, a kernel's name for reports."""
+"""Descriptors for the CUDA driver: a launch's size, a tensor map's description, a kernel's name for reports."""
 
 import ctypes
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ class KernelNode(ctypes.Structure):
 
     @staticmethod
     def of(function: ctypes.c_void_p, config: LaunchConfig, parameters: ctypes.c_void_p) -> "KernelNode":
-        """The node of a launch of this size."""
+        """Return the node of a launch of this size."""
         return KernelNode(
             function.value, config.grid_x, config.grid_y, config.grid_z, config.block_x, config.block_y,
             config.block_z, config.shared, parameters.value, None, None, None,
@@ -55,7 +55,7 @@ class KernelNode(ctypes.Structure):
 def launch_config(
     blocks: int, lanes: int, shared: int, cluster: int = 1, stream: int = 0, *, early: bool = False
 ) -> LaunchConfig:  # fmt: skip
-    """A launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster.
+    """Describe a launch's size: `shared` bytes of dynamic shared memory a block, `cluster` blocks a cluster.
 
     early: blocks may begin before the kernel in front of them on the stream has ended
     """
@@ -68,7 +68,7 @@ def launch_config(
 
 
 def in_turn(config: LaunchConfig) -> LaunchConfig:
-    """The same launch, whose blocks begin when the kernel in front of them has ended."""
+    """Return the same launch with blocks that begin only when the kernel in front of them has ended."""
     made = LaunchConfig.from_buffer_copy(config)
     given = (LaunchAttribute * config.attribute_count).from_address(config.attributes) if config.attributes else ()
     _set_attributes(made, [attribute for attribute in given if attribute.id != _EARLY])
@@ -84,7 +84,7 @@ def _set_attributes(config: LaunchConfig, wanted: Sequence[LaunchAttribute]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """Which kernel a launch was of, for the report of a fault."""
+    """The kernel of a launch, for the report of a fault."""
 
     name: str
     span: Span
@@ -104,7 +104,7 @@ class Encoding:
 
 
 def fault(words: str, kernels: Sequence[Launched]) -> ContextLost:
-    """The report of a fault: the driver does not say which of the kernels in flight it was."""
+    """Return the report of a fault: the driver does not say which of the kernels in flight it was."""
     hint = (
         "restart the process (in a notebook: the kernel) and run it with sanitize=True, which finds accesses out of "
         'bounds and races; where it finds nothing and target="cpu" is right, the fault is ours: please report it'
@@ -127,7 +127,7 @@ def _notes(kernels: Iterable[Launched]) -> list[Note]:
 
 
 def after_fault(lost: TesseraError) -> ContextLost:
-    """The report of everything that comes after a fault."""
+    """Return the report of everything that comes after a fault."""
     error = ContextLost(f"an earlier fault cost this process its CUDA context ({lost.message})", lost.span, lost.hint)
     if lost.source is not None:
         error.with_source(lost.source)

@@ -41,7 +41,7 @@ class DeviceProperties:
 
 
 def count() -> int:
-    """How many GPUs this process can use; 0 where there is no driver."""
+    """Return how many GPUs this process can use; 0 where there is no driver."""
     try:
         return door.driver().count()
     except CudaFailure:  # no driver, or one without a GPU: that is what 0 says
@@ -49,7 +49,7 @@ def count() -> int:
 
 
 def properties(device: int = 0) -> DeviceProperties:
-    """What a GPU is.  Raises CudaFailure for a number there is none of."""
+    """Return the properties of a GPU.  Raises CudaFailure for a number that no GPU has."""
     api = door.driver()
     if not 0 <= device < api.count():
         raise CudaFailure(f"there is no cuda:{device}", hint=f"this machine has {api.count()} GPUs, from cuda:0 on")
@@ -67,7 +67,7 @@ def properties(device: int = 0) -> DeviceProperties:
 
 
 def current() -> int:
-    """The device that is current in this thread: where launches without arrays on a GPU go."""
+    """Return the device that is current in this thread: where launches without arrays on a GPU go."""
     api = door.driver()
     api.enter()
     return api.device()

@@ -8,7 +8,7 @@ first call of `driver`.
 import ctypes
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, SupportsInt
 
 from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.driver.calls import Calls
@@ -41,42 +41,42 @@ class Driver(Calls):
         self.start: Start = library.cuLaunchKernelEx
         self.replay: Callable[[ctypes.c_void_p, ctypes.c_void_p], int] = library.cuGraphLaunch
         self.set_parameters: SetParameters = library.cuGraphExecKernelNodeSetParams_v2
-        self._reserve: Any = library.cuMemAllocFromPoolAsync
+        self._reserve = library.cuMemAllocFromPoolAsync
         self._reserve.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 
     # -- devices --------------------------------------------------------------------------------------------------
 
     def device_of(self, address: int) -> int:
-        """The device in whose memory `address` lies.  Raises CudaFailure for an address the driver does not know."""
+        """Return the device in whose memory `address` lies.  Raises CudaFailure for an unknown address."""
         return int(self._call("cuPointerGetAttribute", self._pointer("DEVICE_ORDINAL"), address))
 
     def is_pinned(self, address: int) -> bool:
-        """Whether host memory is locked in place, so that copies need no staging."""
+        """Return whether host memory is locked in place, so that copies need no staging."""
         status, kind = self._api.cuPointerGetAttribute(self._pointer("MEMORY_TYPE"), address)
         return status == self._api.CUresult.CUDA_SUCCESS and int(kind) == int(self._api.CUmemorytype.CU_MEMORYTYPE_HOST)
 
-    def _pointer(self, name: str) -> Any:
+    def _pointer(self, name: str) -> object:
         return getattr(self._api.CUpointer_attribute, f"CU_POINTER_ATTRIBUTE_{name}")
 
     def count(self) -> int:
-        """How many GPUs there are."""
+        """Return how many GPUs there are."""
         return int(self._call("cuDeviceGetCount"))
 
     def name(self, device: int) -> str:
-        """The name of a device: "NVIDIA H200"."""
+        """Return the name of a device: "NVIDIA H200"."""
         return self._call("cuDeviceGetName", 256, self._call("cuDeviceGet", device)).decode().rstrip("\0 ")
 
     def memory_of(self, device: int) -> int:
-        """Bytes of memory of a device."""
+        """Return the bytes of memory of a device."""
         return int(self._call("cuDeviceTotalMem", self._call("cuDeviceGet", device)))
 
     def attribute(self, name: str, device: int) -> int:
-        """One attribute of a device: `CU_DEVICE_ATTRIBUTE_` and `name`."""
+        """Return an attribute of a device: `CU_DEVICE_ATTRIBUTE_` and `name`."""
         code = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._call("cuDeviceGetAttribute", code, self._call("cuDeviceGet", device)))
 
     def capability(self, device: int) -> tuple[int, int]:
-        """The compute capability of a device."""
+        """Return the compute capability of a device."""
         names = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR")
         return self.attribute(names[0], device), self.attribute(names[1], device)
 
@@ -100,7 +100,7 @@ class Driver(Calls):
         return dynamic
 
     def resident(self, function: int, lanes: int, shared: int, cluster: int = 1) -> int:
-        """How many blocks the current device runs at a time, a multiple of `cluster`."""
+        """Return how many blocks the current device runs at a time, a multiple of `cluster`."""
         handle = self._api.CUfunction(function)
         if cluster > 1:
             config = self._api.CUlaunchConfig()
@@ -117,7 +117,7 @@ class Driver(Calls):
         return max(1, blocks) * self.attribute("MULTIPROCESSOR_COUNT", self.device())
 
     def encode(self, wanted: Encoding) -> bytes:
-        """A CUtensorMap of 128 bytes: zeros outside the array, nothing interleaved, L2 lines of 128 bytes."""
+        """Return a CUtensorMap of 128 bytes: zeros outside the array, nothing interleaved, L2 lines of 128 bytes."""
         api = self._api
         rank = len(wanted.extents)
         made = self._call(
@@ -139,11 +139,11 @@ class Driver(Calls):
     # -- memory ---------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int, stream: int) -> int:
-        """Address of `size` bytes, in the order of the stream."""
+        """Allocate `size` bytes in the order of the stream, and return their address."""
         return int(self._call("cuMemAllocAsync", size, stream))
 
     def reserve(self, size: int, stream: int, device: int) -> int:
-        """Address of `size` bytes of the current device, in the order of the stream; they are kept for the next.
+        """Allocate `size` bytes of the current device in the order of the stream; they are kept for the next.
 
         While the stream is captured, the memory is the graph's own.
         """
@@ -159,7 +159,7 @@ class Driver(Calls):
             self._call("cuMemPoolTrimTo", self._api.CUmemoryPool(pool), 0)
 
     def _pool(self, device: int) -> int:
-        """Memory of a device that waits to be reserved again; the default pool gives back all of it at every wait."""
+        """Return the pool of a device's reserved memory; the default pool gives all of it back at every wait."""
         found = self._pools.get(device)
         if found is None:
             api = self._api
@@ -196,7 +196,7 @@ class Driver(Calls):
         self._call("cuMemcpyAsync", target, source, size, stream)
 
     def pinned(self, size: int) -> int:
-        """Address of `size` bytes of host memory that is locked in place and known to every context."""
+        """Allocate `size` bytes of page-locked host memory that every context knows, and return their address."""
         return int(self._call("cuMemHostAlloc", size, 1))  # CU_MEMHOSTALLOC_PORTABLE
 
     def unpin(self, address: int) -> None:
@@ -206,8 +206,8 @@ class Driver(Calls):
     # -- streams and events ---------------------------------------------------------------------------------------
 
     def new_stream(self, *, capturing: bool = False) -> int:
-        """A stream of the current context, in order with the default stream; one to capture with is in no order."""
-        # While a stream that is in order with the default one is captured, nobody may use that (cuda.h, error 906).
+        """Create a stream of the current context, in order with the default one unless it is to capture with."""
+        # While a stream in order with the default one is captured, that one may not be used (cuda.h, error 906).
         return int(self._call("cuStreamCreate", 1 if capturing else 0))  # CU_STREAM_NON_BLOCKING
 
     def close_stream(self, stream: int) -> None:
@@ -215,7 +215,7 @@ class Driver(Calls):
         self._call("cuStreamDestroy", self._api.CUstream(stream))
 
     def new_event(self, *, timing: bool = True) -> int:
-        """An event of the current context."""
+        """Create an event of the current context."""
         return int(self._call("cuEventCreate", 0 if timing else 2))  # CU_EVENT_DISABLE_TIMING
 
     def close_event(self, event: int) -> None:
@@ -231,15 +231,15 @@ class Driver(Calls):
         self._call("cuStreamWaitEvent", self._api.CUstream(stream), self._api.CUevent(event), 0)
 
     def reached(self, event: int) -> bool:
-        """Whether what `event` stands for is done.  Raises ContextLost for a fault before it."""
+        """Return whether what `event` stands for is done.  Raises ContextLost for a fault before it."""
         return self._ready("cuEventQuery", self._api.CUevent(event))
 
     def elapsed(self, first: int, second: int) -> float:
-        """Seconds between two events that were reached."""
+        """Return the seconds between two events that were reached."""
         return float(self._call("cuEventElapsedTime", self._api.CUevent(first), self._api.CUevent(second))) / 1e3
 
     def empty(self, stream: int) -> bool:
-        """Whether the stream has nothing left to do.  Raises ContextLost for a fault in it."""
+        """Return whether the stream has nothing left to do.  Raises ContextLost for a fault in it."""
         return self._ready("cuStreamQuery", self._api.CUstream(stream))
 
     def wait(self, stream: int) -> None:
@@ -255,7 +255,7 @@ class Driver(Calls):
     # -- graphs ---------------------------------------------------------------------------------------------------
 
     def capturing(self, stream: int) -> bool:
-        """Whether what the stream is given becomes part of a graph, and does not run; the default one cannot be so."""
+        """Return whether the stream is being captured for a graph; the default one never is."""
         if not stream:
             return False
         status = self._call("cuStreamIsCapturing", self._api.CUstream(stream))
@@ -266,29 +266,29 @@ class Driver(Calls):
         mode = self._api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         self._call("cuStreamBeginCapture", self._api.CUstream(stream), mode)
 
-    def end_capture(self, stream: int) -> Any:
-        """The graph of what the stream was given since `begin_capture`."""
+    def end_capture(self, stream: int) -> object:
+        """Return the graph of what the stream was given since `begin_capture`."""
         return self._call("cuStreamEndCapture", self._api.CUstream(stream))
 
-    def instantiate(self, graph: Any) -> Any:
+    def instantiate(self, graph: object) -> SupportsInt:
         """Make a graph ready to be launched."""
         return self._call("cuGraphInstantiate", graph, 0)
 
-    def only_node(self, graph: Any) -> int:
-        """The node of a graph that has one."""
+    def only_node(self, graph: object) -> int:
+        """Return the node of a graph that has one."""
         nodes, *_ = self._call("cuGraphGetNodes", graph, 1)
         return int(nodes[0])
 
-    def update(self, executable: Any, graph: Any) -> bool:
+    def update(self, executable: object, graph: object) -> bool:
         """Give a graph that is ready the parameters of another; False where they differ in more than parameters."""
         status, _ = self._api.cuGraphExecUpdate(executable, graph)
         return bool(status == self._api.CUresult.CUDA_SUCCESS)
 
-    def close_graph(self, graph: Any) -> None:
+    def close_graph(self, graph: object) -> None:
         """Destroy a graph."""
         self._call("cuGraphDestroy", graph)
 
-    def close_executable(self, executable: Any) -> None:
+    def close_executable(self, executable: object) -> None:
         """Destroy a graph that is ready to be launched."""
         self._call("cuGraphExecDestroy", executable)
 
@@ -305,7 +305,7 @@ class _Only:
 
 
 def driver() -> Driver:
-    """The driver, loaded once.
+    """Load the driver, once, and return it.
 
     Raises:
         CudaFailure: cuda-bindings is missing, or there is no GPU or no driver.
@@ -318,6 +318,6 @@ def driver() -> Driver:
 
 
 def loaded() -> Driver | None:
-    """The driver where something has used it in this process, else None."""
+    """Return the driver where something has used it in this process, else None."""
     made = _Only.driver
     return None if made is None or made.forked else made

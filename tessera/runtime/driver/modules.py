@@ -13,7 +13,7 @@ class DeviceCode:
 
     context, device: where it lies; function: what is launched
     shared: bytes of dynamic shared memory to ask for
-    resident: blocks that run at a time; 0 where nobody asks (`bounded`)
+    resident: blocks that run at a time; 0 where it is not needed (`bounded`)
 
     Raises CudaFailure when the driver refuses the code.
     """

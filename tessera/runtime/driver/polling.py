@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from tessera.core.base.interrupts import raise_if_stopped
+
 _SPIN: Final = 100e-6  # seconds of asking without a pause, then pauses that grow: a short wait stays short
 _PAUSES: Final = ((0.002, 20e-6), (0.05, 200e-6), (float("inf"), 2e-3))  # (waited up to, pause), seconds
 
@@ -17,5 +19,6 @@ def poll(done: Callable[[], bool]) -> None:
                 break
             if pause:
                 time.sleep(pause)
+                raise_if_stopped()
         else:
             return

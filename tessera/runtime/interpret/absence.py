@@ -1,4 +1,4 @@
-"""Which elements of a tile exist: the rules of `core/program/spec.py`, one function an operation, on NumPy arrays.
+"""Presence of a tile's elements: the rules of `core/program/spec.py`, one function an operation, on NumPy arrays.
 
 A tile of which everything exists is a plain array.  Any other is a `Partial`, and `computed` computes what an operation
 makes of it: the values by the operation's own function, with what is absent replaced where it would count.
@@ -7,7 +7,7 @@ makes of it: the values by the operation's own function, with what is absent rep
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tessera.core.base.reductions import identity
 from tessera.core.program.program import Op
 from tessera.core.program.types import Tile
+from tessera.runtime.interpret.operands import Operand, integers
 from tessera.runtime.interpret.rounding import Numbers
 
 Flags = NDArray[np.bool_]
@@ -23,7 +24,7 @@ Function = Callable[..., Numbers]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Presence:
-    """What exists of a tile of `shape`: an element does where all parts say so (None: they all do).
+    """The presence of a tile's elements, of shape `shape`: an element does where all parts say so (None: they all do).
 
     whole: whether the tile exists at all; axes: which indices do, axis by axis; mask: one flag an element
     """
@@ -35,7 +36,7 @@ class Presence:
 
     @property
     def flags(self) -> Flags:
-        """Of each element, whether it exists."""
+        """One flag an element: whether it exists."""
         result = np.full(self.shape, self.whole) if self.mask is None else self.mask & self.whole
         for axis, flags in enumerate(self.axes):
             if flags is not None:
@@ -44,11 +45,11 @@ class Presence:
 
     @property
     def complete(self) -> bool:
-        """Whether everything exists."""
+        """Return whether everything exists."""
         return self.whole and self.mask is None and all(flags is None for flags in self.axes)
 
     def along(self, axis: int) -> Flags:
-        """Which indices along `axis` exist."""
+        """Return one flag for each index along `axis`: whether it exists."""
         flags = self.axes[axis]
         return np.ones(self.shape[axis], np.bool_) if flags is None else flags
 
@@ -62,11 +63,11 @@ class Partial:
 
 
 def everything(shape: tuple[int, ...]) -> Presence:
-    """All elements of a tile exist."""
+    """Return the presence of a tile all of whose elements exist."""
     return Presence(shape, True, (None,) * len(shape))
 
 
-def partial(values: Numbers, presence: Presence) -> Any:
+def partial(values: Numbers, presence: Presence) -> Numbers | Partial:
     """Return the tile; a plain array where everything exists."""
     axes = tuple(None if flags is None or flags.all() else flags for flags in presence.axes)
     mask = None if presence.mask is None or presence.mask.all() else presence.mask
@@ -75,7 +76,7 @@ def partial(values: Numbers, presence: Presence) -> Any:
 
 
 def window(starts: Sequence[int], extents: Sequence[int], sizes: Sequence[int], dropped: Sequence[int]) -> Presence:
-    """What exists of the tile that is loaded from `starts` on, of an array of extents `sizes`."""
+    """Return the presence of a tile that is loaded from `starts` on, of an array of extents `sizes`."""
     inside = [
         (np.arange(extent) + start >= 0) & (np.arange(extent) + start < size)
         for start, extent, size in zip(starts, extents, sizes, strict=True)
@@ -85,31 +86,31 @@ def window(starts: Sequence[int], extents: Sequence[int], sizes: Sequence[int], 
     return Presence(tuple(extents[axis] for axis in kept), whole, tuple(inside[axis] for axis in kept))
 
 
-def values_of(operand: Any) -> Any:
-    """The numbers of an operand."""
+def values_of(operand: Operand) -> Operand:
+    """Return the numbers of an operand."""
     return operand.values if isinstance(operand, Partial) else operand
 
 
-def presence_of(operand: Any) -> Presence:
-    """What exists of an operand; scalars always do."""
+def presence_of(operand: Operand) -> Presence:
+    """Return the presence of an operand; scalars are always complete."""
     return operand.presence if isinstance(operand, Partial) else everything(np.shape(operand))
 
 
-def computed(op: Op, function: Function, operands: Sequence[Any]) -> Any:
+def computed(op: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     """Compute a pure operation: `function` where everything exists, else by its rule."""
     if not any(type(operand) is Partial for operand in operands):
         return function(*operands)
     return _RULES.get(op.opcode, _element_wise)(op, function, operands)
 
 
-def _element_wise(_: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _element_wise(_: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     found = everything(np.shape(values_of(operands[0])))
     for operand in operands:
         found = _both(found, presence_of(operand))
     return partial(function(*map(values_of, operands)), found)
 
 
-def _select(_: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _select(_: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     condition, yes, no = operands
     values = function(*map(values_of, operands))
     if not np.ndim(values_of(condition)):
@@ -120,7 +121,7 @@ def _select(_: Op, function: Function, operands: Sequence[Any]) -> Any:
     return partial(values, _both(Presence(a.shape, a.whole or b.whole, axes, chosen), test))
 
 
-def _broadcast(op: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _broadcast(op: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     shape, found = _shape(op), operands[0].presence
     axes = tuple(
         None if flags is None else np.broadcast_to(flags, (extent,))
@@ -130,15 +131,14 @@ def _broadcast(op: Op, function: Function, operands: Sequence[Any]) -> Any:
     return partial(function(operands[0].values), Presence(shape, found.whole, axes, mask))
 
 
-def _transpose(op: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _transpose(op: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     found = operands[0].presence
-    order: Any = op.attributes["permutation"]
     mask = None if found.mask is None else function(found.mask)
-    axes = tuple(found.axes[axis] for axis in order)
+    axes = tuple(found.axes[axis] for axis in integers(op, "permutation"))
     return partial(function(operands[0].values), Presence(_shape(op), found.whole, axes, mask))
 
 
-def _reshape(op: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _reshape(op: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     found, after = operands[0].presence, _shape(op)
     before = found.shape
     whole = found.whole and all(bool(found.along(axis).all()) for axis, extent in enumerate(before) if extent == 1)
@@ -156,7 +156,7 @@ def _reshape(op: Op, function: Function, operands: Sequence[Any]) -> Any:
 
 
 def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Axes of two shapes that hold the same elements: the fewest of each, in order; axes of extent 1 are in none."""
+    """Group axes of two shapes that hold the same elements: the fewest of each, in order; none of extent 1."""
     groups: list[tuple[list[int], list[int]]] = []
     left, right = ([axis for axis, extent in enumerate(shape) if extent != 1] for shape in (before, after))
     while left:
@@ -167,7 +167,7 @@ def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[
     return groups
 
 
-def _reduce(op: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _reduce(op: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     values, found = operands[0].values, operands[0].presence
     kind, axis = str(op.attributes["kind"]), op.attributes["axis"]
     nothing = values.dtype.type(0) if kind == "sum" else identity(kind, values.dtype)
@@ -178,12 +178,12 @@ def _reduce(op: Op, function: Function, operands: Sequence[Any]) -> Any:
     return partial(result, Presence(_shape(op), found.whole, axes))
 
 
-def _softmax(_: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _softmax(_: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     values, found = operands[0].values, operands[0].presence
     return partial(function(np.where(found.flags, values, identity("max", values.dtype))), found)
 
 
-def _dot(op: Op, function: Function, operands: Sequence[Any]) -> Any:
+def _dot(op: Op, function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     a, b, *rest = operands
     left, right = presence_of(a), presence_of(b)
     rows, columns = (_with_zeros(values_of(tile), found) for tile, found in ((a, left), (b, right)))
@@ -193,11 +193,11 @@ def _dot(op: Op, function: Function, operands: Sequence[Any]) -> Any:
     return partial(function(rows, columns, *map(values_of, rest)), found)
 
 
-def _valid(_op: Op, _function: Function, operands: Sequence[Any]) -> Any:
+def _valid(_op: Op, _function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     return operands[0].presence.flags
 
 
-def _fill(_op: Op, _function: Function, operands: Sequence[Any]) -> Any:
+def _fill(_op: Op, _function: Function, operands: Sequence[Operand]) -> Numbers | Partial:
     tile: Partial = operands[0]
     number: Numbers = operands[1]
     return np.where(tile.presence.flags, tile.values, number)
@@ -209,7 +209,7 @@ def _with_zeros(values: Numbers, found: Presence) -> Numbers:
 
 
 def _both(a: Presence, b: Presence) -> Presence:
-    """What exists in both of two tiles; one of them may be a scalar."""
+    """Return the intersection of the presences of two tiles; one of them may be a scalar."""
     if not b.shape:
         return a
     if not a.shape:
@@ -224,7 +224,7 @@ def _shape(op: Op) -> tuple[int, ...]:
     return kind.shape if isinstance(kind, Tile) else ()
 
 
-_RULES: Final[dict[str, Callable[[Op, Function, Sequence[Any]], Any]]] = {
+_RULES: Final[dict[str, Callable[[Op, Function, Sequence[Operand]], Numbers | Partial]]] = {
     "select": _select,
     "broadcast": _broadcast,
     "transpose": _transpose,

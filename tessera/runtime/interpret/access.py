@@ -4,22 +4,26 @@ Elements of a tile that are loaded from outside do not exist (see `absence.py`),
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessera.core.program.program import Op
 from tessera.runtime.interpret import memory as mem
 from tessera.runtime.interpret.absence import Partial, partial, presence_of, values_of, window
 from tessera.runtime.interpret.findings import COPY
 from tessera.runtime.interpret.memory import Choice, Memory
+from tessera.runtime.interpret.operands import Operand, integers
 from tessera.runtime.interpret.poison import CLEAN, Marks, marked
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.state import Mask, State, lane_dependent
 
+Lanes = NDArray[np.intp]
+"""Positions in the window."""
 
-def read(state: State, op: Op, operands: list[Any]) -> list[Any]:
-    """One element for the group, or one a lane."""
+
+def read(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
+    """Read one element for the group, or one a lane."""
     memory, *indices = operands
     if not state.is_varying(op):
         place = _group_place(memory, indices)
@@ -40,8 +44,8 @@ def read(state: State, op: Op, operands: list[Any]) -> list[Any]:
     return [marked(result, marks)]
 
 
-def write(state: State, op: Op, operands: list[Any]) -> list[Any]:
-    """One element by the group, or one by each lane; of lanes that write the same element the last one wins."""
+def write(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
+    """Write one element by the group, or one by each lane; of lanes that write the same element the last wins."""
     memory, value, *indices = operands
     if not state.is_varying(op):
         place = _group_place(memory, indices)
@@ -66,21 +70,21 @@ def write(state: State, op: Op, operands: list[Any]) -> list[Any]:
     return []
 
 
-def load(state: State, op: Op, operands: list[Any]) -> list[Any]:
-    """A tile of memory."""
+def load(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
+    """Load a tile of memory."""
     memory, *starts = operands
     if state.is_varying(op):
         raise lane_dependent(op.result, op.span)
     box, marks = _group_box(state, op, memory, starts, writes=False)
-    extents: Any = op.attributes["extents"]
-    dropped: Any = op.attributes["dropped"]
+    extents = integers(op, "extents")
+    dropped = integers(op, "dropped")
     found = window([int(start) for start in starts], extents, memory.data.shape, dropped)
     tile = partial(mem.load(memory.data, box).reshape(found.shape), found)
     return [marked(tile, marks.reshape(found.shape) if marks.ndim else marks)]
 
 
-def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
-    """A tile into memory."""
+def store(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
+    """Store a tile into memory."""
     memory, tile, *starts = operands
     if state.is_varying(op):
         raise lane_dependent(op.operands[1], op.span)
@@ -89,12 +93,12 @@ def store(state: State, op: Op, operands: list[Any]) -> list[Any]:
     return []
 
 
-def copy(state: State, op: Op, operands: list[Any]) -> list[Any]:
+def copy(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
     """Start an asynchronous copy: what it reads now lands in the buffer at the next barrier."""
     buffer, array, *starts = operands
     if state.is_varying(op):
         raise lane_dependent(op.operands[0], op.span)
-    extents: Any = op.attributes["extents"]
+    extents = integers(op, "extents")
     box = mem.clip(array.data.shape, [int(start) for start in starts], extents)
     state.launch.traffic.count(array, box.elements, written=False)
     if state.sanitizer is not None:
@@ -141,14 +145,16 @@ def _watch_group(state: State, op: Op, memory: Memory, place: tuple[int, ...], *
 
 def _lane_places(
     state: State, memory: Memory, touched: Mask, indices: Sequence[Numbers], *, writes: bool
-) -> tuple[Any, tuple[Numbers, ...]]:
+) -> tuple[Lanes, tuple[Numbers, ...]]:
     """Return the lanes `touched` (as positions in the window), and their elements, axis by axis."""
     lanes = touched.nonzero()[0]
     state.launch.traffic.count(memory, len(lanes), written=writes)
     return lanes, tuple(state.per_lane(index)[lanes] for index in indices)
 
 
-def _watch_lanes(state: State, op: Op, memory: Memory, lanes: Any, places: Any, *, writes: bool) -> Marks:
+def _watch_lanes(
+    state: State, op: Op, memory: Memory, lanes: Lanes, places: Sequence[Numbers], *, writes: bool
+) -> Marks:
     """Tell the sanitizer of the elements that lanes use; return the marks of what is read, one for each."""
     if state.sanitizer is None:
         return CLEAN
@@ -163,7 +169,7 @@ def _group_box(
     state: State, op: Op, memory: Memory, starts: Sequence[Numbers], *, writes: bool
 ) -> tuple[mem.Box, Marks]:
     """Return the part of a tile's window that is inside the memory, and the marks of what is read."""
-    extents: Any = op.attributes["extents"]
+    extents = integers(op, "extents")
     corner = [int(start) for start in starts]
     box = mem.clip(memory.data.shape, corner, extents)
     state.launch.traffic.count(memory, box.elements, written=writes)

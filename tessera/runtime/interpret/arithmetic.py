@@ -6,14 +6,14 @@ compute in f32 and round back, which is one rounding (24 >= 2 * 11 + 2 bits); tr
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tessera.core.base.dtypes import DType, boolean, f64
 from tessera.runtime.interpret.rounding import Numbers, to_dtype
 
-PREDICATES: Final[dict[str, Callable[..., Any]]] = {
+PREDICATES: Final[dict[str, Callable[..., Numbers]]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
 
@@ -84,7 +84,7 @@ def _power_real(a: Numbers, b: Numbers) -> Numbers:
     return np.power(a.astype(np.float64), b.astype(np.float64))
 
 
-def _divide_or_zero(divide: Callable[..., Any]) -> Callable[..., Any]:
+def _divide_or_zero(divide: Callable[..., Numbers]) -> Callable[..., Numbers]:
     def guarded(a: Numbers, b: Numbers) -> Numbers:
         zero = b == 0
         return np.where(zero, 0, divide(a, np.where(zero, 1, b).astype(b.dtype)))
@@ -99,7 +99,7 @@ def _truncated_divide(a: Numbers, b: Numbers) -> Numbers:
 
 
 def _power_integer(a: Numbers, b: Numbers) -> Numbers:
-    """Wrapping power; a negative exponent gives what truncating 1 / a**-b gives (0 but for a = 1 and a = -1)."""
+    """Compute wrapping powers; negative exponents give what truncating 1 / a**-b gives (0 but for a = 1 and a = -1)."""
     a, b = np.broadcast_arrays(a, b)
     result, base, left = np.ones_like(a), a.copy(), np.where(b < 0, 0, b)
     while np.any(left > 0):
@@ -112,7 +112,7 @@ def _power_integer(a: Numbers, b: Numbers) -> Numbers:
     return np.where(b < 0, inverse, result)
 
 
-def _shift(left: bool) -> Callable[..., Any]:
+def _shift(left: bool) -> Callable[..., Numbers]:
     def shift(a: Numbers, b: Numbers) -> Numbers:
         width = a.dtype.itemsize * 8
         outside = (b < 0) | (b >= width)
@@ -133,20 +133,20 @@ def _erf(a: Numbers) -> Numbers:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(a)).astype(np.float64)
 
 
-_FLOAT_BINARY: Final[dict[str, Callable[..., Any]]] = {
+_FLOAT_BINARY: Final[dict[str, Callable[..., Numbers]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
     "mod": np.mod, "min": least, "max": greatest, "pow": _power_real,
 }  # fmt: skip
-_INTEGER_BINARY: Final[dict[str, Callable[..., Any]]] = {
+_INTEGER_BINARY: Final[dict[str, Callable[..., Numbers]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide_or_zero(_truncated_divide),
     "floordiv": _divide_or_zero(np.floor_divide), "mod": _divide_or_zero(np.mod), "min": np.minimum, "max": np.maximum,
     "pow": _power_integer, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "shl": _shift(left=True), "shr": _shift(left=False),
 }  # fmt: skip
-_EXACT_UNARY: Final[dict[str, Callable[..., Any]]] = {
+_EXACT_UNARY: Final[dict[str, Callable[..., Numbers]]] = {
     "neg": np.negative, "not": np.invert, "abs": np.abs, "floor": np.floor, "ceil": np.ceil,
 }  # fmt: skip
-_REAL_UNARY: Final[dict[str, Callable[..., Any]]] = {
+_REAL_UNARY: Final[dict[str, Callable[..., Numbers]]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt,
     "rsqrt": _reciprocal_root, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": _erf,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the sanitizer says: one function a mistake, each naming the user's lines, lanes and elements, and a remedy."""
+"""Messages of the sanitizer: one function a mistake, each naming the user's lines, lanes and elements, and a remedy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ GROUP: Final = -1
 """Stands for the whole group, which executes uniform statements once and in order."""
 COPY: Final = -2
 """Stands for an asynchronous copy that the group has started."""
-NOBODY: Final = -3
+NO_AGENT: Final = -3
 
 _BARRIER_HINT: Final = "put tbarrier() between the two, where every lane of the group reaches it"
 _ONE_STATEMENT_HINT: Final = "give each lane an element of its own, and add them up afterwards (reduce_sum)"
@@ -35,8 +35,8 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """What messages need to know of the launch; `grouped` tells whether the kernel says `tile[...]`."""
+class LaunchFacts:
+    """The facts of a launch that messages need; `grouped` tells whether the kernel says `tile[...]`."""
 
     groups: int
     lanes: int
@@ -58,8 +58,8 @@ def lane_list(active: NDArray[np.bool_]) -> str:
     return f"lane{'s' if len(lanes) > 1 else ''} {', '.join(parts)}{', ...' if len(runs) > 3 else ''}"
 
 
-def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: Access) -> TesseraError:
-    """Two accesses to one element that nothing orders."""
+def conflict(launch: LaunchFacts, memory: Memory, number: int, now: Access, before: Access) -> TesseraError:
+    """Report two accesses to one element that nothing orders."""
     name = element(memory, number)
     if COPY in (before.agent, now.agent) and before.group == now.group and not _lane_then_copy(before, now):
         return _in_flight(launch, name, now, before)
@@ -83,7 +83,7 @@ def conflict(launch: Launch, memory: Memory, number: int, now: Access, before: A
 
 
 def meeting(memory: Memory, number: int, now: Access, before: Access, trips: tuple[str, int, int]) -> TesseraError:
-    """Two trips of a loop with `parallel=True` that touch one element."""
+    """Report two trips of a loop with `parallel=True` that touch one element."""
     name, (index, here, there) = element(memory, number), trips
     message = f"the trip {index} = {here} {_verb(now)} {name} here, which the trip {index} = {there} {_verb(before)}"
     return catalog.MeetingTrips(
@@ -95,15 +95,15 @@ def meeting(memory: Memory, number: int, now: Access, before: Access, trips: tup
 
 
 def _one_update(a: Op, b: Op) -> bool:
-    """True for the read and the write of one `x[i] += v`: one place in the text, one set of indices."""
+    """Return True for the read and the write of one `x[i] += v`: one place in the text, one set of indices."""
     if {a.opcode, b.opcode} != {"read", "write"} or a.span != b.span:
         return False
     read, write = (a, b) if a.opcode == "read" else (b, a)
     return read.operands[1:] == write.operands[2:]
 
 
-def same_statement(launch: Launch, memory: Memory, number: int, now: Access, other: int) -> TesseraError:
-    """Two lanes write one element in the same execution of one statement."""
+def same_statement(launch: LaunchFacts, memory: Memory, number: int, now: Access, other: int) -> TesseraError:
+    """Report two lanes that write one element in the same execution of one statement."""
     name = element(memory, number)
     first, second = sorted((now.agent, other))
     return catalog.Race(
@@ -114,8 +114,8 @@ def same_statement(launch: Launch, memory: Memory, number: int, now: Access, oth
     )
 
 
-def uninitialised(launch: Launch, memory: Memory, number: int, now: Access) -> TesseraError:
-    """A read of shared memory that nothing has written."""
+def uninitialised(launch: LaunchFacts, memory: Memory, number: int, now: Access) -> TesseraError:
+    """Report a read of shared memory that nothing has written."""
     name = element(memory, number)
     return catalog.UninitialisedRead(
         f"{_who(launch, now)} reads {name} here, which nothing has written",
@@ -124,8 +124,8 @@ def uninitialised(launch: Launch, memory: Memory, number: int, now: Access) -> T
     )
 
 
-def out_of_bounds(launch: Launch, memory: Memory, index: Sequence[int], now: Access) -> TesseraError:
-    """An index outside its array."""
+def out_of_bounds(launch: LaunchFacts, memory: Memory, index: Sequence[int], now: Access) -> TesseraError:
+    """Report an index outside its array."""
     shape = memory.data.shape
     place = ", ".join(str(i) for i in index)
     words = memory.extents or shape
@@ -142,8 +142,8 @@ def out_of_bounds(launch: Launch, memory: Memory, index: Sequence[int], now: Acc
     )
 
 
-def _named(launch: Launch, op: Op, number: int) -> str:
-    """What the user calls an index of an access: the variable, or what stands in the brackets; "" for a number."""
+def _named(launch: LaunchFacts, op: Op, number: int) -> str:
+    """Return the user's name for an index: the variable, or what stands in the brackets; "" for a number."""
     index = op.operands[number]
     if index.name:
         return index.name
@@ -158,12 +158,12 @@ def _named(launch: Launch, op: Op, number: int) -> str:
 
 
 def divergent(op: Op, active: NDArray[np.bool_], branch: Op | None, what: str) -> TesseraError:
-    """A barrier that only the lanes in `active` reach; `branch` is the statement that parted them."""
+    """Report a barrier that only the lanes in `active` reach; `branch` is the statement that parted them."""
     notes: list[Note] = []
     if branch is not None:
         turn = "do not take this branch" if branch.opcode == "if" else "are no longer in this loop"
-        apart = lane_list(~active)
-        notes.append(Note(f"{apart} {turn if apart.startswith('lanes') else _singular(turn)}", branch.span))
+        others = lane_list(~active)
+        notes.append(Note(f"{others} {turn if others.startswith('lanes') else _singular(turn)}", branch.span))
     return catalog.DivergentBarrier(
         f"only {lane_list(active)} of {len(active)} reach{'es' if active.sum() == 1 else ''} this {what}",
         op.span,
@@ -180,7 +180,7 @@ def _lane_then_copy(before: Access, now: Access) -> bool:
     return now.agent == COPY and before.agent != COPY
 
 
-def _in_flight(launch: Launch, name: str, now: Access, before: Access) -> TesseraError:
+def _in_flight(launch: LaunchFacts, name: str, now: Access, before: Access) -> TesseraError:
     does = "filling" if before.writes else "reading"
     who = "another copy" if now.agent == COPY else _who(launch, now)
     return catalog.CopyInFlight(
@@ -191,7 +191,7 @@ def _in_flight(launch: Launch, name: str, now: Access, before: Access) -> Tesser
     )
 
 
-def _note(launch: Launch, name: str, now: Access, before: Access) -> Note:
+def _note(launch: LaunchFacts, name: str, now: Access, before: Access) -> Note:
     when = " on an earlier trip of the loop" if now.op is before.op and now.group == before.group else ""
     return Note(f"{_who(launch, before)} {_verb(before)} {name} here{when}", before.op.span)
 
@@ -200,7 +200,7 @@ def _verb(access: Access) -> str:
     return "writes" if access.writes else "reads"
 
 
-def _who(launch: Launch, access: Access) -> str:
+def _who(launch: LaunchFacts, access: Access) -> str:
     across = f" of group {access.group}" if launch.groups > 1 else ""
     if access.agent == COPY:
         return f"the copy{across}"
@@ -209,5 +209,5 @@ def _who(launch: Launch, access: Access) -> str:
     return f"lane {access.agent}{across}"
 
 
-def _of_group(launch: Launch, access: Access) -> str:
+def _of_group(launch: LaunchFacts, access: Access) -> str:
     return f" (group {access.group})" if launch.groups > 1 and access.agent != GROUP else ""

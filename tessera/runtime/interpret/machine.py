@@ -1,7 +1,7 @@
 """Executes a kernel for one window of lanes, statement by statement, in lock-step under a lane mask."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from tessera.runtime.interpret import access
 from tessera.runtime.interpret.absence import computed, values_of
 from tessera.runtime.interpret.geometry import WARP
 from tessera.runtime.interpret.memory import fresh_shared
+from tessera.runtime.interpret.operands import Operand, integer, integer_or_none
 from tessera.runtime.interpret.poison import Poisoned, marked, marks_of, passed_on, plain
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.state import Mask, State, choose, lane_dependent
@@ -24,25 +25,29 @@ class Machine(State):
         """Execute the whole kernel for this window's lanes."""
         self.block(self.launch.program.body, ())
 
-    def block(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
+    def block(self, block: Block, arguments: Sequence[Operand]) -> list[Operand]:
         """Execute a block; return what it yields."""
-        values = self.values
+        values, observer = self.values, self.launch.observer
         values.update(zip(block.arguments, arguments, strict=True))
+        if observer is not None:
+            observer.entered(self, block)
         for op in block.ops:
             operands = [values[operand] for operand in op.operands]
             if op.opcode == "yield":
                 return operands
+            if observer is not None:
+                observer.before(self, op, operands)
             if self.sanitizer is not None and any(type(operand) is Poisoned for operand in operands):
                 values.update(zip(op.results, self.poisoned(op, operands), strict=True))
-                continue
-            function = self.launch.functions.get(op) or self.prepare(op)
-            if function is not None:
+            elif (function := self.launch.functions.get(op) or self.prepare(op)) is not None:
                 values[op.results[0]] = computed(op, function, operands)
             else:
                 values.update(zip(op.results, _EFFECTS[op.opcode](self, op, operands), strict=True))
+            if observer is not None:
+                observer.after(self, op, operands)
         return []
 
-    def poisoned(self, op: Op, operands: list[Any]) -> list[Any]:
+    def poisoned(self, op: Op, operands: list[Operand]) -> list[Operand]:
         """Execute an operation on values that carry marks: pass them on, or report the read they come from."""
         function = self.launch.functions.get(op) or self.prepare(op)
         if function is not None:
@@ -56,7 +61,7 @@ class Machine(State):
         operands = [*map(plain, operands[:used]), *operands[used:]]
         return [computed(op, function, operands)] if function is not None else _EFFECTS[op.opcode](self, op, operands)
 
-    def masked(self, mask: Mask, op: Op, block: Block, arguments: Sequence[Any]) -> list[Any]:
+    def masked(self, mask: Mask, op: Op, block: Block, arguments: Sequence[Operand]) -> list[Operand]:
         """Execute a block with only the lanes in `mask` active; `op` has parted them from any others."""
         if mask is self.mask or np.array_equal(mask, self.mask):
             return self.block(block, arguments)
@@ -78,24 +83,23 @@ class Machine(State):
 
     # -- ids, shared memory, synchronisation ---------------------------------------------------------------------
 
-    def select_buffer(self, _: Op, operands: list[Any]) -> list[Any]:
+    def select_buffer(self, _: Op, operands: list[Operand]) -> list[Operand]:
         """Choose between shared buffers, for the group or for each lane."""
         condition, yes, no = operands
         if np.ndim(condition):
             return [choose(condition, yes, no)]
         return [yes if condition else no]
 
-    def id(self, op: Op, _: list[Any]) -> list[Any]:
-        """One of ID_KINDS."""
-        axis: Any = op.attributes["axis"]
-        return [self.window.identity(str(op.attributes["of"]), axis)]
+    def id(self, op: Op, _: list[Operand]) -> list[Operand]:
+        """Return the value of an id of ID_KINDS."""
+        return [self.window.identity(str(op.attributes["of"]), integer_or_none(op, "axis"))]
 
-    def dim(self, op: Op, _: list[Any]) -> list[Any]:
-        """The value of a symbol."""
+    def dim(self, op: Op, _: list[Operand]) -> list[Operand]:
+        """Return the value of a symbol."""
         return [np.int64(self.launch.symbols[str(op.attributes["symbol"])])]
 
-    def alloc(self, op: Op, _: list[Any]) -> list[Any]:
-        """A shared buffer: the same one each time the statement runs in this group."""
+    def alloc(self, op: Op, _: list[Operand]) -> list[Operand]:
+        """Allocate a shared buffer: the same one each time the statement runs in this group."""
         kind = op.result.type
         if not isinstance(kind, Shared):
             raise TypeError("alloc makes something else than a shared buffer")
@@ -103,8 +107,8 @@ class Machine(State):
             self.buffers[op] = fresh_shared(op.result.name or "shared", kind.dtype, kind.shape)
         return [self.buffers[op]]
 
-    def barrier(self, op: Op, _: list[Any]) -> list[Any]:
-        """Outstanding copies land."""
+    def barrier(self, op: Op, _: list[Operand]) -> list[Operand]:
+        """Complete the outstanding copies."""
         if self.sanitizer is not None:
             self.sanitizer.barrier(op, self.mask, self.branch_op)
         for buffer, tile in self.copies:
@@ -112,18 +116,17 @@ class Machine(State):
         self.copies.clear()
         return []
 
-    def group_sync(self, op: Op, _: list[Any]) -> list[Any]:
-        """Nothing to wait for in lock-step; the sanitizer takes note."""
+    def group_sync(self, op: Op, _: list[Operand]) -> list[Operand]:
+        """Note the barrier for the sanitizer; in lock-step there is nothing to wait for."""
         if self.sanitizer is not None:
-            size: Any = op.attributes["size"]
-            self.sanitizer.group_sync(op, size, self.mask, self.branch_op)
+            self.sanitizer.group_sync(op, integer(op, "size"), self.mask, self.branch_op)
         return []
 
-    def shuffle(self, op: Op, operands: list[Any]) -> list[Any]:
+    def shuffle(self, op: Op, operands: list[Operand]) -> list[Operand]:
         """Read another lane's value; a source out of the segment, or not active, gives the lane's own."""
         if not self.is_varying(op):
             return [operands[0]]
-        width: Any = op.attributes["width"]
+        width = integer(op, "width")
         value, amount = self.per_lane(operands[0]), self.per_lane(operands[1])
         place = self.lanes % WARP % width
         here = np.arange(len(self.lanes))
@@ -135,8 +138,8 @@ class Machine(State):
 
     # -- control flow --------------------------------------------------------------------------------------------
 
-    def branch(self, op: Op, operands: list[Any]) -> list[Any]:
-        """An `if`: one side when the condition is uniform, else each side under its own mask."""
+    def branch(self, op: Op, operands: list[Operand]) -> list[Operand]:
+        """Run an `if`: one side when the condition is uniform, else each side under its own mask."""
         condition = operands[0]
         yes = op.regions[0]
         no = op.regions[1] if len(op.regions) > 1 else Block()
@@ -149,12 +152,13 @@ class Machine(State):
         second = self.masked(left, op, no, ())
         return [self.merge(taken, a, b, v) for a, b, v in zip(first, second, op.results, strict=True)]
 
-    def loop(self, op: Op, operands: list[Any]) -> list[Any]:
-        """A `for`: lanes leave when their own range is over."""
+    def loop(self, op: Op, operands: list[Operand]) -> list[Operand]:
+        """Run a `for`: lanes leave when their own range is over."""
         index, upper, step, *carried = operands
         (body,) = op.regions
         results, active = carried, self.mask
         up, down = step > 0, step < 0
+        observer = self.launch.observer
         watched = self.sanitizer.trips if self.sanitizer is not None and op.attributes.get("parallel") else None
         if watched is not None:
             watched.enter(body.arguments[0].name)
@@ -167,12 +171,15 @@ class Machine(State):
                 return results
             if watched is not None and self.sanitizer is not None:
                 watched.begin(int(index), len(self.sanitizer.ops))
+            if observer is not None and not observer.wants_trip(self, op, operands, index):
+                index = index + step
+                continue
             carried = self.masked(active, op, body, (index, *carried))
             results = [self.merge(active, a, b, v) for a, b, v in zip(carried, results, op.results, strict=True)]
             index = index + step
 
-    def repeat(self, op: Op, operands: list[Any]) -> list[Any]:
-        """A `while`: lanes leave when their own condition fails."""
+    def repeat(self, op: Op, operands: list[Operand]) -> list[Operand]:
+        """Run a `while`: lanes leave when their own condition fails."""
         condition, body = op.regions
         carried, results, active = operands, operands, self.mask
         while True:
@@ -196,7 +203,7 @@ def _shuffle_target(mode: str, place: Numbers, amount: Numbers) -> Numbers:
 
 _USED: Final = {"for": 3, "while": 0}
 """How many operands an operation itself uses: the rest is carried on, marks and all."""
-_EFFECTS: Final[dict[str, Callable[[Machine, Op, list[Any]], list[Any]]]] = {
+_EFFECTS: Final[dict[str, Callable[[Machine, Op, list[Operand]], list[Operand]]]] = {
     "select": Machine.select_buffer,
     "id": Machine.id,
     "dim": Machine.dim,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class Memory:
     """
 
     name: str
-    data: NDArray[Any]
+    data: Numbers
     shared: bool = False
     extents: tuple[Extent, ...] = ()
 
@@ -75,7 +75,7 @@ class Box:
 
 
 def fresh_shared(name: str, dtype: DType, shape: tuple[int, ...]) -> Memory:
-    """Return a shared buffer that nobody has written: NaN, or bytes of POISON."""
+    """Return a shared buffer that was never written: NaN, or bytes of POISON."""
     data = np.empty(shape, dtype.numpy)
     if dtype.is_float:
         data[...] = np.nan
@@ -98,14 +98,14 @@ def clip(shape: tuple[int, ...], starts: Sequence[int], extents: Sequence[int]) 
     return Box(tuple(extents), tuple(inner), tuple(outer), whole)
 
 
-def load(data: NDArray[Any], box: Box) -> Numbers:
+def load(data: Numbers, box: Box) -> Numbers:
     """Return a copy of the window, with zeros outside the array."""
     tile = np.zeros(box.extents, data.dtype)
     tile[box.window] = data[box.memory]
     return tile
 
 
-def store(data: NDArray[Any], box: Box, tile: Numbers, exists: NDArray[np.bool_] | None = None) -> None:
+def store(data: Numbers, box: Box, tile: Numbers, exists: NDArray[np.bool_] | None = None) -> None:
     """Write the part of `tile` (any shape with the window's number of elements) that lies inside the array.
 
     exists: the elements to write, of the tile's shape; None: all
@@ -118,7 +118,7 @@ def store(data: NDArray[Any], box: Box, tile: Numbers, exists: NDArray[np.bool_]
 
 def inside(shape: tuple[int, ...], indices: Sequence[Numbers]) -> NDArray[np.bool_]:
     """Return where an index, given axis by axis, lies inside an array of `shape`."""
-    result: Any = np.True_
+    result: NDArray[np.bool_] = np.asarray(True)
     for size, index in zip(shape, indices, strict=True):
         result = (index >= 0) & (index < size) & result
     return result
@@ -126,7 +126,7 @@ def inside(shape: tuple[int, ...], indices: Sequence[Numbers]) -> NDArray[np.boo
 
 def flat(shape: tuple[int, ...], indices: Sequence[Numbers]) -> NDArray[np.int64]:
     """Return the row-major number of each element; every index is inside."""
-    number: Any = np.int64(0)
+    number: NDArray[np.int64] = np.zeros((), np.int64)
     for size, index in zip(shape, indices, strict=True):
         number = number * size + index
     return np.asarray(number)

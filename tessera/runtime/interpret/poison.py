@@ -9,7 +9,7 @@ reduces it reports the read.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from tessera.core.base.dtypes import boolean
 from tessera.core.program.program import Op
 from tessera.core.program.spec import BINARY, UNARY
 from tessera.core.program.types import Scalar, Tile
+from tessera.runtime.interpret.operands import Operand
 
 Marks = NDArray[np.int32]
 """0 where a value is good, else the number of the read (see `Sanitizer.doubt`): one each lane or element, or 0-d."""
@@ -29,26 +30,26 @@ CLEAN: Final[Marks] = np.zeros((), np.int32)
 class Poisoned:
     """A scalar or tile as the interpreter holds it, with the marks of its elements."""
 
-    value: Any
+    value: Operand
     marks: Marks
 
 
-def marked(value: Any, marks: Marks) -> Any:
+def marked(value: Operand, marks: Marks) -> Operand:
     """Return `value` with its marks; as it is where there are none."""
     return Poisoned(value, marks) if marks.any() else value
 
 
-def plain(operand: Any) -> Any:
+def plain(operand: Operand) -> Operand:
     """Return the value without its marks."""
     return operand.value if isinstance(operand, Poisoned) else operand
 
 
-def marks_of(operand: Any) -> Marks:
+def marks_of(operand: Operand) -> Marks:
     """Return the marks of a value."""
     return operand.marks if isinstance(operand, Poisoned) else CLEAN
 
 
-def passed_on(op: Op, operands: Sequence[Any], function: Callable[..., Any]) -> Marks | None:
+def passed_on(op: Op, operands: Sequence[Operand], function: Callable[..., NDArray[np.generic]]) -> Marks | None:
     """Return the marks of what a pure operation makes of `operands`; None where taking them is a use.
 
     function: what computes the operation, which moves the marks of a tile as it moves its elements

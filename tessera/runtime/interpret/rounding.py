@@ -7,14 +7,14 @@ using rounding to odd", IEEE Trans. Computers 57(4), 2008): an inexact result be
 
 import math
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessera.core.base.dtypes import DType, bf16, f64
 
-Numbers = NDArray[Any]
+Numbers: TypeAlias = NDArray[Any]  # of the dtype that the Program's value has
 """Values in the interpreter: NumPy arrays of any shape, 0-d ones and NumPy scalars included."""
 
 # Where the product of two f64 is split into two f64 without underflow, and nothing overflows on the way.

@@ -18,7 +18,7 @@ Two parameters that are the same array are watched as one; arrays that overlap o
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tessera.core.errors.base import TesseraError
 from tessera.core.program.program import Op
 from tessera.runtime.interpret import findings
-from tessera.runtime.interpret.findings import COPY, GROUP, NOBODY, Access, Launch
+from tessera.runtime.interpret.findings import COPY, GROUP, NO_AGENT, Access, LaunchFacts
 from tessera.runtime.interpret.memory import Memory
 from tessera.runtime.interpret.poison import CLEAN, Marks
 
@@ -42,10 +42,10 @@ Events = NDArray[np.int32]
 
 
 class Shadow:
-    """What is remembered of each element of one memory; rows WRITER to EARLIER."""
+    """The shadow memory of one memory: for each element, the rows WRITER to EARLIER."""
 
     def __init__(self, size: int) -> None:
-        self.agent = np.full((4, size), NOBODY, np.int32)
+        self.agent = np.full((4, size), NO_AGENT, np.int32)
         self.event = np.full((4, size), -1, np.int32)
 
     def remember(self, row: int, elements: Elements, agents: Agents, event: Events | int) -> None:
@@ -63,31 +63,31 @@ class Trips:
         self._indices: list[list[int]] = []
 
     def enter(self, name: str) -> None:
-        """A loop begins, whose index is `name`."""
+        """Enter a loop whose index is `name`."""
         self._names.append(name)
         self._starts.append([])
         self._indices.append([])
 
     def begin(self, index: int, event: int) -> None:
-        """The next trip of the innermost loop begins; `event` is the first one that can be its own."""
+        """Begin the next trip of the innermost loop; `event` is the first one that can be its own."""
         self._starts[-1].append(event)
         self._indices[-1].append(index)
 
     def leave(self) -> None:
-        """The innermost loop ends."""
+        """Leave the innermost loop."""
         for rows in (self._names, self._starts, self._indices):
             rows.pop()
 
     def earlier(self, events: Events) -> NDArray[np.bool_]:
-        """Which events belong to an earlier trip of a loop that runs."""
+        """Return which events belong to an earlier trip of a loop that runs."""
         found = np.zeros(events.shape, np.bool_)
         for starts in self._starts:
             if starts:
                 found |= (events >= starts[0]) & (events < starts[-1])
         return found
 
-    def apart(self, event: int) -> tuple[str, int, int] | None:
-        """The name of the loop of which `event` was in an earlier trip, the trip now and that one; None: of none."""
+    def other_trip(self, event: int) -> tuple[str, int, int] | None:
+        """Return the name of the loop that `event` was in an earlier trip of, the trip now and that one; or None."""
         for name, starts, indices in zip(self._names, self._starts, self._indices, strict=True):
             if starts and starts[0] <= event < starts[-1]:
                 return name, indices[-1], indices[bisect_right(starts, event) - 1]
@@ -100,7 +100,7 @@ class Sanitizer:
     doubts: what is wrong with values that were read outside arrays, should an agent use one (see `poison.py`)
     """
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: LaunchFacts) -> None:
         self.launch = launch
         self.ops: list[Op] = []
         self.group_starts: list[int] = []
@@ -114,19 +114,19 @@ class Sanitizer:
     # -- what orders accesses ----------------------------------------------------------------------------------
 
     def start_group(self) -> None:
-        """A new group begins, with shared memory of its own."""
+        """Begin a new group, with shared memory of its own."""
         self.group_starts.append(len(self.ops))
         self.shared = {}
         self._barrier()
 
     def barrier(self, op: Op, active: NDArray[np.bool_], branch: Op | None) -> None:
-        """The lanes in `active` execute a barrier; `branch` is the innermost statement that parted the lanes."""
+        """Note a barrier of the lanes in `active`; `branch` is the innermost statement that parted the lanes."""
         if not active.all():
             raise findings.divergent(op, active, branch, "tbarrier()")
         self._barrier()
 
     def group_sync(self, op: Op, size: int, active: NDArray[np.bool_], branch: Op | None) -> None:
-        """The lanes in `active` synchronise within aligned subgroups of `size`."""
+        """Note that the lanes in `active` synchronise within aligned subgroups of `size`."""
         number = np.arange(len(active)) // size
         reached = np.bincount(number, active)
         if np.any((reached != 0) & (reached != np.bincount(number))):
@@ -141,7 +141,7 @@ class Sanitizer:
     # -- accesses ----------------------------------------------------------------------------------------------
 
     def read(self, memory: Memory, elements: Elements, agents: Sequence[int] | Agents, op: Op) -> Marks:
-        """`agents[k]` (a lane, GROUP or COPY) reads element `elements[k]` (row-major, inside the memory).
+        """Note that `agents[k]` (a lane, GROUP or COPY) reads element `elements[k]` (row-major, inside the memory).
 
         Return a mark for each: of elements of shared memory that nothing has written.
         """
@@ -155,7 +155,7 @@ class Sanitizer:
         return np.where(unwritten, self._unwritten(memory, elements[unwritten], agents[unwritten], op), CLEAN)
 
     def write(self, memory: Memory, elements: Elements, agents: Sequence[int] | Agents, op: Op) -> None:
-        """`agents[k]` writes element `elements[k]`."""
+        """Note that `agents[k]` writes element `elements[k]`."""
         shadow, agents = self._enter(memory, agents, op)
         self._check(memory, elements, agents, shadow.agent[:, elements], shadow.event[:, elements], writes=True)
         shadow.remember(WRITER, elements, agents, len(self.ops) - 1)
@@ -168,12 +168,12 @@ class Sanitizer:
             raise findings.same_statement(self.launch, memory, number, now, other)
 
     def written_outside(self, memory: Memory, index: Sequence[int], agent: int, op: Op) -> TesseraError:
-        """`agent` writes at an index that is outside `memory`."""
+        """Report that `agent` writes at an index outside `memory`."""
         self.ops.append(op)
         return findings.out_of_bounds(self.launch, memory, index, self._now(self._agent(agent), writes=True))
 
     def read_outside(self, memory: Memory, indices: Mapping[int, Sequence[int]], op: Op) -> int:
-        """Each agent of `indices` reads at an index that is outside `memory`; return the doubt's number."""
+        """Note that each agent of `indices` reads outside `memory`; return the doubt's number."""
         self.ops.append(op)
         group = len(self.group_starts) - 1
 
@@ -212,7 +212,7 @@ class Sanitizer:
 
     def _shadow(self, memory: Memory) -> Shadow:
         # Two parameters that are the same array share what is remembered; shared buffers last as long as their group.
-        data: NDArray[Any] = memory.data
+        data = memory.data
         known: dict[object, Shadow] = self.shared if memory.shared else self.arrays
         key = memory if memory.shared else (data.ctypes.data, data.shape, data.strides, data.dtype)
         if key not in known:
@@ -230,7 +230,7 @@ class Sanitizer:
             row, first = np.unravel_index(int(np.argmax(clash)), clash.shape)
             now = self._now(int(agents[first]), writes)
             then = self._then(int(events[row, first]), int(before[row, first]), bool(row == WRITER))
-            trips = None if memory.shared else self.trips.apart(int(events[row, first]))
+            trips = None if memory.shared else self.trips.other_trip(int(events[row, first]))
             if trips is not None and now.group == then.group:
                 raise findings.meeting(memory, int(elements[first]), now, then, trips)
             raise findings.conflict(self.launch, memory, int(elements[first]), now, then)
@@ -240,11 +240,11 @@ class Sanitizer:
         recent = event >= self.barrier_event
         if not recent.any():
             return earlier_group
-        apart = (before == COPY) | ((before != agents) & ~((before == GROUP) & (agents == COPY)))
+        unordered = (before == COPY) | ((before != agents) & ~((before == GROUP) & (agents == COPY)))
         for size, synchronised in self.subgroups.items():
             lanes = (before >= 0) & (agents >= 0) & (before // size == agents // size)
-            apart &= ~(lanes & (event < synchronised[np.where(lanes, before // size, 0)]))
-        return earlier_group | (recent & apart)
+            unordered &= ~(lanes & (event < synchronised[np.where(lanes, before // size, 0)]))
+        return earlier_group | (recent & unordered)
 
     def _remember_read(self, shadow: Shadow, elements: Elements, agents: Agents, last: Agents, since: Events) -> None:
         """Make `agents` the last readers; those they displace (`last`, in event `since`) move on."""

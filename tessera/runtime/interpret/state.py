@@ -1,23 +1,24 @@
-"""What a running kernel consists of: the launch, and the state of one window of lanes in lock-step.
+"""The state of a running kernel: the launch, and the state of one window of lanes in lock-step.
 
 A uniform scalar is a 0-d value, a varying one has one element a lane of the window, a tile is an array of its shape,
 and a memory value is a `Memory` (or a `Choice` of them).  Inactive lanes compute too, but nothing they do is seen.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessera.core.base.source import Span
 from tessera.core.errors.catalog import LaneDependentTile
-from tessera.core.program.program import Op, Program, Value
+from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.program.types import Scalar, Tile
 from tessera.runtime.interpret.findings import GROUP
 from tessera.runtime.interpret.geometry import Geometry, Window
 from tessera.runtime.interpret.memory import Choice, Memory, Traffic
+from tessera.runtime.interpret.operands import Operand
 from tessera.runtime.interpret.poison import Poisoned, marked, marks_of, plain
 from tessera.runtime.interpret.rounding import Numbers
 from tessera.runtime.interpret.sanitizer import Sanitizer
@@ -25,23 +26,51 @@ from tessera.runtime.interpret.sanitizer import Sanitizer
 Mask = NDArray[np.bool_]
 
 
+class Observer(Protocol):
+    """Follows a launch, operation by operation: what a recording or a debugger is made of.
+
+    It may keep values, which are never changed in place, but must copy what it wants of memories.
+    """
+
+    def wants_window(self, window: Window) -> bool:
+        """Decide whether a window is executed."""
+        ...
+
+    def entered(self, state: "State", block: Block) -> None:
+        """Hear that a block begins; its arguments have their values."""
+        ...
+
+    def wants_trip(self, state: "State", /, loop: Op, operands: Sequence[Operand], index: Numbers) -> bool:
+        """Decide whether a trip of a loop is executed; to leave one out is right where no trip needs another."""
+        ...
+
+    def before(self, state: "State", op: Op, operands: Sequence[Operand]) -> None:
+        """Hear of an operation that is about to be executed."""
+        ...
+
+    def after(self, state: "State", op: Op, operands: Sequence[Operand]) -> None:
+        """Hear of an operation that was executed; `state.values` has its results."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
-    """What all groups of one launch share.
+    """The part of a launch that all its groups share.
 
-    values: the parameters; varying: see `uniform.varying_values`; sanitizer: None when nobody looks;
-    functions: what pure operations met so far compute
+    values: the parameters; varying: see `uniform.varying_values`; sanitizer: None for a launch without it;
+    functions: what pure operations met so far compute; observer: what follows the launch, if anything does
     """
 
     program: Program
     geometry: Geometry
-    values: Mapping[Value, Any]
+    values: Mapping[Value, Operand]
     symbols: Mapping[str, int]
     varying: frozenset[Value]
     sanitizer: Sanitizer | None
     cancelled: Callable[[], bool]
     traffic: Traffic = field(default_factory=Traffic)
     functions: dict[Op, Callable[..., Numbers]] = field(default_factory=dict[Op, Callable[..., Numbers]])
+    observer: "Observer | None" = None
 
     def check_cancelled(self) -> None:
         """Stop, like an interrupted cell, when the caller wants no more."""
@@ -56,7 +85,7 @@ class State:
         self.launch = launch
         self.sanitizer = launch.sanitizer
         self.window = window
-        self.values: dict[Value, Any] = dict(launch.values)
+        self.values: dict[Value, Operand] = dict(launch.values)
         self.lanes = window.lanes
         self.mask: Mask = np.ones(len(self.lanes), np.bool_)
         self.buffers: dict[Op, Memory] = {}
@@ -83,7 +112,7 @@ class State:
         """Return who executes a uniform statement: the group, or, where the lanes are parted, (two of) those here."""
         return [GROUP] if self.mask.all() else [int(lane) for lane in self.lanes[self.mask][:2]]
 
-    def merge(self, chosen: Mask, new: Any, old: Any, of: Value) -> Any:
+    def merge(self, chosen: Mask, new: Operand, old: Operand, of: Value) -> Operand:
         """Return `new` in the lanes `chosen`, and `old` in the other active ones."""
         if new is old or not (self.mask & ~chosen).any():
             return new
@@ -94,7 +123,7 @@ class State:
             raise lane_dependent(of, of.span)
         return choose(chosen, new, old)
 
-    def use(self, of: Value, operand: Any) -> Any:
+    def use(self, of: Value, operand: Operand) -> Operand:
         """Return the value of `operand`.  Raises what the sanitizer found where an active lane's is poison."""
         if self.sanitizer is None or not isinstance(operand, Poisoned):
             return operand
@@ -125,7 +154,7 @@ def choose(chosen: Mask, new: Memory | Choice, old: Memory | Choice) -> Memory |
 
 
 def lane_dependent(tile: Value, span: Span) -> LaneDependentTile:
-    """The mistake of making a tile of values that differ between lanes."""
+    """Return the error for a tile made of values that differ between lanes."""
     what = f"the tile {tile.name}" if tile.name else "this tile"
     return LaneDependentTile(
         f"{what} would be different for each lane, but a tile belongs to the whole group",

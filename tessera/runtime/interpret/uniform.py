@@ -1,4 +1,4 @@
-"""Which values depend on a lane id, and so differ between the lanes of a group.
+"""Uniformity: which values depend on a lane id, and so differ between the lanes of a group.
 
 A value is *varying* when it is made of a lane id, or chosen by a condition that is: the result of an `if` on a varying
 condition, and what a loop carries out when its lanes leave it at different times.  Inside such a loop a value all of
@@ -55,18 +55,18 @@ class _Analysis:
         index, *carried = body.arguments
         self._mark_if(self._any((lower, step)), (index,))
         self.block(body)
-        leave_apart = self._any(op.operands[:3])
+        leave_diverged = self._any(op.operands[:3])
         for start, inside, after, result in zip(initial, carried, yielded(body), op.results, strict=True):
             self._mark_if(self._any((start, after)), (inside, result))
-            self._mark_if(leave_apart, (result,))
+            self._mark_if(leave_diverged, (result,))
 
     def _if(self, op: Op) -> None:
         for region in op.regions:
             self.block(region)
-        apart = self._any(op.operands)
+        diverged = self._any(op.operands)
         for number, result in enumerate(op.results):
             sources = [yielded(region)[number] for region in op.regions]
-            self._mark_if(apart or self._any(sources), (result,))
+            self._mark_if(diverged or self._any(sources), (result,))
 
     def _while(self, op: Op) -> None:
         condition, body = op.regions

@@ -5,7 +5,7 @@ All elements of the tiles exist here; `absence.py` has the rules for those of wh
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tessera.core.program.program import Op
 from tessera.core.program.spec import BINARY, UNARY
 from tessera.core.program.types import Scalar, Tile
 from tessera.runtime.interpret import arithmetic, tiles
+from tessera.runtime.interpret.operands import integer, integer_or_none, integers, number
 from tessera.runtime.interpret.rounding import Numbers, fma
 
 Function = Callable[..., Numbers]
@@ -32,9 +33,8 @@ def _operand_dtype(op: Op) -> DType:
 
 
 def _constant(op: Op) -> Function:
-    value: Any = op.attributes["value"]
-    number = arithmetic.constant(value, tiles.dtype_of(op))
-    return lambda: number
+    value = arithmetic.constant(number(op, "value"), tiles.dtype_of(op))
+    return lambda: value
 
 
 def _binary(op: Op) -> Function:
@@ -79,18 +79,16 @@ def _reshape(op: Op) -> Function:
 
 
 def _transpose(op: Op) -> Function:
-    permutation: Any = op.attributes["permutation"]
-    return partial(np.transpose, axes=permutation)
+    return partial(np.transpose, axes=integers(op, "permutation"))
 
 
 def _reduce(op: Op) -> Function:
-    axis: Any = op.attributes["axis"]
+    axis = integer_or_none(op, "axis")
     return partial(tiles.reduce, kind=str(op.attributes["kind"]), axis=axis, dtype=tiles.dtype_of(op))
 
 
 def _softmax(op: Op) -> Function:
-    axis: Any = op.attributes["axis"]
-    return partial(tiles.softmax, axis=axis, dtype=tiles.dtype_of(op))
+    return partial(tiles.softmax, axis=integer(op, "axis"), dtype=tiles.dtype_of(op))
 
 
 def _dot(op: Op) -> Function:

@@ -1,21 +1,22 @@
-"""The arguments of a launch that was made ready: each knows its like again, and writes what has changed.
+"""Guards of a launch plan: each compares one argument with that of the last call, and patches what has changed.
 
-torch, cupy and our own arrays are asked in their own terms, which takes a tenth of the time DLPack does.  What they are
-asked for is everything that decides about a launch, so that arrays which come and go are told apart by what they are,
-not by which object they are.
+torch, cupy and our own arrays are read through their own attributes, which takes a tenth of the time DLPack does.  All
+that a launch depends on is compared, so that arrays which come and go are told apart by what they are, not by their
+identity.
 """
 
 import struct
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tessera.core.artifact import Binding
 from tessera.core.program.types import Array, Scalar
 from tessera.runtime.arrays.host import AnyArray
-from tessera.runtime.arrays.interop import is_torch, library_of, writes_unseen
+from tessera.runtime.arrays.interop import is_cupy, is_jax, is_torch, writes_unseen
 from tessera.runtime.arrays.pointers import address
+from tessera.runtime.arrays.protocols import CupyArray, JaxArray, TorchTensor
 from tessera.runtime.binding.argument_packing import FORMATS
 from tessera.runtime.launch.parameter_buffer import ParameterBuffer
 from tessera.runtime.memory.owned import DeviceArray
@@ -40,15 +41,15 @@ class ParameterPlace:
 class Guard(Protocol):
     """One argument."""
 
-    def matches_and_patch(self, value: Any) -> bool:
-        """Write `value` in the place of the last one; False where it has to be looked at in full."""
+    def matches_and_patch(self, value: object) -> bool:
+        """Write `value` in the place of the last one; return False where the launch has to be bound in full."""
         ...
 
 
 class NumberGuard:
     """A number; a bf16 one is never patched."""
 
-    def __init__(self, value: Any, kind: Scalar, place: ParameterPlace) -> None:
+    def __init__(self, value: object, kind: Scalar, place: ParameterPlace) -> None:
         self._type: type = type(value)
         self._value = value
         self._block = place.block
@@ -58,7 +59,7 @@ class NumberGuard:
         known = name in FORMATS and name != "bf16"
         self._pack: Callable[..., None] | None = struct.Struct("<" + FORMATS[name]).pack_into if known else None
 
-    def matches_and_patch(self, value: Any) -> bool:
+    def matches_and_patch(self, value: object) -> bool:
         """See `Guard`."""
         if value is self._value:
             return True
@@ -116,7 +117,7 @@ class ArrayGuard:
         return True
 
     def meets(self, other: "ArrayGuard") -> bool:
-        """Might this array, which is written, and `other` share bytes, without being one array read and written?"""
+        """Return whether this array, which is written, may share bytes with `other` without being the same array."""
         if self.start >= other.end or other.start >= self.end:
             return False
         return other.mutable or self.pointer != other.pointer or self.layout != other.layout
@@ -125,12 +126,14 @@ class ArrayGuard:
 class TorchGuard(ArrayGuard):
     """A torch tensor."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
+    def __init__(
+        self, value: TorchTensor, view: AnyArray, binding: Binding, device: int, place: ParameterPlace
+    ) -> None:
         super().__init__(view, binding, device, place)
-        self._type: type = type(value)
+        self._type: type[TorchTensor] = type(value)
         self._shape, self._strides, self._dtype = value.shape, value.stride(), value.dtype
 
-    def matches_and_patch(self, value: Any) -> bool:
+    def matches_and_patch(self, value: object) -> bool:
         """See `Guard`."""
         if (
             type(value) is not self._type
@@ -148,12 +151,12 @@ class TorchGuard(ArrayGuard):
 class CupyGuard(ArrayGuard):
     """A cupy array."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
+    def __init__(self, value: CupyArray, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
         super().__init__(view, binding, device, place)
-        self._type: type = type(value)
+        self._type: type[CupyArray] = type(value)
         self._shape, self._strides, self._dtype = value.shape, value.strides, value.dtype
 
-    def matches_and_patch(self, value: Any) -> bool:
+    def matches_and_patch(self, value: object) -> bool:
         """See `Guard`."""
         if (
             type(value) is not self._type
@@ -176,7 +179,7 @@ class DeviceArrayGuard(ArrayGuard):
         super().__init__(view, binding, device, place)
         self._layout = value.layout
 
-    def matches_and_patch(self, value: Any) -> bool:
+    def matches_and_patch(self, value: object) -> bool:
         """See `Guard`."""
         if type(value) is not DeviceArray or value.layout is not self._layout:
             return False
@@ -187,36 +190,41 @@ class DeviceArrayGuard(ArrayGuard):
 class FrozenArrayGuard(ArrayGuard):
     """An array that never changes (jax): it is known by being the same object, while its memory is its own."""
 
-    def __init__(self, value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
+    def __init__(self, value: JaxArray, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> None:
         super().__init__(view, binding, device, place)
         self._reference = weakref.ref(value)
 
-    def matches_and_patch(self, value: Any) -> bool:
+    def matches_and_patch(self, value: object) -> bool:
         """See `Guard`."""
-        return self._reference() is value and not value.is_deleted()
+        array = self._reference()
+        return array is not None and array is value and not array.is_deleted()
 
 
-def array_guard(value: Any, view: AnyArray, binding: Binding, device: int, place: ParameterPlace) -> ArrayGuard | None:
-    """The item of an array that `view` stands for; None for arrays of a kind that has no quick way."""
+QuickGuard = TorchGuard | CupyGuard | DeviceArrayGuard | FrozenArrayGuard
+"""The guard of an array whose library has a fast path."""
+
+
+def array_guard(
+    value: object, view: AnyArray, binding: Binding, device: int, place: ParameterPlace
+) -> QuickGuard | None:
+    """Return the guard of an array that `view` stands for; None for arrays of a library that has no fast path."""
     if isinstance(value, DeviceArray):
         return DeviceArrayGuard(value, view, binding, device, place)
-    library = library_of(value)
-    if library == "torch" and is_torch(value):
+    if is_torch(value):
         return TorchGuard(value, view, binding, device, place)
-    if library == "cupy" and hasattr(value, "data"):
+    if is_cupy(value) and hasattr(value, "data"):
         return CupyGuard(value, view, binding, device, place)
-    if library == "jax" and hasattr(value, "is_deleted"):
+    if is_jax(value) and hasattr(value, "is_deleted"):
         return FrozenArrayGuard(value, view, binding, device, place)
     return None
 
 
-def identity(value: Any) -> tuple[Any, ...] | None:
-    """What tells arrays with a quick way apart: place, shape, strides and dtype; None for everything else."""
+def identity(value: object) -> tuple[object, ...] | None:
+    """Return the address, shape, strides and dtype of an array that has a guard; None for everything else."""
     if isinstance(value, DeviceArray):
         return (value.address, *value.layout)
-    library = library_of(value)
-    if library == "torch" and is_torch(value):
+    if is_torch(value):
         return (value.data_ptr(), value.shape, value.stride(), value.dtype)
-    if library == "cupy" and hasattr(value, "data"):
+    if is_cupy(value) and hasattr(value, "data"):
         return (value.data.ptr, value.shape, value.strides, value.dtype)
     return None

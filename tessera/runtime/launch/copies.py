@@ -8,7 +8,7 @@ the thread moves the next.
 import ctypes
 import threading
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -34,11 +34,11 @@ class _End:
     view: AnyArray
     device: int | None
     address: int
-    keep: Any
+    keep: object
 
     @property
     def pinned(self) -> bool:
-        """Whether a GPU can reach it without help."""
+        """Return whether a GPU can reach it without help."""
         return self.device is not None or door.driver().is_pinned(self.address)
 
 
@@ -99,7 +99,7 @@ class _HostCopy:
         np.copyto(self.target, self.source)
 
     def cancel(self) -> None:
-        """Copies end by themselves."""
+        """Do nothing: copies end by themselves."""
 
 
 def _with_gpu(target: _End, source: _End, stream: Stream | None) -> None:

@@ -4,7 +4,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import ScalarRange
@@ -12,7 +12,7 @@ from tessera.core.program.types import Array
 from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.binding.argument_packing import ArgumentPacking
 from tessera.runtime.binding.grid import Grid, GridRule
-from tessera.runtime.binding.signature import Binder
+from tessera.runtime.binding.signature import Arguments, Binder
 from tessera.runtime.launch import thread_pool
 from tessera.runtime.launch.object_code import Loaded, load
 from tessera.runtime.launch.thread_pool import Job, chunk_size, scratch
@@ -37,7 +37,7 @@ class BoundLaunch:
     units: int
     scratch_bytes: int
     quick: bool
-    keep: Any
+    keep: object
     workspaces: Sequence[AnyArray] = ()
     job: Job | None = None
 
@@ -84,7 +84,7 @@ class CpuLauncher:
 
     @property
     def quick(self) -> Callable[..., bool]:
-        """What launches when the arguments are exactly what the kernel takes."""
+        """The fast path: it launches when the arguments are exactly what the kernel takes."""
         return self.run
 
     @property
@@ -101,7 +101,7 @@ class CpuLauncher:
         if not self.run(arguments, grid, profile) and not self.run(self._binder.check(arguments), grid, profile):
             raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
 
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None, profile: AnyArray | None = None) -> bool:
+    def run(self, arguments: Sequence[object], grid: Grid | None = None, profile: AnyArray | None = None) -> bool:
         """Run the kernel when `arguments` are exactly what it takes; False, having done nothing, when they are not.
 
         KeyboardInterrupt ends a long launch within two seconds; what it has written so far stays written.
@@ -127,7 +127,7 @@ class CpuLauncher:
             thread_pool.run(Job(self._entry, slots, shape.units, chunk_size(shape.units), self._scratch_bytes, keep))
         return True
 
-    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> BoundLaunch | None:
+    def prepare(self, arguments: Sequence[object], grid: Grid | None = None) -> BoundLaunch | None:
         """Bind `arguments`, to run later; None for a launch without groups.  Raises the TesseraError they make."""
         values = self._binder.check(arguments)
         facts = self._binder.facts(values)
@@ -140,7 +140,7 @@ class CpuLauncher:
         quick = self._bounded and shape.lanes <= _INLINE_LANES and self._bytes(values) <= _INLINE_BYTES
         return BoundLaunch(self._loaded, slots, shape.units, self._scratch_bytes, quick, (arguments, values), buffers)
 
-    def _bytes(self, arguments: Sequence[Any]) -> int:
+    def _bytes(self, arguments: Arguments) -> int:
         total = 0
         for index in self._arrays:
             total += arguments[index].nbytes

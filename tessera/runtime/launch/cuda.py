@@ -11,7 +11,7 @@ import struct
 import weakref
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from tessera.core.artifact import Artifact
 from tessera.core.errors.base import TesseraError
@@ -25,7 +25,7 @@ from tessera.runtime.binding.device_placement import launch_device
 from tessera.runtime.binding.grid import Grid, GridRule, Shape
 from tessera.runtime.binding.host_copies import HostArguments, host_array
 from tessera.runtime.binding.signature import Binder
-from tessera.runtime.binding.tensor_maps import TensorMaps, Window
+from tessera.runtime.binding.tensor_maps import MappedWindow, TensorMaps
 from tessera.runtime.driver.descriptors import LaunchConfig, Launched, launch_config
 from tessera.runtime.driver.driver import driver
 from tessera.runtime.driver.modules import DeviceCode
@@ -42,7 +42,7 @@ class HasHandle(Protocol):
     external: bool
 
     def handle(self, device: int) -> int:
-        """The CUDA stream's address, which is one of `handles` from then on."""
+        """Return the CUDA stream's address, which is one of `handles` from then on."""
         ...
 
 
@@ -54,7 +54,7 @@ _THREADS: Final = 64
 
 
 def device_architecture(device: int | None = None, target: str = DEFAULT_ON_GPU) -> str:
-    """The architecture to compile for so that the code runs on a device (None: the current one): "sm_90a".
+    """Return the architecture to compile for so that the code runs on a device (None: the current one): "sm_90a".
 
     Raises:
         CudaFailure: no GPU, or one that none of the target's architectures fits.
@@ -93,10 +93,10 @@ class CudaLauncher:
         self._layout = ParameterLayout(artifact)
         self._slots = ArgumentPacking(self._layout.packed, self._binder)
         self._maps = TensorMaps(artifact, self._driver)
-        self._realigned = {
-            slot.parameter for _, slot in self._layout.maps if slot.tensor_map and slot.tensor_map.realigned
+        self._padded = {
+            slot.parameter for _, slot in self._layout.maps if slot.tensor_map and slot.tensor_map.padded_rows
         }
-        if self._realigned:
+        if self._padded:
             # Let others have the memory that the copies of its arrays were in.
             weakref.finalize(self, self._driver.give_back, None, self._driver.trim).atexit = False
         self._rule = artifact.launch
@@ -105,12 +105,12 @@ class CudaLauncher:
         self._loaded: dict[int, DeviceCode] = {}
         self._prepared: dict[int, list[LaunchPlan]] = {}
         self._groups: int | None = None
-        self.quick: Callable[[Sequence[Any]], bool] = _never
+        self.quick: Callable[[Sequence[object]], bool] = _never
         self._load()
 
     def __call__(
         self, *arguments: object, grid: Grid | None = None, stream: StreamLike | None = None,
-        profile: DeviceView | None = None,
+        profile: AnyArray | None = None,
     ) -> None:  # fmt: skip
         """Launch on `stream` (a CUstream's address, 0 for the default one, or a `Stream`; None: see `ArgumentStreams`).
 
@@ -134,7 +134,7 @@ class CudaLauncher:
                     handle = stream if isinstance(stream, int) else stream.handle(device)
                     self._launch_in_full(arguments, grid, handle, records)
 
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None, stream: StreamLike | None = None) -> bool:
+    def run(self, arguments: Sequence[object], grid: Grid | None = None, stream: StreamLike | None = None) -> bool:
         """Launch when `arguments` are like those of an earlier call; False, having started nothing, otherwise."""
         prepared = self._prepared.get(get_ident())
         if prepared is None:
@@ -153,8 +153,8 @@ class CudaLauncher:
                 return True
         return False
 
-    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> LaunchPlan | None:
-        """A launch that can be begun later, and again and again; None where it has no groups.
+    def prepare(self, arguments: Sequence[object], grid: Grid | None = None) -> LaunchPlan | None:
+        """Bind a launch that can be begun later, and again and again; None where it has no groups.
 
         Raises WrongDevice for arrays that are not on the device: their copies could not be repeated.
         """
@@ -181,14 +181,14 @@ class CudaLauncher:
         prepared = self._prepared.get(get_ident())
         return (prepared[0].groups if prepared else self._groups,)
 
-    def handle_of(self, arguments: Sequence[Any], device: int, stream: StreamLike | None) -> int:
-        """The CUDA stream that a launch goes to."""
+    def handle_of(self, arguments: Sequence[object], device: int, stream: StreamLike | None) -> int:
+        """Return the CUDA stream that a launch goes to."""
         if stream is None:
             return ArgumentStreams.of(arguments, device).current()
         return stream if isinstance(stream, int) else stream.handle(device)
 
     def captures(self, stream: int) -> bool:
-        """Whether a CUDA stream notes what it is given for a graph."""
+        """Return whether a CUDA stream is being captured for a graph."""
         return self._driver.capturing(stream)
 
     def launch_together(
@@ -211,13 +211,13 @@ class CudaLauncher:
             finally:
                 copies.close()
 
-    def on_device(self, arguments: Sequence[Any]) -> bool:
-        """Whether every array lies in the memory of a GPU."""
+    def on_device(self, arguments: Sequence[object]) -> bool:
+        """Return whether every array lies in the memory of a GPU."""
         pairs = zip(arguments, self.artifact.bindings, strict=False)
         return all(is_on_device(value) for value, binding in pairs if isinstance(binding.type, Array))
 
-    def device(self, arguments: Sequence[Any]) -> int:
-        """The number of the GPU that a launch on `arguments` runs on.  Raises WrongDevice where they are on several."""
+    def device(self, arguments: Sequence[object]) -> int:
+        """Return the GPU that a launch on `arguments` runs on.  Raises WrongDevice where they are on several."""
         self._driver.enter()
         return self._device(arguments)
 
@@ -244,14 +244,14 @@ class CudaLauncher:
         self.quick = made.launch
 
     def _device(self, arguments: Sequence[object]) -> int:
-        """The device that a launch on `arguments` runs on."""
+        """Return the device that a launch on `arguments` runs on."""
         try:
             return launch_device(self._driver, arguments, self.artifact.bindings)
         except TesseraError as error:
             raise error.with_source(self.artifact.source) from None
 
     def _load(self) -> DeviceCode:
-        """The code in the current context."""
+        """Return the code in the current context."""
         context = self._driver.context()
         found = self._loaded.get(context)
         if found is None:
@@ -262,7 +262,7 @@ class CudaLauncher:
         return found
 
     def _place(self, arguments: Sequence[object], copies: HostArguments) -> list[object]:
-        """Every array as a view of device memory; NumPy arrays are copied there, and noted in `copies`.
+        """Return every array as a view of device memory; NumPy arrays are copied there, and noted in `copies`.
 
         Raises OverlappingArrays, as every launch does: copies would not share what the arrays share.
         """
@@ -334,7 +334,7 @@ class CudaLauncher:
         return launch_config(blocks, self._threads, loaded.shared, rule.cluster, stream, early=rule.early)
 
     def _blocks(self, shape: Shape, loaded: DeviceCode) -> int:
-        """Blocks to launch: the groups, in whole clusters, or as many as run at a time."""
+        """Return the number of blocks to launch: the groups, in whole clusters, or as many as run at a time."""
         cluster = self._rule.cluster
         blocks = -(-shape.units // cluster) * cluster
         if loaded.resident:
@@ -345,14 +345,14 @@ class CudaLauncher:
         return blocks
 
     def _copied(self, values: Sequence[object]) -> dict[int, AnyArray]:
-        """The arrays that a launch copies to aligned rows, by their parameters' numbers."""
-        arrays = {number: cast("AnyArray", values[number]) for number in self._realigned}
+        """Return the arrays that a launch copies to aligned rows, by their parameters' numbers."""
+        arrays = {number: cast("AnyArray", values[number]) for number in self._padded}
         return {number: array for number, array in arrays.items() if array.size}
 
     def _copies(
-        self, arrays: dict[int, AnyArray], maps: Sequence[tuple[int, int, Window, int]]
+        self, arrays: dict[int, AnyArray], maps: Sequence[tuple[int, int, MappedWindow, int]]
     ) -> AlignedCopies | None:
-        """The copies of `arrays` that a launch needs."""
+        """Return the copies of `arrays` that a launch needs."""
         if not arrays:
             return None
         pointers = [index for index, slot in self._layout.of_kind("pointer") if slot.parameter in arrays]
@@ -362,7 +362,7 @@ class CudaLauncher:
         return AlignedCopies(launch, tuple(pointers), tuple(windows))
 
     def _scratch(self, blocks: int) -> tuple[tuple[int, int, bool], ...]:
-        """Memory for one launch: (parameter, bytes, whether it begins as zeros)."""
+        """Return the memory for one launch: (parameter, bytes, whether it begins as zeros)."""
         size = self.artifact.resources.scratch_bytes
         return (
             *((index, blocks * size, False) for index, _ in self._layout.of_kind("scratch")),
@@ -370,6 +370,6 @@ class CudaLauncher:
         )
 
 
-def _never(_: Sequence[Any]) -> bool:
-    """The quick way before the first launch."""
+def _never(_: Sequence[object]) -> bool:
+    """Decline: the fast path before the first launch."""
     return False

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Final, SupportsInt
 
 from tessera.runtime.driver.descriptors import KernelNode, LaunchConfig
 from tessera.runtime.driver.driver import Driver
@@ -52,8 +52,8 @@ class SingleNodeGraph:
 
 def _make(
     driver: Driver, function: ctypes.c_void_p, config: LaunchConfig, block: ParameterBuffer
-) -> tuple[Any, Any, int]:
-    """The graph, the same ready to be launched, and its only node; where one of them fails, nothing is left behind."""
+) -> tuple[object, SupportsInt, int]:
+    """Make the graph, its executable, and its only node; where one of them fails, nothing is left behind."""
     with ExitStack() as undo:
         stream = driver.new_stream(capturing=True)
         try:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, SupportsInt
 
 from tessera.core.errors.catalog import BadCapture, CudaFailure
 from tessera.runtime.binding.current_stream import ArgumentStreams
@@ -25,6 +25,7 @@ from tessera.runtime.streams.graph_capture import (
     EventWait,
     HostWork,
     Step,
+    Work,
 )
 from tessera.runtime.streams.in_flight_limit import outstanding
 from tessera.runtime.streams.streams import Event, Stream
@@ -34,14 +35,14 @@ Steps = Sequence[tuple[Stream | None, Step]]
 
 
 class Graph:
-    """What was launched inside `with graph.capture() as g:`, to be launched again as a whole.
+    """The launches made inside `with graph.capture() as g:`, to be launched again as a whole.
 
     The arrays are those of the capture, read and written where they lie; the graph keeps them alive.
     """
 
     def __init__(self) -> None:
         self._steps: Steps = ()
-        self._keep: list[Any] = []
+        self._keep: list[object] = []
         self._made: CudaGraph | HostGraph | None = None
 
     def complete(self, recording: CapturedGraph) -> None:
@@ -62,7 +63,7 @@ class Graph:
 
     @property
     def device(self) -> str:
-        """Where it runs: "cpu", "cuda:0", ..."""
+        """The device that it runs on: "cpu", "cuda:0", ..."""
         return f"cuda:{self._made.device}" if isinstance(self._made, CudaGraph) else "cpu"
 
     def launch(self, stream: Stream | None = None) -> None:
@@ -121,7 +122,7 @@ class HostGraph:
 class _Replay:
     """One launch of a graph on the CPU; one that is cancelled ends with the work that runs."""
 
-    works: Sequence[Any]
+    works: Sequence[Work]
     lock: threading.Lock
     cancelled: bool = False
 
@@ -165,7 +166,7 @@ class CudaGraph:
         kernels = dict.fromkeys(step.kernel for step in launches)
         self._kernels: tuple[Launched, ...] = tuple(kernels)[:_NAMED]
 
-    def _hold(self, executable: Any) -> None:
+    def _hold(self, executable: SupportsInt) -> None:
         self._executable = executable
         api = self._api
         self._release = weakref.finalize(self, api.give_back, self.device, api.close_executable, executable)
@@ -247,8 +248,8 @@ class _Capture:
         self._marks: dict[Event, int] = {}
         self._behind: set[Stream] = set()  # branches that have not followed the origin since its last step
 
-    def graph(self) -> Any:
-        """The graph of all steps; nothing else is left behind."""
+    def graph(self) -> object:
+        """Capture the graph of all steps; nothing else is left behind."""
         try:
             self._api.begin_capture(self._origin)
             try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -11,9 +11,11 @@ from tessera.core.program.expressions import evaluate
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar
 from tessera.core.targets import ORACLE, Target
+from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.binding.grid import Grid, GridRule
-from tessera.runtime.binding.signature import Binder
-from tessera.runtime.interpret.run import Report, run
+from tessera.runtime.binding.signature import Arguments, Binder
+from tessera.runtime.interpret.run import WINDOW, Report, run
+from tessera.runtime.interpret.state import Observer
 from tessera.runtime.launch.launchers import Launcher, Loadable, Runtime
 
 TARGET: Final = Target(ORACLE, "")
@@ -51,7 +53,7 @@ class InterpretedLaunch:
     """One launch with its arguments bound."""
 
     interpreter: "Interpreter"
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
     grid: Grid | None
 
     def run(self) -> None:
@@ -59,26 +61,29 @@ class InterpretedLaunch:
         self.interpreter(*self.values, grid=self.grid)
 
     def cancel(self) -> None:
-        """Interpreted launches end by themselves."""
+        """Do nothing: interpreted launches end by themselves."""
 
 
 class Interpreter:
     """A program ready to be interpreted; `report` says what the last launch did, `last_groups` how many groups it had.
 
     `sanitize`: look for races, missing and divergent barriers, out-of-bounds and uninitialised reads.
-    `scalars`: see `Binder`.
+    `scalars`: see `Binder`.  `observer`, `lanes_at_once`: see `run`.
     """
 
     quick: None = None
     on_streams: None = None
 
-    def __init__(self, program: Program, scalars: Sequence[type] | None = None, *, sanitize: bool = False) -> None:
+    def __init__(
+        self, program: Program, scalars: Sequence[type] | None = None, *, sanitize: bool = False,
+        observer: Observer | None = None, lanes_at_once: int = WINDOW,
+    ) -> None:  # fmt: skip
         self.artifact = interpreted_artifact(program)
         self.report: Report | None = None
         self.last_groups: tuple[int | None, ...] = (None,)
         self._program = program.with_workspaces()
         self._spaces = program.workspaces
-        self._sanitize = sanitize
+        self._sanitize, self._observer, self._lanes_at_once = sanitize, observer, lanes_at_once
         self._binder = Binder(self.artifact, scalars)
         self._grid = GridRule(self.artifact, self._binder.symbol)
 
@@ -88,11 +93,11 @@ class Interpreter:
         if not self.run(self._binder.check(arguments), grid):
             raise AssertionError(f"{self.artifact.name}: checked arguments were not accepted")
 
-    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> InterpretedLaunch:
+    def prepare(self, arguments: Sequence[object], grid: Grid | None = None) -> InterpretedLaunch:
         """Bind `arguments`, to run later.  Raises the TesseraError they make."""
         return InterpretedLaunch(self, self._binder.check(arguments), grid)
 
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None) -> bool:
+    def run(self, arguments: Arguments, grid: Grid | None = None) -> bool:
         """Run the program when `arguments` are exactly what it takes; False, having done nothing, when they are not."""
         if len(arguments) != len(self.artifact.bindings):
             return False
@@ -106,7 +111,7 @@ class Interpreter:
         self.last_groups = (self._grid.shape(facts, grid).units,)
         if self.last_groups == (0,):
             return True
-        spaces: list[Any] = []
+        spaces: list[AnyArray] = []
         for space in self._spaces:
             shape = tuple(max(1, evaluate(extent, symbols.__getitem__)) for extent in space.extents)
             spaces.append(np.empty(shape, space.value.type.dtype.numpy))
@@ -114,7 +119,9 @@ class Interpreter:
             symbols |= {name: n for name, n in zip(names, shape, strict=True) if isinstance(name, str)}
         self.report = run(
             self._program, (*arguments, *spaces), symbols=symbols, sanitize=self._sanitize,
-            grid=grid.blocks if grid is not None else None, group=grid.threads if grid is not None else None,
+            grid=grid.blocks if grid is not None else None,
+            group=grid.threads if grid is not None else None,
+            observer=self._observer, lanes_at_once=self._lanes_at_once,
         )  # fmt: skip
         return True
 

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import get_ident
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import ContextLost, CudaFailure
@@ -17,6 +17,7 @@ from tessera.core.program.types import Scalar
 from tessera.runtime.arrays.interop import Stream, default_stream
 from tessera.runtime.binding.current_stream import ArgumentStreams
 from tessera.runtime.binding.grid import Grid
+from tessera.runtime.binding.signature import Arguments
 from tessera.runtime.driver.calls import WRONG_CONTEXT, Launch
 from tessera.runtime.driver.descriptors import LaunchConfig, Launched, in_turn
 from tessera.runtime.driver.driver import Driver
@@ -74,13 +75,13 @@ class LaunchPlan:
     _thread: int = 0
     _several: bool = False
     _lasting: bool = False
-    _takes: tuple[Callable[[Any], bool], ...] = ()
+    _takes: tuple[Callable[[object], bool], ...] = ()
     _mapped: tuple[tuple[ArrayGuard, tuple[tuple[int, Callable[[int], bytes]], ...]], ...] = ()
     _pairs: tuple[tuple[ArrayGuard, ArrayGuard, bool], ...] = ()
     _current: Stream | None = None
     _alone: bool = True
     _count: int = -1
-    _call: tuple[Any, ...] = ()
+    _call: tuple[ctypes.c_void_p, ...] = ()
     context: int = field(init=False)
     device: int = field(init=False)
     function: ctypes.c_void_p = field(init=False)
@@ -99,12 +100,12 @@ class LaunchPlan:
         self._record = (self.kernel, self.context, self.stream)
 
     def launch(
-        self, values: Sequence[Any], grid: Grid | None = None, stream: int | None = None, own: bool = True
+        self, values: Sequence[object], grid: Grid | None = None, stream: int | None = None, own: bool = True
     ) -> bool:
         """Launch on `values` when they are like the last ones; False, having started nothing, when they may not be.
 
         stream: None: the current one of the arrays' library
-        own: `stream` is the default one or one of ours, which nobody else captures
+        own: `stream` is the default one or one of ours, which no other library captures
         """
         if len(values) != self._count or get_ident() != self._thread or (grid is not self.grid and grid != self.grid):
             return False
@@ -145,10 +146,10 @@ class LaunchPlan:
             self.begin()
 
     def _look_for_single(self) -> None:
-        """After some launches on a stream, make the next ones graphs, which are launched in half the time.
+        """Make the launches on a stream graphs, after some of them: a graph is launched in half the time.
 
-        Not those on large arrays: what they take of the host's time nobody sees, and those that should begin early do
-        so as kernels only (a product of 2048: 23.2 us of the GPU's time a launch, 24.2 as a graph).
+        Not those on large arrays: there the host's time is hidden behind the GPU's, and those that should begin early
+        do so as kernels only (a product of 2048: 23.2 us of the GPU's time a launch, 24.2 as a graph).
         """
         if self.scratch or self.copies is not None or self._lasting:
             return
@@ -184,7 +185,7 @@ class LaunchPlan:
         self.stream = stream
 
     def copy(self) -> "LaunchPlan":
-        """Another launch with the same parameters, that nobody patches."""
+        """Return another launch with the same parameters, which are never patched."""
         config = LaunchConfig.from_buffer_copy(self.config)
         made = replace(
             self,
@@ -201,7 +202,7 @@ class LaunchPlan:
         config.keep = self.config  # pyright: ignore[reportAttributeAccessIssue] - it holds what `attributes` points to
         return made
 
-    def remember(self, values: Sequence[Any], views: Sequence[Any], artifact: Artifact) -> bool:
+    def remember(self, values: Sequence[object], views: Arguments, artifact: Artifact) -> bool:
         """Note what `values` are like, so that `launch` knows them again; False where that has no quick way.
 
         `views`: the same arrays as NumPy arrays that stand for them
@@ -223,7 +224,7 @@ class LaunchPlan:
             mapped.setdefault(place, []).append((slot, map_at))
         self._mapped = tuple((arrays[place], tuple(windows)) for place, windows in mapped.items())
         self._pairs = tuple(
-            (a, b, (i, j) in artifact.apart)
+            (a, b, (i, j) in artifact.no_alias)
             for i, a in arrays.items() for j, b in arrays.items() if a.mutable and i != j
         )  # fmt: skip
         self._lasting = sum(views[place].nbytes for place in arrays) >= _LASTING_BYTES
@@ -241,9 +242,9 @@ class LaunchPlan:
         )
 
     def _settle(self) -> bool:
-        """After addresses have changed: look whether arrays overlap, and bring the tensor maps up to date."""
-        for mine, theirs, apart in self._pairs:
-            if mine.start < theirs.end and theirs.start < mine.end and (apart or mine.meets(theirs)):
+        """Check whether arrays overlap after addresses have changed, and bring the tensor maps up to date."""
+        for mine, theirs, disjoint in self._pairs:
+            if mine.start < theirs.end and theirs.start < mine.end and (disjoint or mine.meets(theirs)):
                 return False
         if self._mapped:
             self._move_windows()
@@ -273,7 +274,7 @@ class LaunchPlan:
                 status = 0
                 if self.copies is not None:
                     held.append(api.reserve(self.copies.bytes, stream, self.device))
-                    status = self._realign(self.copies, held[-1])
+                    status = self._pad_rows(self.copies, held[-1])
                 status = status or self._start(*self._call)
                 if status:
                     self._refuse(status)
@@ -283,7 +284,7 @@ class LaunchPlan:
                     for memory in held:
                         api.free(memory, stream)
 
-    def _realign(self, copies: AlignedCopies, memory: int) -> int:
+    def _pad_rows(self, copies: AlignedCopies, memory: int) -> int:
         """Copy what has to be aligned, and let the tensor maps say where to: the driver's status."""
         for slot, made in copies.maps(memory):
             self.block.write(slot, made)
@@ -291,7 +292,7 @@ class LaunchPlan:
         return copies.launch.start(self.context, self.stream, sources, memory)
 
     def _retry(self, status: int) -> None:
-        """Another context is current, or none: launch again in this launch's own.  Raises what else is the matter."""
+        """Launch again in this launch's own context, where another one is current.  Raises any other failure."""
         if status not in WRONG_CONTEXT:
             self._refuse(status)
         with self.driver.within(self.context):

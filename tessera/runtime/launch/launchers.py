@@ -1,4 +1,4 @@
-"""What launches the kernels of a target, and where it is found: each row of the table of targets names a module.
+"""The protocol of launchers, and the runtime of each target: a row of the table of targets names its module.
 
 A launcher is an artifact, loaded and ready, or a program that is run as it is.  It has a full way, which checks and
 explains everything, and a quick one for calls like earlier ones.
@@ -7,12 +7,14 @@ explains everything, and a quick one for calls like earlier ones.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tessera.core.artifact import Artifact
 from tessera.core.program.program import Program, Workspace
 from tessera.core.targets import TargetKind
+from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.binding.grid import Grid
+from tessera.runtime.streams.graph_capture import Work
 
 if TYPE_CHECKING:
     from tessera.runtime.launch.cuda import StreamLike
@@ -20,24 +22,12 @@ if TYPE_CHECKING:
     from tessera.runtime.launch.phases import PhasesPlan
 
 
-class Work(Protocol):
-    """A launch on the host with its arguments bound."""
-
-    def run(self) -> None:
-        """Do it, to its end."""
-        ...
-
-    def cancel(self) -> None:
-        """Ask `run` to end early."""
-        ...
-
-
 class Launcher(Protocol):
     """Launches one kernel, from any thread."""
 
     @property
     def artifact(self) -> Artifact:
-        """What is launched, first where there are several phases."""
+        """The artifact that is launched, the first where there are several phases."""
         ...
 
     @property
@@ -62,7 +52,9 @@ class Launcher(Protocol):
         """Launch; raises the TesseraError of whatever is wrong with the arguments, before anything is written."""
         ...
 
-    def prepare(self, arguments: tuple[Any, ...], grid: Grid | None = None) -> "Work | LaunchPlan | PhasesPlan | None":
+    def prepare(
+        self, arguments: tuple[object, ...], grid: Grid | None = None
+    ) -> "Work | LaunchPlan | PhasesPlan | None":
         """Bind arguments, to launch later; None for a launch without groups."""
         ...
 
@@ -79,16 +71,16 @@ class StreamLauncher(Launcher, Protocol):
         ...
 
     def run(
-        self, arguments: Sequence[Any], grid: Grid | None = None, stream: "StreamLike | None" = None
+        self, arguments: Sequence[object], grid: Grid | None = None, stream: "StreamLike | None" = None
     ) -> bool:  # fmt: skip
         """Launch when `arguments` are like those of an earlier call; False, having started nothing, otherwise."""
         ...
 
-    def on_device(self, arguments: Sequence[Any]) -> bool:
-        """Whether every array lies in the memory of a GPU."""
+    def on_device(self, arguments: Sequence[object]) -> bool:
+        """Return whether every array lies in the memory of a GPU."""
         ...
 
-    def prepare(self, arguments: tuple[Any, ...], grid: Grid | None = None) -> "LaunchPlan | PhasesPlan | None":
+    def prepare(self, arguments: tuple[object, ...], grid: Grid | None = None) -> "LaunchPlan | PhasesPlan | None":
         """Bind arguments, to launch later; None for a launch without groups."""
         ...
 
@@ -102,14 +94,14 @@ class StreamLauncher(Launcher, Protocol):
 class RecordingLauncher(Launcher, Protocol):
     """Launches a kernel that writes profile records, on a target whose kernels can."""
 
-    def __call__(self, *arguments: object, grid: Grid | None = None, profile: Any = None) -> None:
+    def __call__(self, *arguments: object, grid: Grid | None = None, profile: AnyArray | None = None) -> None:
         """Launch; `profile` is memory for the records, where the kernel runs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Loadable:
-    """What a launcher is made of.
+    """The parts that a launcher is made of.
 
     artifacts: what was compiled, one a phase; none for a target without a compiler; workspaces: what phases share
     types: the Python type of each scalar, `object` for arrays

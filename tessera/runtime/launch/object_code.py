@@ -6,7 +6,8 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from types import ModuleType
+from typing import Final, Protocol
 
 from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import CompilerCrash
@@ -26,6 +27,14 @@ _lock: Final = threading.Lock()
 _loaded: Final[OrderedDict[str, "Loaded"]] = OrderedDict()
 
 
+class _Engine(Protocol):
+    """The part of llvmlite's `ExecutionEngine` that is used here."""
+
+    def get_function_address(self, name: str) -> int:
+        """Return the address of a function, 0 for an unknown one."""
+        ...
+
+
 class Loaded:
     """An artifact's code in memory; the code lives as long as this object.
 
@@ -34,7 +43,7 @@ class Loaded:
     """
 
     def __init__(self, artifact: Artifact) -> None:
-        self._engine: Any = _engine(artifact)
+        self._engine = _engine(artifact)
         address = self._engine.get_function_address(artifact.entry)
         if not address:
             message = f"the code of kernel {artifact.name!r} has no entry point {artifact.entry!r}"
@@ -65,10 +74,8 @@ def prepare() -> None:
 
 
 @functools.cache
-def _binding() -> Any:
-    from llvmlite import binding  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs] - 30 ms
-
-    library: Any = binding
+def _binding() -> ModuleType:
+    library = _llvm()
     library.initialize_native_target()
     library.initialize_native_asmprinter()
     if sys.platform.startswith("linux"):
@@ -76,7 +83,13 @@ def _binding() -> Any:
     return library
 
 
-def _engine(artifact: Artifact) -> Any:
+def _llvm() -> ModuleType:
+    from llvmlite import binding  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs] - 30 ms
+
+    return binding
+
+
+def _engine(artifact: Artifact) -> _Engine:
     library = _binding()
     try:
         needed = undefined_symbols(artifact.code)
@@ -85,7 +98,7 @@ def _engine(artifact: Artifact) -> Any:
     # `_GLOBAL_OFFSET_TABLE_` is the linker's own.
     missing = [n for n in needed if n != "_GLOBAL_OFFSET_TABLE_" and not library.address_of_symbol(n)]
     if missing:
-        message = f"the code of kernel {artifact.name!r} calls {', '.join(missing)}, which nobody has"
+        message = f"the code of kernel {artifact.name!r} calls {', '.join(missing)}, which this process does not have"
         raise CompilerCrash(message, artifact.span)
     machine = library.Target.from_default_triple().create_target_machine(jit=True)
     engine = library.create_mcjit_compiler(library.parse_assembly(""), machine)

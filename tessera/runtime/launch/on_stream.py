@@ -1,7 +1,6 @@
 """Launches on streams: straight to the driver, behind what a stream's queue holds, or into a recording."""
 
 from collections.abc import Callable
-from typing import Any
 
 from tessera.core.errors.base import TesseraError
 from tessera.runtime.binding.grid import Grid
@@ -14,7 +13,7 @@ from tessera.runtime.streams.in_flight_limit import outstanding
 from tessera.runtime.streams.streams import Stream
 
 
-def launch_on(stream: Stream, launcher: Launcher, values: tuple[Any, ...], grid: Grid | None) -> None:
+def launch_on(stream: Stream, launcher: Launcher, values: tuple[object, ...], grid: Grid | None) -> None:
     """Launch in the order of `stream`.
 
     What is wrong with the arguments is raised at once; what goes wrong later, where the stream is waited for.
@@ -32,7 +31,7 @@ def launch_on(stream: Stream, launcher: Launcher, values: tuple[Any, ...], grid:
 
 
 def record_launch(
-    noted: CapturedGraph, stream: Stream | None, launcher: Launcher, values: tuple[Any, ...], grid: Grid | None
+    noted: CapturedGraph, stream: Stream | None, launcher: Launcher, values: tuple[object, ...], grid: Grid | None
 ) -> None:  # fmt: skip
     """Note a launch in a recording.  Raises what is wrong with the arguments."""
     work = launcher.prepare(values, grid)
@@ -44,7 +43,7 @@ def record_launch(
         noted.add(stream, step, values)
 
 
-def _on_gpu(stream: Stream, launcher: StreamLauncher, values: tuple[Any, ...], grid: Grid | None) -> None:
+def _on_gpu(stream: Stream, launcher: StreamLauncher, values: tuple[object, ...], grid: Grid | None) -> None:
     if not stream.queued:
         launcher(*values, grid=grid, stream=stream)
         return
@@ -73,7 +72,7 @@ def submit_prepared(stream: Stream, prepared: LaunchPlan, keep: object) -> None:
 
 
 def _named(run: Callable[[], None], name: str, line: int) -> Callable[[], None]:
-    """`run`, whose exceptions say which kernel it was."""
+    """Return `run` with the kernel's name added to its exceptions."""
 
     def named() -> None:
         try:

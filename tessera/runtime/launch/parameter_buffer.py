@@ -17,7 +17,7 @@ _MAP: Final = "tensor_map"
 
 
 class ParameterLayout:
-    """Where each slot of an artifact lies.
+    """The layout of an artifact's slots in memory.
 
     packed: the artifact with those slots alone that `SlotPlan` packs, in order
     offsets: bytes from the beginning of the block, one a slot
@@ -41,14 +41,14 @@ class ParameterLayout:
         self.words = tuple((index, slot) for index, slot in enumerate(self.slots) if slot.kind in WORDS)
 
     def _indices(self, *, packed: bool) -> list[int]:
-        """Slots in the order of the block: the packed ones, or words and then maps."""
+        """Return the slots in the order of the block: the packed ones, or words and then maps."""
         if packed:
             return [index for index, slot in enumerate(self.slots) if slot.kind != _MAP and slot.kind not in WORDS]
         others = [index for index, slot in enumerate(self.slots) if slot.kind in WORDS]
         return others + [index for index, slot in enumerate(self.slots) if slot.kind == _MAP]
 
     def of_kind(self, kind: str) -> tuple[tuple[int, Slot], ...]:
-        """The slots of one kind, each with its number."""
+        """Return the slots of one kind, each with its number."""
         return tuple((index, slot) for index, slot in enumerate(self.slots) if slot.kind == kind)
 
 
@@ -56,7 +56,7 @@ class ParameterBuffer:
     """One block; `addresses` is what cuLaunchKernelEx takes: where each parameter lies.
 
     version: goes up with every change
-    moved: an array's address has changed, and nobody has looked what follows from it
+    moved: an array's address has changed since overlaps and tensor maps were last brought up to date
     """
 
     def __init__(self, layout: ParameterLayout) -> None:
@@ -81,19 +81,19 @@ class ParameterBuffer:
         self.version += 1
 
     def word(self, slot: int) -> ctypes.c_uint64:
-        """One slot's 8 bytes as a number to be read and assigned; it lives no longer than the block."""
+        """Return one slot's 8 bytes as a number to be read and assigned; it lives no longer than the block."""
         return ctypes.c_uint64.from_address(self._base + self._layout.offsets[slot])
 
     def place(self, slot: int) -> int:
-        """Where one slot begins in `memory`."""
+        """Return the offset of one slot in `memory`."""
         return self._skipped + self._layout.offsets[slot]
 
     def content(self) -> bytes:
-        """All bytes of the block."""
+        """Return all bytes of the block."""
         return ctypes.string_at(self._base, self._layout.size)
 
     def copy(self) -> "ParameterBuffer":
-        """Another block with the same bytes."""
+        """Return another block with the same bytes."""
         made = ParameterBuffer(self._layout)
         made.fill(self.content())
         return made

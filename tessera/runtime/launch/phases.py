@@ -6,7 +6,7 @@ Both launchers have the interface of those for one artifact (`CpuLauncher`, `Cud
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 64
 """Sets of workspaces on GPUs that a kernel keeps: one for each thread, stream and size."""
-Layout = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+Layout = tuple[tuple[tuple[int, ...], np.dtype[np.generic]], ...]
 
 
 class Workspaces:
@@ -40,11 +40,11 @@ class Workspaces:
         fixed = all(isinstance(extent, int) for extents, _ in self._spaces for extent in extents)
         self._fixed = self._layout(()) if fixed else None
 
-    def layout(self, arguments: Sequence[Any]) -> Layout:
-        """Shape and dtype of each workspace; of arguments that are no arrays, which the launcher refuses, any."""
+    def layout(self, arguments: Sequence[object]) -> Layout:
+        """Return the shape and dtype of each workspace; any for arguments that are no arrays, which are refused."""
         return self._fixed if self._fixed is not None else self._layout(arguments)
 
-    def _layout(self, arguments: Sequence[Any]) -> Layout:
+    def _layout(self, arguments: Sequence[object]) -> Layout:
         def extent(name: str) -> int:
             parameter, axis, scale = self._symbols[name]
             shape = getattr(arguments[parameter], "shape", ())
@@ -87,7 +87,7 @@ class HostPhases:
 
     @property
     def quick(self) -> Callable[..., bool]:
-        """What launches when the arguments are exactly what the kernel takes."""
+        """The fast path: it launches when the arguments are exactly what the kernel takes."""
         return self.run
 
     @property
@@ -106,20 +106,20 @@ class HostPhases:
         for launcher in self._launchers:
             launcher(*values, grid=grid)
 
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None) -> bool:
+    def run(self, arguments: Sequence[object], grid: Grid | None = None) -> bool:
         """Run the kernel when `arguments` are exactly what it takes; False, having done nothing, when they are not."""
         values = self._with_workspaces(arguments)
         first, *others = self._launchers
         return first.run(values, grid) and all(launcher.run(values, grid) for launcher in others)
 
-    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> PhasedLaunch | None:
+    def prepare(self, arguments: Sequence[object], grid: Grid | None = None) -> PhasedLaunch | None:
         """Bind `arguments`, to run later; None for a launch without groups.  Raises the TesseraError they make."""
         values = self._with_workspaces(arguments)
         made = [launcher.prepare(values, grid) for launcher in self._launchers]
         found = [launch for launch in made if launch is not None]
         return PhasedLaunch(found) if found else None
 
-    def _with_workspaces(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    def _with_workspaces(self, arguments: Sequence[object]) -> tuple[object, ...]:
         return (*arguments, *(np.empty(shape, dtype) for shape, dtype in self._spaces.layout(arguments)))
 
 
@@ -128,7 +128,7 @@ class PhasesPlan:
     """The phases of one launch on a GPU, to be begun later, in order; `keep` are their workspaces."""
 
     launches: "tuple[LaunchPlan, ...]"
-    keep: tuple[Any, ...] = field(repr=False)
+    keep: tuple[object, ...] = field(repr=False)
 
 
 class DevicePhases:
@@ -150,7 +150,7 @@ class DevicePhases:
 
     @property
     def quick(self) -> Callable[..., bool]:
-        """What launches on the default stream when the arguments are like those of an earlier call."""
+        """The fast path: it launches on the default stream when the arguments are like those of an earlier call."""
         return self.run
 
     @property
@@ -163,15 +163,15 @@ class DevicePhases:
         """How many groups each phase of the last call had."""
         return tuple(launcher.last_groups[0] for launcher in self._launchers)
 
-    def on_device(self, arguments: Sequence[Any]) -> bool:
-        """Whether every array lies in the memory of a GPU."""
+    def on_device(self, arguments: Sequence[object]) -> bool:
+        """Return whether every array lies in the memory of a GPU."""
         return self._launchers[0].on_device(arguments[: len(self._bindings)])
 
-    def device(self, arguments: Sequence[Any]) -> int:
-        """The number of the GPU that a launch on `arguments` runs on.  Raises WrongDevice where they are on several."""
+    def device(self, arguments: Sequence[object]) -> int:
+        """Return the GPU that a launch on `arguments` runs on.  Raises WrongDevice where they are on several."""
         return self._launchers[0].device(arguments)
 
-    def run(self, arguments: Sequence[Any], grid: Grid | None = None, stream: "StreamLike | None" = None) -> bool:
+    def run(self, arguments: Sequence[object], grid: Grid | None = None, stream: "StreamLike | None" = None) -> bool:
         """Launch when `arguments` are like those of an earlier call; False, having started nothing, otherwise."""
         if len(arguments) != len(self._bindings) or not self.on_device(arguments):
             return False
@@ -196,14 +196,14 @@ class DevicePhases:
         else:
             first.launch_together(others, self._with_workspaces(arguments, stream), grid, stream)
 
-    def prepare(self, arguments: Sequence[Any], grid: Grid | None = None) -> PhasesPlan | None:
-        """Launches that can be begun later, and again and again; None where there are no groups."""
+    def prepare(self, arguments: Sequence[object], grid: Grid | None = None) -> PhasesPlan | None:
+        """Bind launches that can be begun later, and again and again; None where there are no groups."""
         spaces = self._made(self._spaces.layout(arguments), self.device(arguments))
         made = [launcher.prepare((*arguments, *spaces), grid) for launcher in self._launchers]
         found = tuple(launch for launch in made if launch is not None)
         return PhasesPlan(found, spaces) if found else None
 
-    def _with_workspaces(self, arguments: Sequence[Any], stream: "StreamLike | None") -> tuple[Any, ...]:
+    def _with_workspaces(self, arguments: Sequence[object], stream: "StreamLike | None") -> tuple[object, ...]:
         layout = self._spaces.layout(arguments)
         if not layout:
             return tuple(arguments)

@@ -11,11 +11,11 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from tessera.core.base.signal_latency import LOOK
+from tessera.core.base.interrupts import LOOK, deferred_interrupts, raise_if_stopped
 from tessera.core.settings import current
 from tessera.runtime.launch.object_code import Entry
 
@@ -57,7 +57,7 @@ class Job:
     groups: int
     chunk: int
     scratch_bytes: int
-    keep: Any
+    keep: object
     next_chunk: "itertools.count[int]" = field(default_factory=itertools.count)
     cancel: ctypes.c_int32 = field(default_factory=ctypes.c_int32)
     to_start: int = 0
@@ -125,6 +125,8 @@ class Pool:
             if self._closed:
                 return False
             self._running += 1
+            if self._running > 1:
+                _Shared.overlaps += 1
         try:
             self._run(job)
         finally:
@@ -141,7 +143,7 @@ class Pool:
             # One put, so that an interrupt comes before it or after it: each thread that starts calls the next.
             self._jobs.put(job)
             while not job.finished.acquire(timeout=LOOK):
-                pass
+                raise_if_stopped()
         except BaseException:
             if not _stops(job):
                 self.close()
@@ -193,6 +195,12 @@ class _Shared:
 
     lock: threading.Lock = threading.Lock()
     pool: Pool | None = None
+    overlaps: int = 0
+
+
+def overlaps() -> int:
+    """Return how often a launch began while another one ran, so that timers see that they shared the cores."""
+    return _Shared.overlaps
 
 
 def _forget(pool: Pool) -> None:
@@ -206,13 +214,13 @@ def pool() -> Pool:
     found = _Shared.pool
     if found is not None and _fits(found):
         return found
-    with _Shared.lock:
+    with deferred_interrupts(), _Shared.lock:  # no thread may be left half started
         old = _Shared.pool
         if old is not None and _fits(old):
             return old
         found = _Shared.pool = Pool(current().threads)
-    if old is not None and old.process == os.getpid():
-        old.close()
+        if old is not None and old.process == os.getpid():
+            old.close()
     return found
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tessera.core.artifact import REALIGNED_BYTES
+from tessera.core.artifact import PADDED_ROW_BYTES
 from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.driver.descriptors import LaunchConfig, launch_config
 from tessera.runtime.driver.driver import Driver
@@ -41,13 +41,13 @@ class PaddedRows:
 
     @staticmethod
     def of(array: AnyArray) -> "PaddedRows":
-        """The rows of an array: everything along its last axis."""
+        """Return the rows of an array: everything along its last axis."""
         return PaddedRows(math.prod(array.shape[:-1]), array.shape[-1] * array.itemsize)
 
     @property
     def pitch(self) -> int:
         """Bytes from one row of the copy to the next."""
-        return -(-self.size // REALIGNED_BYTES) * REALIGNED_BYTES
+        return -(-self.size // PADDED_ROW_BYTES) * PADDED_ROW_BYTES
 
     @property
     def bytes(self) -> int:
@@ -55,8 +55,8 @@ class PaddedRows:
         return self.count * self.pitch
 
 
-def realigned_strides(array: AnyArray) -> tuple[int, ...]:
-    """Strides, in bytes, of the copy of an array."""
+def padded_strides(array: AnyArray) -> tuple[int, ...]:
+    """Return the strides, in bytes, of the copy of an array."""
     strides = [array.itemsize]
     step = PaddedRows.of(array).pitch
     for extent in reversed(array.shape[:-1]):
@@ -86,7 +86,7 @@ class RowPadding:
         self._calls: dict[int, tuple[ctypes.c_void_p, ...]] = {}
 
     def copy(self) -> "RowPadding":
-        """The same with parameters of its own."""
+        """Return the same copies with parameters of their own."""
         return RowPadding(self._driver, self._rows)
 
     def start(self, context: int, stream: int, sources: Sequence[int], memory: int) -> int:
@@ -122,13 +122,13 @@ class AlignedCopies:
         return self.launch.bytes
 
     def copy(self) -> "AlignedCopies":
-        """The same for another launch, which may be begun in another thread."""
+        """Return the same copies for another launch, which may be begun in another thread."""
         return AlignedCopies(self.launch.copy(), self.pointers, self.windows, self._memory)
 
     def maps(self, memory: int) -> Iterator[Written]:
-        """The tensor maps that change when the copies lie in `memory`, all of which are to be written."""
+        """Yield the tensor maps that change when the copies lie in `memory`, all of which are to be written."""
         if memory != self._memory:
-            self._memory = 0  # whoever is interrupted, or refused a map, has to write all of them the next time
+            self._memory = 0  # after an interrupt, or a map that was refused, all have to be written again
             for slot, number, map_at in self.windows:
                 yield slot, map_at(memory + self.launch.offsets[number])
             self._memory = memory
@@ -138,7 +138,7 @@ _loaded: "weakref.WeakKeyDictionary[Driver, dict[tuple[int, int], int]]" = weakr
 
 
 def _function(driver: Driver, context: int, arrays: int) -> int:
-    """The kernel for so many arrays in the context, which is current."""
+    """Return the kernel that copies `arrays` arrays, in the context, which is current."""
     known = _loaded.setdefault(driver, {})
     if (context, arrays) not in known:
         known[context, arrays] = driver.load(kernel_text(arrays).encode() + b"\0", _ENTRY)
@@ -149,7 +149,7 @@ def _function(driver: Driver, context: int, arrays: int) -> int:
 
 
 def kernel_text(arrays: int) -> str:
-    """PTX of the kernel for so many arrays; blocks are shared out among them in order.
+    """Return the PTX of the kernel for so many arrays; blocks are shared out among them in order.
 
     The kernel behind it may begin as soon as all blocks have, and wait for their end (see `LaunchRule.early`).
 
@@ -174,7 +174,7 @@ _REGISTERS: Final = f"""\
 
 
 def _choice(arrays: int) -> list[str]:
-    """Which array a block copies, and what its first lane's piece is.
+    """Return the PTX that chooses the array a block copies, and its first lane's piece.
 
     %rd0 to %rd5: the array's parameters; %r2: number of the lane's first piece; %r3: pieces of a row; %r4: of all
     """

@@ -6,24 +6,25 @@ unchanged.  They stay inside the runtime.
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.errors.catalog import NotAnArray, ReadOnlyArray, WrongDevice
 from tessera.runtime.arrays.dlpack import BEYOND_NUMPY, DLTensor, as_bytes
-from tessera.runtime.arrays.host import AnyArray, DeviceView, is_array
+from tessera.runtime.arrays.host import AnyArray, DeviceView, has_dlpack, is_array
 from tessera.runtime.arrays.interop import (
+    is_cupy,
+    is_jax,
     is_tensor,
     is_torch,
-    library_of,
     readable_tensor,
     require_writable,
     torch_dtype,
-    waits_for_the_end,
 )
 from tessera.runtime.arrays.pointers import address
+from tessera.runtime.arrays.protocols import SupportsCudaArrayInterface, SupportsDLPack, TorchTensor
 from tessera.runtime.driver import driver as door
 from tessera.runtime.memory.owned import DeviceArray
 
@@ -33,20 +34,20 @@ _KINDS: Final = {0: "i", 1: "u", 2: "f", 6: "b"}
 
 
 def is_on_device(value: object) -> bool:
-    """Whether `value` is an array in a GPU's memory."""
+    """Return whether `value` is an array in a GPU's memory."""
     if isinstance(value, np.ndarray):
         return False
     if isinstance(value, DeviceArray):
         return True
     if is_torch(value):
-        return bool(cast("Any", value).is_cuda)
+        return bool(value.is_cuda)
     if hasattr(value, "__dlpack_device__"):
-        return int(cast("Any", value).__dlpack_device__()[0]) in (_CUDA, _MANAGED)
+        return int(cast("SupportsDLPack", value).__dlpack_device__()[0]) in (_CUDA, _MANAGED)
     return hasattr(value, "__cuda_array_interface__")
 
 
 def device_of(values: Sequence[object]) -> int | None:
-    """The number of the GPU that the first array in a GPU's memory lies on; None where no array is in one."""
+    """Return the number of the GPU that holds the first of the arrays on GPUs; None where there is none."""
     for value in values:
         if is_array(value) and is_on_device(value):
             view = device_view(value, "argument")
@@ -56,10 +57,10 @@ def device_of(values: Sequence[object]) -> int | None:
 
 
 def device_view(value: object, name: str, span: Span = NOWHERE, *, mutable: bool = False) -> DeviceView:
-    """The array that stands for `value`, the argument for parameter `name` written at `span`.
+    """Return the array that stands for `value`, the argument for parameter `name` written at `span`.
 
-    Raises NotAnArray for a dtype NumPy and ml_dtypes have none of, WrongDevice for memory that is not a GPU's, and, for
-    a `mutable` parameter, ReadOnlyArray.
+    Raises NotAnArray for a dtype that neither NumPy nor ml_dtypes has, WrongDevice for memory that is not a GPU's,
+    and, for a `mutable` parameter, ReadOnlyArray.
     """
     if isinstance(value, DeviceArray):
         return standing_for(value.address, value.shape, value.dtype, None)
@@ -77,18 +78,18 @@ def device_view(value: object, name: str, span: Span = NOWHERE, *, mutable: bool
     return found
 
 
-def _view(value: Any, name: str, span: Span) -> DeviceView:
+def _view(value: object, name: str, span: Span) -> DeviceView:
     if is_torch(value):
         return _from_torch(value, name, span)
     if is_tensor(value):
         value = readable_tensor(value, name, span)
-    if library_of(value) == "cupy" and hasattr(value, "data"):  # by DLPack, it would order streams
+    if is_cupy(value) and hasattr(value, "data"):  # by DLPack, it would order streams
         return standing_for(int(value.data.ptr), tuple(value.shape), value.dtype, tuple(value.strides))
-    if waits_for_the_end(value):
+    if is_jax(value):
         value.block_until_ready()
-    if hasattr(value, "__dlpack__"):
+    if has_dlpack(value):
         return _from_dlpack(value, name, span)
-    facts: dict[str, Any] = value.__cuda_array_interface__
+    facts = cast("SupportsCudaArrayInterface", value).__cuda_array_interface__
     start, frozen = facts["data"]
     found = standing_for(int(start), tuple(facts["shape"]), np.dtype(facts["typestr"]), facts.get("strides"))
     if frozen:
@@ -96,8 +97,8 @@ def _view(value: Any, name: str, span: Span) -> DeviceView:
     return found
 
 
-def _from_torch(value: Any, name: str, span: Span) -> DeviceView:
-    """In the tensor's own words: by DLPack, it would refuse what requires gradients, and order streams."""
+def _from_torch(value: TorchTensor, name: str, span: Span) -> DeviceView:
+    """Read the tensor's own attributes: DLPack would refuse what requires gradients, and order streams."""
     dtype = torch_dtype(value)
     if dtype is None:
         raise NotAnArray(f"{name} holds {value.dtype}, a type that kernels cannot have", span)
@@ -107,15 +108,15 @@ def _from_torch(value: Any, name: str, span: Span) -> DeviceView:
 
 
 class _Header:
-    """What NumPy makes an array of without looking at its memory."""
+    """An `__array_interface__`, of which NumPy makes an array without looking at its memory."""
 
     __slots__ = ("__array_interface__",)
 
 
 def standing_for(
-    address: int, shape: tuple[int, ...], dtype: "np.dtype[Any]", strides: tuple[int, ...] | None
+    address: int, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", strides: tuple[int, ...] | None
 ) -> DeviceView:
-    """A NumPy array at a device's address; `strides` in bytes, None for C order.  Its elements must not be read."""
+    """Make a NumPy array at a device's address, never to be read from; `strides` in bytes, None for C order."""
     if 0 in shape:
         return np.empty(shape, dtype).view(DeviceView)
     header = _Header()
@@ -127,7 +128,7 @@ def standing_for(
     return (array if array.dtype is dtype else array.view(dtype)).view(DeviceView)
 
 
-def _from_dlpack(value: Any, name: str, span: Span) -> DeviceView:
+def _from_dlpack(value: SupportsDLPack, name: str, span: Span) -> DeviceView:
     """Read a tensor's description from its capsule, which is not consumed: the tensor stays its owner's.
 
     No stream is named, so the producer makes the data ready for the default stream, where launches go by default.
@@ -152,7 +153,7 @@ def _from_dlpack(value: Any, name: str, span: Span) -> DeviceView:
     return standing_for((tensor.data or 0) + tensor.byte_offset, shape, dtype, steps)
 
 
-def _dtype(code: int, bits: int) -> "np.dtype[Any] | None":
+def _dtype(code: int, bits: int) -> "np.dtype[np.generic] | None":
     if (code, bits) in BEYOND_NUMPY:
         return BEYOND_NUMPY[code, bits]
     kind = _KINDS.get(code)

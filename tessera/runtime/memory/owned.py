@@ -7,16 +7,21 @@
 import ctypes
 import math
 import weakref
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tessera.core.errors.catalog import CudaFailure
 from tessera.runtime.arrays.host import AnyArray
+from tessera.runtime.arrays.protocols import CudaArrayInterface
 from tessera.runtime.driver import driver as door
 from tessera.runtime.memory.copy_events import tell_copy
 from tessera.runtime.streams.graph_capture import forbid
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+_Layout = tuple[tuple[int, ...], "np.dtype[np.generic]"]
 _LEGACY: Final = 1  # CU_STREAM_LEGACY: a number of its own for the default stream
 
 
@@ -29,10 +34,10 @@ class DeviceArray:
 
     __slots__ = ("__weakref__", "address", "device", "layout")
 
-    _layouts: "dict[tuple[tuple[int, ...], np.dtype[Any]], tuple[tuple[int, ...], np.dtype[Any]]]" = {}  # noqa: RUF012 - interned, by design shared
+    _layouts: dict[_Layout, _Layout] = {}  # noqa: RUF012 - interned, by design shared
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: "np.dtype[Any]", device: int = 0, *, settled: bool = False
+        self, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", device: int = 0, *, settled: bool = False
     ) -> None:
         api = door.driver()
         self.layout = self._layouts.setdefault((shape, dtype), (shape, dtype))
@@ -49,7 +54,7 @@ class DeviceArray:
         return self.layout[0]
 
     @property
-    def dtype(self) -> "np.dtype[Any]":
+    def dtype(self) -> "np.dtype[np.generic]":
         """The elements' type."""
         return self.layout[1]
 
@@ -59,14 +64,14 @@ class DeviceArray:
         return math.prod(self.layout[0]) * self.layout[1].itemsize
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> CudaArrayInterface:
         return {
             "data": (self.address, False), "shape": self.shape, "typestr": self.dtype.str, "strides": None,
             "version": 3, "stream": _LEGACY,
         }  # fmt: skip
 
     def get(self) -> AnyArray:
-        """The elements as a NumPy array; waits for everything on the default stream.
+        """Return the elements as a NumPy array; wait for everything on the default stream first.
 
         Raises BadCapture while a graph is captured, whose launches have not run.
         """
@@ -98,14 +103,14 @@ class DeviceArray:
 
 
 def to_device(array: AnyArray, device: int = 0) -> DeviceArray:
-    """A copy of a NumPy array in the memory of a GPU."""
+    """Copy a NumPy array to the memory of a GPU."""
     made = DeviceArray(array.shape, array.dtype, device)
     made.set(array)
     return made
 
 
-def pinned(shape: int | tuple[int, ...], dtype: Any = np.float32) -> AnyArray:
-    """A NumPy array in host memory that is locked in place: copies from and to it overlap with everything else."""
+def pinned(shape: int | tuple[int, ...], dtype: "DTypeLike" = np.float32) -> AnyArray:
+    """Allocate a NumPy array in page-locked host memory: copies from and to it overlap with everything else."""
     kind = np.dtype(dtype)
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     size = math.prod(extents) * kind.itemsize

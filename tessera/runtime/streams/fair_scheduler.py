@@ -15,23 +15,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tessera.core.base.signal_latency import LOOK
+from tessera.core.base.interrupts import LOOK, deferred_interrupts
 
 _ENGINE: Final = "tessera-engine-"
 
 
 class FairQueueing:
-    """Whose turn it is."""
+    """Fair queueing by weights: the queue that has had least of its share goes next."""
 
     def __init__(self) -> None:
         self._now = 0.0
 
     def wake(self, queue: "Queue") -> None:
-        """`queue` was empty and has work again."""
+        """Bring the share of `queue`, which was empty and has work again, up to the others'."""
         queue.used = max(queue.used, self._now)
 
     def choose(self, queues: Iterable["Queue"]) -> "Queue | None":
-        """The one of `queues`, all of which have work, that goes next; it is charged for the turn."""
+        """Return the one of `queues`, all of which have work, that goes next; it is charged for the turn."""
         chosen = min(queues, key=lambda queue: (queue.used, queue.number), default=None)
         if chosen is not None:
             self._now = chosen.used
@@ -48,7 +48,7 @@ class Operation:
     awaited: others wait for it: it is done even where an interrupt drops what is before it
     """
 
-    run: Callable[[], None]
+    run: Callable[[], object]
     engine: str = ""
     ready: Callable[[], bool] | None = None
     cancel: Callable[[], None] | None = None
@@ -60,7 +60,7 @@ class Queue:
     """One stream's operations, in order; `used` is the virtual time its turns have cost.
 
     submitted, done: operations so far, but for those that were dropped
-    failure: the first that an operation raised, which nobody has been told yet
+    failure: the first that an operation raised and that was not raised again yet
     """
 
     weight: float
@@ -74,7 +74,7 @@ class Queue:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued and nothing runs."""
+        """Return whether nothing is queued and nothing runs."""
         return self.running is None and not self.operations
 
 
@@ -92,7 +92,7 @@ class Dispatcher:
 
     def submit(self, queue: Queue, operation: Operation) -> None:
         """Put `operation` behind what `queue` holds."""
-        with self._changed:
+        with deferred_interrupts(), self._changed:
             if operation.engine and operation.engine not in self._engines:
                 self._start(operation.engine)
             if queue.idle:
@@ -109,18 +109,19 @@ class Dispatcher:
 
         An interrupt drops what has not begun, asks what runs to end, and is raised again at once.
         """
-        with self._changed:
+        with deferred_interrupts() as deferral, self._changed:
             watched = [(q, q.submitted) for q in (self._queues.values() if queues is None else queues)]
             try:
                 while any(queue.done < goal and not queue.idle for queue, goal in watched):
                     self._changed.wait(LOOK)
+                    deferral.deliver()
             except BaseException:
                 self._drop(queue for queue, _ in watched)
                 raise
 
     def take_failure(self, queue: Queue | None = None) -> BaseException | None:
-        """What an operation of `queue` (None: of the first one that has a failure) has raised; it is told once."""
-        with self._changed:
+        """Return the failure of an operation of `queue` (None: of the first queue that has one), once."""
+        with deferred_interrupts(), self._changed:
             if queue is None:
                 queue = min(self._failed.values(), key=lambda queue: queue.number, default=None)
             if queue is None:
@@ -131,9 +132,10 @@ class Dispatcher:
 
     def until(self, done: Callable[[], bool]) -> None:
         """Wait until `done`, which the operations of some queue bring about."""
-        with self._changed:
+        with deferred_interrupts() as deferral, self._changed:
             while not done():
                 self._changed.wait(LOOK)
+                deferral.deliver()
 
     def _drop(self, queues: Iterable[Queue]) -> None:
         for queue in queues:
@@ -185,7 +187,7 @@ class Dispatcher:
                     self._failed[id(queue)] = queue  # its stream may be gone before anybody waits
 
     def _take(self, engine: str) -> Queue | None:
-        """The queue whose first operation runs next on `engine`; the operation then counts as running."""
+        """Return the queue whose first operation runs next on `engine`; the operation then counts as running."""
         for queue in list(self._queues.values()):
             self._pass_places(queue)
         able = [queue for queue in self._queues.values() if _able(queue, engine)]

@@ -1,10 +1,10 @@
-"""What is launched while a graph is captured: noted in order, with its stream, and not done."""
+"""Capture of graphs: what is launched meanwhile is recorded in order, with its stream, and not run."""
 
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from tessera.core.errors.catalog import BadCapture
 
@@ -13,12 +13,24 @@ if TYPE_CHECKING:
     from tessera.runtime.streams.streams import Event, Stream
 
 
+class Work(Protocol):
+    """Work of the host with its arguments bound, such as a launch."""
+
+    def run(self) -> None:
+        """Do it, to its end."""
+        ...
+
+    def cancel(self) -> None:
+        """Ask `run` to end early."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HostWork:
     """Something a graph does on the CPU: `work.run()`."""
 
     name: str
-    work: Any
+    work: Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,7 @@ class DeviceCopy:
     target: int
     source: int
     size: int
-    keep: tuple[Any, ...]
+    keep: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +70,7 @@ class CapturedGraph:
     """The steps of a graph, each with its stream (None: the default one); `keep` holds their arrays."""
 
     steps: "list[tuple[Stream | None, Step]]" = field(default_factory=_none)
-    keep: list[Any] = field(default_factory=list[Any])
+    keep: list[object] = field(default_factory=list[object])
 
     def add(self, stream: "Stream | None", step: "Step", keep: object = None) -> None:
         """Note a step."""
@@ -108,7 +120,7 @@ def close_recording() -> None:
 
 
 def recording() -> CapturedGraph | None:
-    """The recording that this thread's launches go to, if any."""
+    """Return the recording that this thread's launches go to, if any."""
     return CaptureSession.active.recording if CaptureSession.count else None
 
 

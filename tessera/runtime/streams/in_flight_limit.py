@@ -10,7 +10,7 @@ _AT_MOST: Final = 4
 
 
 class InFlightLimit:
-    """What was launched last, each with an event."""
+    """The latest launches, each with an event."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[Driver, int]] = deque()

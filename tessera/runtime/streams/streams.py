@@ -14,16 +14,19 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, TypeVar, cast
 
 from tessera.core.errors.catalog import BadCapture, BadStream
 from tessera.runtime.arrays.interop import UsedLibraries
 from tessera.runtime.driver import driver as door
+from tessera.runtime.driver.driver import Driver
 from tessera.runtime.streams.fair_scheduler import Operation, Queue, dispatcher
 from tessera.runtime.streams.graph_capture import EventRecord, EventWait, forbid, recording
 
 _HOW: Final = "make one with tessera.stream.new()"
 _numbers: Final = itertools.count()
+
+_T = TypeVar("_T")
 
 
 class Event:
@@ -40,7 +43,7 @@ class Event:
         self.marks: dict[int, int] = {}  # CUDA events by device
 
     def query(self) -> bool:
-        """Whether the event is reached.  Raises BadCapture for one that was recorded in a graph's capture."""
+        """Return whether the event is reached.  Raises BadCapture for one that was recorded in a graph's capture."""
         self.require_place()
         return self.submitted and all(_on(device, lambda api, e=e: api.reached(e)) for device, e in self.marks.items())
 
@@ -60,14 +63,14 @@ class Event:
         for device, mark in self.marks.items():
             _on(device, lambda api, mark=mark: api.wait_event(mark))
 
-    def elapsed(self, later: "Event") -> float:
-        """Seconds from this event to `later`, both reached: on the GPU's clock where both are places of one GPU."""
+    def elapsed(self, end: "Event") -> float:
+        """Return the seconds from this event to `end`, once both are reached: on the GPU's clock for two of one GPU."""
         self.wait()
-        later.wait()
+        end.wait()
         for device, mark in self.marks.items():
-            if device in later.marks:
-                return _on(device, lambda api, d=device, m=mark: api.elapsed(m, later.marks[d]))
-        return later.time - self.time
+            if device in end.marks:
+                return _on(device, lambda api, d=device, m=mark: api.elapsed(m, end.marks[d]))
+        return end.time - self.time
 
     def require_place(self) -> None:
         """Raise BadCapture for an event that no stream will ever come to."""
@@ -95,7 +98,7 @@ class Stream:
 
     external: bool = False
 
-    def __init__(self, weight: Any = 1.0) -> None:
+    def __init__(self, weight: object = 1.0) -> None:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
             raise BadStream(
                 f"a stream's weight is a positive number, got {weight!r}", hint="write stream.new(weight=2)"
@@ -109,7 +112,7 @@ class Stream:
             _register(self)
 
     def handle(self, device: int) -> int:
-        """The CUDA stream on a device."""
+        """Return the CUDA stream on a device."""
         found = self.handles.get(device)
         return self._make_handle(device) if found is None else found
 
@@ -134,11 +137,11 @@ class Stream:
 
     @property
     def queued(self) -> bool:
-        """Whether a launch now has to wait for its turn, or for what is in the queue before it."""
+        """Return whether a launch now has to wait for its turn, or for what is in the queue before it."""
         queue = self.queue
-        return queue.running is not None or bool(queue.operations) or (_Known.uneven and not self.external)
+        return queue.running is not None or bool(queue.operations) or (_Known.weighted and not self.external)
 
-    def submit(self, run: Callable[[], None], engine: str, cancel: Callable[[], None] | None = None) -> None:
+    def submit(self, run: Callable[[], object], engine: str, cancel: Callable[[], None] | None = None) -> None:
         """Do `run` when what was submitted before it is done, on the CPU ("compute", "copy") or as a GPU's launch.
 
         What it raises is raised where the stream is waited for.
@@ -151,7 +154,7 @@ class Stream:
         dispatcher().submit(self.queue, Operation(run if engine == "gpu" else after_gpu, engine, cancel=cancel))
 
     def record(self) -> Event:
-        """An event that stands for everything submitted so far."""
+        """Return an event that stands for everything submitted so far."""
         noted = recording()
         event = Event(captured=noted is not None)
         if noted is not None:
@@ -177,7 +180,7 @@ class Stream:
             self._await(event)
 
     def query(self) -> bool:
-        """Whether everything submitted is done."""
+        """Return whether everything submitted is done."""
         return self.queue.idle and all(
             _on(device, lambda api, h=handle: api.empty(h)) for device, handle in tuple(self.handles.items())
         )
@@ -207,7 +210,7 @@ class Stream:
             raise
         finally:
             event.time = time.perf_counter()
-            event.submitted = True  # whoever waits for it must not wait for ever
+            event.submitted = True  # a wait for it must end
 
     def _await(self, event: Event) -> None:
         event.require_mark()
@@ -237,17 +240,17 @@ class ExternalStream(Stream):
 
     external = True
 
-    def __init__(self, handle: int, owner: Any = None) -> None:
+    def __init__(self, handle: int, owner: object = None) -> None:
         super().__init__()
         self.address = handle
         self.owner = owner
 
     def handle(self, device: int) -> int:
-        """The CUDA stream, whatever the device: its owner knows where it belongs."""
+        """Return the CUDA stream, whatever the device: its owner knows where it belongs."""
         self.handles.setdefault(device, self.address)
         return self.address
 
-    def submit(self, run: Callable[[], None], engine: str, cancel: Callable[[], None] | None = None) -> None:
+    def submit(self, run: Callable[[], object], engine: str, cancel: Callable[[], None] | None = None) -> None:
         """See `Stream.submit`.  Raises BadStream for work of the CPU."""
         if engine == "compute":
             raise BadStream("a CUDA stream cannot order kernels that run on the CPU", hint=_HOW)
@@ -257,8 +260,8 @@ class ExternalStream(Stream):
         return f"<CUDA stream {self.address:#x}>"
 
 
-def as_stream(value: Any) -> Stream:
-    """The stream that `value` is: one of ours, or of another library (`__cuda_stream__`, cupy, torch, an address).
+def as_stream(value: object) -> Stream:
+    """Return the stream that `value` is: ours, or another library's (`__cuda_stream__`, cupy, torch, an address).
 
     Raises BadStream for anything else.
     """
@@ -267,21 +270,21 @@ def as_stream(value: Any) -> Stream:
     handle = _address(value)
     if handle is None or handle < 0:
         raise BadStream(f"{value!r} is no stream", hint=_HOW)
-    with _Known.lock:  # there is one for each, whose queue everybody shares
+    with _Known.lock:  # there is one for each, whose queue all its users share
         found = _Known.external.get(handle)
         if found is None:
             found = _Known.external[handle] = ExternalStream(handle, value)
     return found
 
 
-def _address(value: Any) -> int | None:
-    """Where a CUDA stream is, by the ways in which libraries tell."""
-    protocol: Any = getattr(value, "__cuda_stream__", None)
-    found: Any
+def _address(value: object) -> int | None:
+    """Return the address of another library's CUDA stream, by each of the ways in which libraries give it."""
+    protocol: object = getattr(value, "__cuda_stream__", None)
+    found: object
     if callable(protocol):
-        found = cast("Any", protocol())[1]
+        found = cast("tuple[int, int]", protocol())[1]
     elif protocol is not None:
-        found = protocol[1]
+        found = cast("tuple[int, int]", protocol)[1]
     else:  # torch, cupy before it knew the protocol, or the address itself
         found = getattr(value, "cuda_stream", getattr(value, "ptr", value))
     return found if isinstance(found, int) and not isinstance(found, bool) else None
@@ -290,7 +293,7 @@ def _address(value: Any) -> int | None:
 class _Known:
     """All streams of ours that there are, by number, and those of other libraries by their addresses.
 
-    uneven: ours differ in weight
+    weighted: ours differ in weight
 
     The lock is taken again by a thread that has it when a stream goes, which may be at any time.
     """
@@ -298,11 +301,11 @@ class _Known:
     lock: ClassVar = threading.RLock()
     streams: ClassVar["weakref.WeakValueDictionary[int, Stream]"] = weakref.WeakValueDictionary()
     external: ClassVar["weakref.WeakValueDictionary[int, ExternalStream]"] = weakref.WeakValueDictionary()
-    uneven: bool = False
+    weighted: bool = False
 
 
 def _streams() -> list[Stream]:
-    """The streams that there are, oldest first."""
+    """Return the streams that there are, oldest first."""
     found = [reference() for reference in _Known.streams.valuerefs()]
     return sorted((stream for stream in found if stream is not None), key=lambda stream: stream.queue.number)
 
@@ -317,7 +320,7 @@ def _register(stream: Stream) -> None:
 def _weigh() -> None:
     """Look whether weights differ, after a stream has come or gone."""
     with _Known.lock:
-        _Known.uneven = len({stream.weight for stream in _streams()}) > 1
+        _Known.weighted = len({stream.weight for stream in _streams()}) > 1
 
 
 def _after_fork() -> None:
@@ -350,7 +353,7 @@ def synchronize() -> None:
         raise failure
 
 
-def _on(device: int, what: Callable[[Any], Any]) -> Any:
+def _on(device: int, what: Callable[[Driver], _T]) -> _T:
     """Do something with the driver in a context of `device`."""
     api = door.driver()
     with api.inside(device):

@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessera.core.base import dtypes
-from tessera.core.base.dtypes import promote
+from tessera.core.base.dtypes import DType, promote
 
 ANY = st.sampled_from(dtypes.ALL)
 
 
 @given(ANY, ANY)
-def test_promotion_commutes(a, b):
+def test_promotion_commutes(a: DType, b: DType):
     assert promote(a, b) == promote(b, a)
 
 
 @given(ANY, ANY)
-def test_promotion_is_an_upper_bound(a, b):
+def test_promotion_is_an_upper_bound(a: DType, b: DType):
     both = promote(a, b)
     assert promote(a, both) == both
     assert promote(b, both) == both
@@ -29,7 +29,7 @@ def test_promotion_is_an_upper_bound(a, b):
     st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]),
     st.sampled_from([d for d in dtypes.ALL if d.kind != "uint"]),
 )
-def test_promotion_within_a_kind_is_numpys(a, b):
+def test_promotion_within_a_kind_is_numpys(a: DType, b: DType):
     if a.kind == b.kind and "V" not in (a.numpy.kind, b.numpy.kind):  # NumPy knows nothing of those of ml_dtypes
         assert promote(a, b).numpy == np.promote_types(a.numpy, b.numpy)
 
@@ -50,7 +50,7 @@ def test_promotion_within_a_kind_is_numpys(a, b):
         (dtypes.boolean, dtypes.u8, dtypes.u8),
     ],
 )
-def test_promotion_across(a, b, both):
+def test_promotion_across(a: DType, b: DType, both: DType):
     assert promote(a, b) == both
 
 
@@ -81,5 +81,5 @@ def test_names_of_the_documents():
 
 def test_tf32_is_no_dtype_and_stays_itself():
     assert pickle.loads(pickle.dumps(dtypes.tf32)) is dtypes.tf32
-    assert (repr(dtypes.tf32), dtypes.tf32.factors) == ("tf32", dtypes.f32)
+    assert (repr(dtypes.tf32), dtypes.tf32.operand_dtype) == ("tf32", dtypes.f32)
     assert "tf32" not in dtypes.BY_NAME

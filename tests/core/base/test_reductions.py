@@ -1,5 +1,7 @@
 """The fixed association, against its definition written out element by element."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,10 +12,10 @@ from tessera.core.base.reductions import BLOCK, COLUMNS, identity, tree_sum
 
 def by_definition(x: np.ndarray) -> np.generic:
     """Sum a vector as the module's docstring says, one addition at a time."""
-    partial = []
+    partial: list[Any] = []
     for start in range(0, max(1, len(x)), BLOCK):
         block = x[start : start + BLOCK]
-        columns = []
+        columns: list[Any] = []
         for c in range(COLUMNS):
             chain = list(block[c::COLUMNS])
             total = identity("sum", x.dtype)[()]

@@ -1,5 +1,8 @@
 """The place of a call: where a setting or a grid was written."""
 
+# A mistake is compared with its line of this file, where no comment can stand beside it.
+# pyright: reportArgumentType=false
+
 import linecache
 
 import pytest
@@ -24,7 +27,7 @@ def test_a_setting_shows_where_it_was_changed():
 
 
 def test_with_statements_count_as_the_users_own():
-    with pytest.raises(BadSetting, match="'thread' is no setting") as caught, overridden(thread=2):
+    with pytest.raises(BadSetting, match="'thread' is no setting") as caught, overridden(thread=2):  # pyright: ignore[reportCallIssue] - the mistake
         pass
     assert caught.value.span.file == __file__
 
@@ -32,7 +35,7 @@ def test_with_statements_count_as_the_users_own():
 def test_columns_count_characters_and_calls_may_span_lines():
     name = "<called>"
     text = "é = 1; f(\n    bad='ä',\n)\n"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    linecache.cache[name] = (len(text), None, list[str](text.splitlines(keepends=True)), name)
     with pytest.raises(BadSetting) as caught:
         exec(compile(text, name, "exec"), {"f": tessera.configure})
     assert caught.value.span == Span(name, 1, 8, 3, 2)

@@ -112,5 +112,6 @@ def k(x: f32[n], y: mut f32[n]):
 def test_a_buffer_that_keeps_what_was_in_it():
     program = build(KEEPS, array(f32, 96), array(f32, 96), group=(32,), shared_limit=4096)
     loop = find(program.body, lambda op: op.opcode == "for")
+    assert loop is not None
     found = Dependences(program).of(loop)
     assert (found.kind, found.name) == (KEPT, "buffer")

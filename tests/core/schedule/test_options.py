@@ -3,13 +3,20 @@
 import pytest
 
 from support import programs
-from tessera.core.schedule.options import SCHEDULE, applicable, clash, illegal
+from tessera.core.program.program import Attribute
+from tessera.core.schedule.options import SCHEDULE, applicable, clash, illegal, suggestion, targets_of
+from tessera.core.targets import TARGETS
 
 
 def test_candidates_are_legal():
     for option in SCHEDULE.values():
         assert set(option.candidates) <= set(option.legal)
-        assert all(illegal(option.name, value, option.targets[0]) == "" for value in option.candidates)
+        assert all(
+            illegal(option.name, value, target) == ""
+            for value in option.candidates
+            for target in targets_of(option.name)
+        )
+        assert targets_of(option.name)
         assert option.name.isidentifier()
 
 
@@ -28,13 +35,29 @@ def test_candidates_are_legal():
         ("threads_per_block", 128, "cpu", "threads_per_block means nothing for the target cpu"),
     ],
 )
-def test_what_is_illegal_says_why(name: str, value: object, target: str, words: str):
+def test_what_is_illegal_says_why(name: str, value: Attribute, target: str, words: str):
     assert illegal(name, value, target).startswith(words)
 
 
 @pytest.mark.parametrize("value", [True, False, 1, 0])
 def test_switches_take_numbers_as_well(value: int):
     assert illegal("overlap", value, "cuda") == ""
+
+
+def test_rows_of_targets_name_options_that_exist():
+    assert {name for kind in TARGETS.values() for name in kind.schedule} == set(SCHEDULE)
+    assert targets_of("num_warps") == ("cuda", "cuda_tile")
+    assert targets_of("pingpong") == ("cuda",)
+
+
+def test_suggestions_by_meaning_and_by_spelling():
+    assert suggestion("num_stages") == suggestion("stage") == "stages"
+    assert suggestion("GROUP_SIZE_M") == "raster_group"
+    assert suggestion("blockDim") == "threads_per_block"
+    assert suggestion("nothing_like_it") == ""
+    known = [name for option in SCHEDULE.values() for name in option.known_as]
+    assert len(set(known)) == len(known)
+    assert not set(known) & set(SCHEDULE)
 
 
 def test_legal_values_may_clash():

@@ -35,5 +35,5 @@ def test_a_schedule_shows_what_was_chosen():
     assert dict(TileSchedule().marks()) == {}
     schedule = TileSchedule(num_warps=8, producer_warp=True, persistent=True, raster_group=16, stages=4)
     assert dict(schedule.marks()) == {
-        "warps": "8", "copying": "warp", "grid": "persistent", "band": "16", "stages": "4",
+        "num_warps": "8", "producer": "warp", "grid": "persistent", "raster_group": "16", "stages": "4",
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """The dialect: what its verifiers refuse, and what upstream passes may do with its operations."""
 
 import importlib
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ FLAGS = "in_bounds = array<i1: false, false>"
 BLOCK = 'extents = array<i64: 4, 8>, dropped = array<i64>, cache = ""'
 
 
-def names(module) -> list[str]:
+def names(module: ir.Module) -> list[str]:
     return [op.operation.name for op in module.body.operations[0].regions[0].blocks[0].operations]
 
 
@@ -34,7 +35,7 @@ def test_equal_reads_become_one():
 @pytest.mark.parametrize(
     "between", [WRITE, '"tessera.barrier"() : () -> ()', '"tessera.group_sync"() {size = 32} : () -> ()']
 )
-def test_a_read_is_not_merged_across(between):
+def test_a_read_is_not_merged_across(between: str):
     body = f"%a = {READ}\n{between}\n%b = {READ}\n%c = arith.addf %a, %b : f32\nreturn %c : f32"
     kept = optimised(body, results="-> f32")
     assert kept.count("tessera.read") == 2
@@ -80,7 +81,7 @@ PARAMETERS = (
     f"%A: memref<?x8xf32>, %i: i64, %a: {TILE}, %b: tensor<8x4xf32>, %s: f32, %v: tensor<4xi64>, %w: tensor<4x4xi64>"
 )
 ARRAY = "memref<?x8xf32>"
-PRODUCT = f"({TILE}, tensor<8x4xf32>) -> tensor<4x4xf32>"
+INSTRUCTION = f"({TILE}, tensor<8x4xf32>) -> tensor<4x4xf32>"
 AT = f"({ARRAY}, i64, i64)"
 # what is said, the operation, its operands, its attributes, its type
 WRONG = [
@@ -122,8 +123,8 @@ WRONG = [
         "accumulator and result differ in type", "dot", "%a, %b, %b", "exact = false",
         f"({TILE}, tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>",
     ),
-    ("unknown format 'bf16'", "dot", "%a, %b", 'exact = false, compute = "bf16"', PRODUCT),
-    ("rounded factors in an exact product", "dot", "%a, %b", 'exact = true, compute = "tf32"', PRODUCT),
+    ("unknown format 'bf16'", "dot", "%a, %b", 'exact = false, compute = "bf16"', INSTRUCTION),
+    ("rounded factors in an exact product", "dot", "%a, %b", 'exact = true, compute = "tf32"', INSTRUCTION),
     (
         "factors of i64 are not rounded to tf32", "dot", "%w, %w", 'exact = false, compute = "tf32"',
         "(tensor<4x4xi64>, tensor<4x4xi64>) -> tensor<4x4xi64>",
@@ -134,7 +135,7 @@ WRONG = [
 @pytest.mark.parametrize(
     ("message", "name", "operands", "attributes", "kind"), WRONG, ids=[f"{row[1]}-{n}" for n, row in enumerate(WRONG)]
 )
-def test_verifiers_name_the_place(message, name, operands, attributes, kind):
+def test_verifiers_name_the_place(message: str, name: str, operands: str, attributes: str, kind: str):
     result = "" if kind.endswith("-> ()") else "%r = "
     operation = f'{result}"tessera.{name}"({operands}) {{{attributes}}} : {kind}'
     with pytest.raises(ir.MLIRError) as caught:
@@ -166,10 +167,10 @@ def test_the_bindings_find_the_dialects_module():
     assert importlib.import_module("torch_mlir.dialects.tessera") is dialect
 
 
-def test_the_shared_context_is_replaced_now_and_then(monkeypatch):
+def test_the_shared_context_is_replaced_now_and_then(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(dialect, "_uses", 0)
     monkeypatch.setattr(dialect, "_MAX_USES", 2)
-    seen = []
+    seen: list[Any] = []
     for _ in range(3):
         with dialect.shared_context() as context:
             seen.append(context)

@@ -5,12 +5,13 @@ import pytest
 from support.mlir import parse
 from support.programs import matmul, saxpy
 from tessera.core.mlir import ir
+from tessera.core.program.program import Program
 from tessera.core.record import OpRecord, ValueRecord, Verbatim
 from tessera.core.tile.records import MUTABLE, attribute_data, records_of_tile, type_text
 from tessera.lowering.tile.to_tile import to_tile
 
 
-def records(program) -> tuple[OpRecord, ...]:
+def records(program: Program) -> tuple[OpRecord, ...]:
     return records_of_tile(to_tile(program), program)
 
 

@@ -18,7 +18,7 @@ func.func @f(%a: f32) {
 LAYOUT = Layout((4, 8), registers=(1,), lanes=(2, 12, 0), warps=(16,))
 
 
-def function(module):
+def function(module: ir.Module):
     return module.body.operations[0].operation
 
 
@@ -27,10 +27,10 @@ def test_marks_are_found_until_they_are_removed():
         module = ir.Module.parse(TEXT)
         product, ending = (view.operation for view in function(module).regions[0].blocks[0].operations)
         attributes.mark_only(product, attributes.SKIPPED)
-        attributes.mark(product, attributes.RING, 3)
+        attributes.mark(product, attributes.PIPELINE, 3)
         assert attributes.marked([product, ending], attributes.SKIPPED) == [product]
         assert attributes.text_of(product, attributes.SKIPPED) == "where they are one"
-        assert attributes.number_of(product, attributes.RING) == 3
+        assert attributes.number_of(product, attributes.PIPELINE) == 3
         assert "fastmath" in attributes.own_attributes(product)
         assert not any(name.startswith("tessera.") for name in attributes.own_attributes(product))
         attributes.unmark(product, attributes.SKIPPED)

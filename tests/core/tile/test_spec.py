@@ -12,7 +12,7 @@ from tessera.core.tile.spec import check_tile_ir, legal_type
     "text", ["index", "vector<4xf32>", "tensor<?xf32>", "tensor<f32>", "i128", 'memref<?xf32, "shared">',
              "memref<4xf32, 3>", "memref<4xi1>", "complex<f32>"],
 )  # fmt: skip
-def test_illegal_types(text):
+def test_illegal_types(text: str):
     assert not legal_type(ir.Type.parse(text))
 
 

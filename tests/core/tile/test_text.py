@@ -7,6 +7,7 @@ from support.mlir import lowered, shown
 from support.programs import countdown, group_sum, matmul, saxpy, softmax_rows, warp_reduce
 from tessera.core.base.dtypes import boolean, f16, f32, i32, i64
 from tessera.core.base.source import Span
+from tessera.core.mlir import ir
 from tessera.core.program.program import Block, Domain, Op, Value
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.tile.records import listing_of_tile
@@ -115,7 +116,7 @@ def test_slices_hints_and_proven_axes():
     b.store(out, b.compare("lt", row, row, name="less"), [b.const(0)], [64])
     module = to_tile(b.program())
     load = module.body.operations[0].regions[0].blocks[0].operations[2]
-    load.attributes["in_bounds"] = type(load.attributes["in_bounds"]).get([False, True])
+    load.attributes["in_bounds"] = ir.DenseBoolArrayAttr.get([False, True])
     assert listing_of_tile(module, "", b.program()).text == expect("""
         func @slices(%x: array<nx64xf16>, %out: mut array<64xi8>) {
           %group = tessera.id group axis 1 : i64

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tessera.core.base.dtypes import ALL, bf16, boolean, f16, f32, u32
+from tessera.core.base.dtypes import ALL, DType, bf16, boolean, f16, f32, u32
 from tessera.core.mlir import ir
 from tessera.core.program.types import Array, Scalar, Shared, Tile
 from tessera.core.tile.spec import legal_type
@@ -26,7 +26,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize(("kind", "text"), EXPECTED.items(), ids=str)
-def test_types(kind, text):
+def test_types(kind: Scalar | Tile | Array | Shared, text: str):
     assert mlir_type(kind) == text
     parsed = ir.Type.parse(text)
     assert str(parsed) == text
@@ -34,7 +34,7 @@ def test_types(kind, text):
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_every_dtype_is_legal_everywhere(dtype):
+def test_every_dtype_is_legal_everywhere(dtype: DType):
     for kind in (Scalar(dtype), Tile(dtype, (2,)), Array(dtype, ("n",)), Shared(dtype, (2,))):
         assert legal_type(ir.Type.parse(mlir_type(kind)))
 

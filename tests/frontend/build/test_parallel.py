@@ -5,6 +5,7 @@ import pytest
 
 from frontend.kernels import array, build
 from tessera.core.base.dtypes import f32, i64
+from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import DependentTrips, MeetingTrips, WrongArguments
 from tessera.core.program.program import find
 from tessera.runtime.launch.interpreter import Interpreter
@@ -29,7 +30,7 @@ def program(body: str):
         ("for r in tile.range(n, parallel=2):\n    y[r] = x[r]", WrongArguments, "parallel is"),
     ],
 )
-def test_refused(body, mistake, says):
+def test_refused(body: str, mistake: type[TesseraError], says: str):
     with pytest.raises(mistake, match=says) as caught:
         program(body)
     assert caught.value.hint

@@ -1,9 +1,11 @@
 """Remedies for names of CUDA, Triton, NumPy ...: in any spelling, and such that they can be followed."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import tessera
 from tessera.core.errors.catalog import UndefinedName, UnknownAttribute
@@ -56,7 +58,7 @@ def remedies(t: f32[n], out: mut f32[5], index: mut i64[2]):
     out, index = np.zeros(5, np.float32), np.zeros(2, np.int64)
     module.remedies(t, out, index)
     assert index.tolist() == [2, 1]
-    assert np.allclose(out, [t.mean(), np.linalg.norm(t), 1, 1, np.log(np.exp(t).sum())])
+    assert np.allclose(out, [t.mean(), float(np.linalg.norm(t)), 1, 1, np.log(np.exp(t).sum())])
 
 
 def test_the_scan_can_be_followed():
@@ -78,7 +80,7 @@ def scan(x: f32[n], y: mut f32[n]):
     assert np.allclose(y, np.cumsum(x), rtol=1e-5)
 
 
-MEANT = {
+MEANT: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
     "silu": lambda v: v / (1 + np.exp(-v)),
     "gelu": lambda v: v * (1 + np.vectorize(math.erf)(v / math.sqrt(2))) / 2,
@@ -97,7 +99,7 @@ def test_recipes_compute_what_they_say(name: str):
     if name in ("isnan", "isinf", "isfinite"):
         v[:3] = np.nan, np.inf, -np.inf
     if name in ("expm1", "log1p"):
-        v = np.float32([1e-7, -1e-7, 1e-4, 0.3, -0.4, 0.9, 5.0])
+        v = np.array([1e-7, -1e-7, 1e-4, 0.3, -0.4, 0.9, 5.0], np.float32)
     text = f"@kernel\ndef k(x: f32[n], y: mut f32[n]):\n    v = x[:]\n    y[:] = tile.cast({RECIPES[name]}, f32)\n"
     y = np.zeros_like(v)
     tessera.compile_source(text).k(v, y)

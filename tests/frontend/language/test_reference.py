@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tessera
+from tessera.core.program.program import Program
+from tessera.core.targets import Target
 from tessera.frontend.build import loops
 from tessera.frontend.language.namespace import LANGUAGE, Intrinsic, Namespace
 from tessera.frontend.language.reference import REFERENCE, Operation
@@ -71,7 +73,7 @@ def test_the_parameters_are_those_that_the_operation_takes(intrinsic: Intrinsic)
     )
 
 
-def fetch(self: Session, key: str, program: object, target: object, observe: bool) -> tuple[object, str]:
+def fetch(self: Session, key: str, program: Program, target: Target, observe: bool) -> tuple[object, str]:
     """Compile in this process: a worker would cost more than the kernels."""
     return entry_of(compile_program(program, target, observe=False)), "compiler"
 

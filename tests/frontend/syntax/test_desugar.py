@@ -42,7 +42,7 @@ def rewritten(text: str) -> str:
         ("a[b(c=1)[d=2]]", "a[b(c=1)[d:2]]"),
     ],
 )
-def test_rewrites(text, expected):
+def test_rewrites(text: str, expected: str):
     assert rewritten(text) == expected
 
 
@@ -74,7 +74,7 @@ def test_rewrites(text, expected):
         "x.KiB_8",
     ],
 )
-def test_plain_python_is_unchanged(text):
+def test_plain_python_is_unchanged(text: str):
     result = desugar(Source("<cell>", text))
     assert (result.text, result.marks) == (text, ())
 
@@ -86,7 +86,7 @@ def test_the_standard_library_is_unchanged():
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_documents_keep_their_lines_and_columns(name):
+def test_documents_keep_their_lines_and_columns(name: str):
     text = BLOCKS[name]
     result = rewritten(text)
     assert [len(line) for line in result.split("\n")] == [len(line) for line in text.split("\n")]
@@ -106,7 +106,7 @@ def test_marks_say_what_stood_there():
 
 
 @given(st.lists(st.sampled_from([*"ab@.:=[](){},\n\t '\"#\\é", "mut ", "8_KiB", "tile", "global", "def ", "stream="])))
-def test_length_and_lines_survive(pieces):
+def test_length_and_lines_survive(pieces: list[str]):
     text = "".join(pieces)
     try:
         result = rewritten(text)
@@ -130,7 +130,7 @@ def test_length_and_lines_survive(pieces):
         ("@kernel(a=1)tile[4]", 13, "tile has no space before it", "put a space before tile"),
     ],
 )
-def test_mistakes(text, column, message, hint):
+def test_mistakes(text: str, column: int, message: str, hint: str):
     with pytest.raises(SyntaxMistake) as caught:
         rewritten(text)
     error = caught.value

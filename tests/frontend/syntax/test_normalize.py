@@ -36,7 +36,7 @@ def plain(text: str) -> str:
         ("f(mut[8_KiB, k[stream=s]])", "f(mut[8 * KiB, k.on(s)])"),
     ],
 )
-def test_expressions(text, expected):
+def test_expressions(text: str, expected: str):
     assert plain(text) == plain(expected)
     assert plain(expected) == ast.unparse(ast.parse(expected))
 
@@ -57,7 +57,7 @@ def test_expressions(text, expected):
         ("@a @b\n@kernel tile[2]", ["a", "b", "kernel(tile=2)"]),
     ],
 )
-def test_decorators(text, expected):
+def test_decorators(text: str, expected: list[str]):
     definition = parse(Source("<cell>", f"{text}\ndef f(): ...")).body[0]
     assert isinstance(definition, ast.FunctionDef)
     assert [ast.unparse(decorator) for decorator in definition.decorator_list] == expected
@@ -93,7 +93,7 @@ def test_new_nodes_stand_where_the_user_wrote_them():
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_the_plain_spelling_means_the_same(name):
+def test_the_plain_spelling_means_the_same(name: str):
     """Parsing the plain spelling again gives the same tree, and needs no rewriting."""
     once = plain(BLOCKS[name])
     assert plain(once) == once
@@ -131,7 +131,7 @@ D = "\ndef f(): ..."
         ("k[g, stream=s] = 1", (1, 6, 14), "stream= takes one stream", "write k[grid, block, stream=s]"),
     ],
 )
-def test_mistakes(text, place, message, hint):
+def test_mistakes(text: str, place: tuple[int, int, int], message: str, hint: str):
     with pytest.raises(SyntaxMistake) as caught:
         parse(Source("<cell>", text))
     error = caught.value

@@ -47,7 +47,7 @@ def test_plain_python_is_not_rewritten():
         ("if x:\ny", 6, 1, "expected an indented block after 'if' statement on line 5"),
     ],
 )
-def test_mistakes(text, line, column, message):
+def test_mistakes(text: str, line: int, column: int, message: str):
     with pytest.raises(SyntaxMistake) as caught:
         parse(Source("<cell>", text, first_line=5))
     assert (caught.value.message, caught.value.span.line, caught.value.span.column) == (message, line, column)
@@ -55,7 +55,7 @@ def test_mistakes(text, line, column, message):
 
 
 @pytest.mark.parametrize("text", ["-" * 100_000 + "x", "f'{" * 2000, "x = " + "9" * 5000, "(" * 300 + ")" * 300])
-def test_monsters_are_mistakes_too(text):
+def test_monsters_are_mistakes_too(text: str):
     with pytest.raises(SyntaxMistake):
         parse(Source("<cell>", text))
 

@@ -11,12 +11,16 @@ import textwrap
 import traceback
 import warnings
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+import numpy as np
 import pytest
 
 from support.documents import BLOCKS, KERNELS
 from tessera.core.errors.catalog import NoSource, SyntaxMistake
+from tessera.core.program.program import Attribute
 from tessera.frontend.syntax.source_file import (
     AnnotationTransformer,
     Cell,
@@ -27,6 +31,11 @@ from tessera.frontend.syntax.source_file import (
     source_for,
     to_plain_python,
 )
+
+if TYPE_CHECKING:
+    from support.shell import Shell
+
+F = TypeVar("F", bound=Callable[..., object])
 
 CELL = textwrap.dedent(
     """\
@@ -48,22 +57,35 @@ CELL = textwrap.dedent(
 ).replace("; @kernel", "")
 
 
-def run(cell: Cell, **names: object) -> dict[str, object]:
+def run(cell: Cell, **names: object) -> dict[str, Any]:  # whatever the cell defines
     """Execute a cell's code with `names` defined."""
-    namespace = dict(names)
+    namespace: dict[str, Any] = dict(names)  # exec takes no other
     exec(cell.compile(), namespace)
     return namespace
 
 
-def kernel(function=None, **options):
+class Decorator:
     """A stand-in for the decorator that keeps the function as it is."""
-    if function is None:
-        return lambda wrapped: kernel(wrapped, **options)
-    function.options = options
-    return function
+
+    @property
+    def autotune(self) -> "Decorator":
+        return self
+
+    @overload
+    def __call__(self, function: F) -> F: ...
+
+    @overload
+    def __call__(self, function: None = None, **options: Attribute) -> Callable[[F], F]: ...
+
+    def __call__(self, function: F | None = None, **options: Attribute) -> F | Callable[[F], F]:
+        def keep(wrapped: F) -> F:
+            wrapped.__dict__["options"] = options
+            return wrapped
+
+        return keep if function is None else keep(function)
 
 
-kernel.autotune = kernel
+kernel = Decorator()
 
 
 class tessera:
@@ -165,12 +187,12 @@ def test_a_mistake_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_the_documents_can_be_read(name):
+def test_the_documents_can_be_read(name: str):
     cell = read_cell(BLOCKS[name], f"<{name}>")
     assert bool(cell.kernels) == (name in KERNELS)
 
 
-def test_files(tmp_path):
+def test_files(tmp_path: Path):
     path = tmp_path / "scale.tsr"
     path.write_bytes("\ufeff@kernel\r\ndef k(y: mut f32[n]):\r\n    é = 1\r\n".encode())
     cell = read_file(path)
@@ -186,7 +208,7 @@ def test_files(tmp_path):
 
 @kernel()  # two lines of decorators,
 @kernel  # which belong to the definition
-def decorated(x: "f32[n]", é="日本"):
+def decorated(x: "list[float]", é: str = "日本") -> "list[float]":
     """Text."""
     return x  # comment
 
@@ -204,7 +226,7 @@ def test_a_function_of_a_file():
 
 
 def test_nested_functions_keep_their_columns():
-    def inner(x):
+    def inner(x: np.ndarray):
         text = """
 unindented"""
         return (x,
@@ -217,7 +239,7 @@ unindented"""
     assert (source.source.line(last.lineno), last.end_col_offset) == ("        return (x,", 7)
 
 
-def test_cells_of_ipython_are_labelled(ipython):
+def test_cells_of_ipython_are_labelled(ipython: "Shell"):
     ipython.run_cell("def plain_kernel(x):\n    return x")
     source = from_function(ipython.user_ns["plain_kernel"])
     assert source.source.label == "Cell In[1]"
@@ -225,29 +247,30 @@ def test_cells_of_ipython_are_labelled(ipython):
 
 
 @pytest.fixture
-def ipython():
-    from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415 - half a second, for two tests
+def ipython() -> Iterator["Shell"]:
+    from support import shell  # noqa: PLC0415 - IPython takes half a second, for two tests
 
-    shell = InteractiveShell.instance()
-    yield shell
-    InteractiveShell.clear_instance()
+    yield shell.start()
+    shell.end()
 
 
-def test_annotations_of_kernels_in_ordinary_cells(ipython):
+def test_annotations_of_kernels_in_ordinary_cells(ipython: "Shell"):
     ipython.ast_transformers.append(AnnotationTransformer())
     ipython.user_ns["kernel"] = kernel
     ipython.run_cell("def outer():\n    @kernel(tile=4)\n    def k(x: f32[n], y: 'mut[f32]') -> n: ...\n    return k")
     function = ipython.user_ns["outer"]()
     assert function.__annotations__ == {"x": "f32[n]", "y": "mut[f32]", "return": "n"}
-    assert ast.unparse(source_for(function).function.args.args[0].annotation) == "f32[n]"
+    annotation = source_for(function).function.args.args[0].annotation
+    assert annotation is not None
+    assert ast.unparse(annotation) == "f32[n]"
     ipython.run_cell("def host(x: int): ...")
     assert ipython.user_ns["host"].__annotations__ == {"x": int}
 
 
 @pytest.mark.parametrize("thing", [len, lambda x: x, functools.partial(print), 3])
-def test_no_source_for_what_no_def_made(thing):
+def test_no_source_for_what_no_def_made(thing: Callable[..., object] | int):
     with pytest.raises(NoSource, match="is not a function made by def"):
-        source_for(thing)
+        source_for(thing)  # pyright: ignore[reportArgumentType] - 3 is no function
 
 
 def test_no_source_for_code_without_text():
@@ -258,7 +281,7 @@ def test_no_source_for_code_without_text():
     assert "tessera.compile_source" in caught.value.hint
 
 
-def test_no_source_for_an_edited_file(tmp_path):
+def test_no_source_for_an_edited_file(tmp_path: Path):
     path = tmp_path / "module_that_changes.py"
     path.write_text("def k(x): ...\n")
     namespace = {}
@@ -269,7 +292,7 @@ def test_no_source_for_an_edited_file(tmp_path):
 
 
 def test_no_source_for_coroutines():
-    async def k(x): ...
+    async def k(x: object): ...
 
     with pytest.raises(NoSource, match="coroutine"):
         from_function(k)
@@ -288,7 +311,7 @@ def test_no_source_for_coroutines():
         ("", False),
     ],
 )
-def test_what_is_a_kernel(decorators, expected):
+def test_what_is_a_kernel(decorators: str, expected: bool):
     definition = ast.parse(f"{decorators}\ndef f(): ...").body[0]
     assert isinstance(definition, ast.FunctionDef)
     assert is_kernel(definition) is expected
@@ -340,7 +363,7 @@ def test_a_part_of_a_cell_is_compiled_like_the_whole(monkeypatch: pytest.MonkeyP
     shown: list[object] = []
     monkeypatch.setattr(sys, "displayhook", shown.append)  # Python's own would keep `_` among the builtins
     cell = read_cell("def f(): return 1\nf()", "<parts>")
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}  # what the cell defines
     exec(cell.compile(ast.Module(cell.tree.body[:1], [])), namespace)
     assert source_for(namespace["f"]).name == "f"
     exec(cell.compile(ast.Interactive([cell.tree.body[1]]), "single"), namespace)

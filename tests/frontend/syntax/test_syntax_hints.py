@@ -61,7 +61,7 @@ def marked(error: SyntaxMistake) -> str:
         ("def k(float a, float b): ...", "a", "a parameter's type stands after its name", "write a: f32[n]"),
     ],
 )
-def test_habits(text, caret, message, hint):
+def test_habits(text: str, caret: str, message: str, hint: str):
     error = mistake(text)
     assert error.message.startswith(message)
     assert error.hint.startswith(hint)
@@ -90,7 +90,7 @@ def test_habits(text, caret, message, hint):
         ("def k:\n    x", 1, "a definition lists its parameters"),
     ],
 )
-def test_remedies_for_what_python_says(text, line, hint):
+def test_remedies_for_what_python_says(text: str, line: int, hint: str):
     error = mistake(text)
     assert error.hint.startswith(hint)
     assert error.span.line == line

@@ -38,7 +38,7 @@ def texts(text: str) -> list[str]:
         ("a ? b", ["a", "?", "b"]),
     ],
 )
-def test_tokens(text, expected):
+def test_tokens(text: str, expected: list[str]):
     assert texts(text) == expected
 
 
@@ -53,7 +53,7 @@ def test_quotes_and_line_ends_inside_fields():
     ("text", "first"),
     [("'abc\nx", "'abc"), ('"""abc\nx', '"""abc\nx'), ("f'ab\ny", "f'ab"), ("'ab\\", "'ab\\")],
 )
-def test_unterminated_strings_end_with_the_line_or_the_text(text, first):
+def test_unterminated_strings_end_with_the_line_or_the_text(text: str, first: str):
     assert texts(text)[0] == first
 
 
@@ -72,7 +72,7 @@ def test_stray_closing_brackets_leave_depth_at_zero():
 
 
 @given(st.text(alphabet="ab01_ .:=\"'\\{}[]()#\nfr@", max_size=40))
-def test_every_character_is_covered(text):
+def test_every_character_is_covered(text: str):
     """Tokens do not overlap, and between them stand only blanks, comments and line joins."""
     position = 0
     for token in tokens(text):

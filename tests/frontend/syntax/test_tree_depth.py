@@ -30,7 +30,7 @@ def deepest(node: ast.AST) -> int:
 
 
 @pytest.mark.parametrize("terms", [STEP - 1, STEP, STEP + 1, 2 * STEP, 2 * STEP + 1, 1900])
-def test_a_chain_computes_what_it_did(terms):
+def test_a_chain_computes_what_it_did(terms: int):
     text = "def f(x):\n    return x" + "".join(f" - {n} * x" if n % 3 else f" + {n}" for n in range(terms)) + "\n"
     plain, cut = function(text), function(text)
     cut_chains(cut)

@@ -22,5 +22,5 @@ def test_what_is_written_differently_is_the_same():
         first, second = affine_form(load.operands[1]), affine_form(store.operands[2])
         assert first == second
         assert first.constant == 2
-        assert (affine_form("n") - first).ahead_of(affine_form("n") - second - affine_form(4)) == 4
-        assert affine_form("n").ahead_of(first) is None
+        assert (affine_form("n") - first).constant_difference(affine_form("n") - second - affine_form(4)) == 4
+        assert affine_form("n").constant_difference(first) is None

@@ -1,11 +1,22 @@
 """How values vary: read off small functions of Tile IR, each line naming what its value must be."""
 
-import pytest
+import itertools
 
+import pytest
+from hypothesis import assume, given, settings
+
+from lowering.analysis.scalar_programs import LANES as SIZE
+from lowering.analysis.scalar_programs import Execution, WrappedError, scalar_programs
+from support import programs
+from support.mlir import parse
 from tessera.core.mlir import ir
+from tessera.core.program.program import Program
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.analysis.divergence import LANES, DivergenceAnalysis, id_divergence
 from tessera.lowering.analysis.ir_tree import read_function
+from tessera.lowering.analysis.memory_accesses import group_of
+from tessera.lowering.base.ir_walk import body, kernel, operations
+from tessera.lowering.tile.to_tile import to_tile
 
 IDS = """
   %lane = "tessera.id"() {of = "lane"} : () -> i64
@@ -60,7 +71,7 @@ def shapes_of(body: str, group: tuple[int, ...] | None = (128,)) -> dict[str, st
         ('%v = "tessera.shuffle"(%n, %lane) {mode = "xor", width = 32 : i64} : (i64, i64) -> i64', "uniform"),
     ],
 )  # fmt: skip
-def test_one_operation(line, shape):
+def test_one_operation(line: str, shape: str):
     assert shapes_of("  " + line)["v"] == shape
 
 
@@ -126,7 +137,7 @@ def test_numbers_that_may_overflow_are_not_taken_to_be_positive():
         (None, (4, 4, 4), "linear", 1),
     ],
 )
-def test_lanes_along_an_axis(axis, group, kind, stride):
+def test_lanes_along_an_axis(axis: int | None, group: tuple[int, ...], kind: str, stride: int):
     shape = id_divergence("lane", axis, group)
     assert (shape.kind, shape.stride) == (kind, stride)
     assert shape.natural
@@ -135,3 +146,66 @@ def test_lanes_along_an_axis(axis, group, kind, stride):
 def test_threads_of_groups_that_are_no_whole_warps_are_not_aligned():
     assert id_divergence("thread", None, (128,)).align == LANES
     assert id_divergence("thread", None, (40,)).align == 8
+
+
+def analysed(program: Program, *, lane_tiles: bool) -> tuple[ir.Module, DivergenceAnalysis]:
+    """The analysis of a program, as the CUDA target has it (`lane_tiles`) or the CPU target."""
+    module = to_tile(program)
+    function = kernel(module)
+    return module, DivergenceAnalysis(read_function(function), group_of(function), lane_tiles=lane_tiles)
+
+
+def test_operations_that_only_some_lanes_reach_are_divergent():
+    module, found = analysed(programs.group_sum(), lane_tiles=True)
+    assert [found.varies(op.results[0]) for op in operations(module, "tessera.id")] == [True, False, False]
+    assert [found.is_divergent(op) for op in operations(module, "tessera.barrier")] == [False]
+    assert [found.is_divergent(op) for op in operations(module, "tessera.reduce")] == [True]
+    # The loop runs from the lane's own number: lanes leave it at different times.
+    loop = operations(module, "scf.for")[0]
+    assert found.varies(loop.results[0])
+    assert not found.is_divergent(loop)
+    assert found.is_divergent(list(body(loop).operations)[-1])
+
+
+def test_a_tile_kernel_is_uniform():
+    module, found = analysed(programs.matmul(), lane_tiles=True)
+    inside = operations(module, "tessera.load", "tessera.dot", "tessera.store", "scf.for")
+    assert len(inside) == 7
+    assert all(found.is_uniform(op) for op in inside)
+
+
+@pytest.mark.parametrize(("lane_tiles", "kind"), [(True, "varying"), (False, "uniform")])
+def test_tiles_of_lanes_values(lane_tiles: bool, kind: str):
+    text = f"func.func @f() {{{IDS}\n%t = tensor.splat %lane : tensor<4xi64>\nreturn\n}}"
+    with shared_context():
+        module = ir.Module.parse(text)
+        shapes = DivergenceAnalysis(read_function(module.body.operations[0]), (128,), lane_tiles=lane_tiles)
+        (splat,) = operations(module, "tensor.splat")
+        assert shapes.of(splat.results[0]).kind == kind
+
+
+@settings(max_examples=40, deadline=None)
+@given(scalar_programs())
+def test_lanes_agree_as_the_analysis_says(text: str):
+    with shared_context():
+        module = parse(text)
+        run = Execution(kernel(module))
+        found = DivergenceAnalysis(read_function(kernel(module)), (SIZE,))
+        shapes = [found.of(value) for value in run.values]
+        try:
+            runs = list(run.traces((0, 1, 5, 31, 32, 33, 63)))
+        except WrappedError:
+            assume(condition=False)
+            return
+        for (group, extent), lanes in itertools.groupby(runs, lambda one: (one[0]["group"], one[0]["n"])):
+            first: dict[tuple[object, int], tuple[int, int]] = {}
+            for ids, trace in lanes:
+                for key, number in trace.items():
+                    shape = shapes[key[0]]
+                    assert shape.known in (None, number), (group, extent, str(run.values[key[0]]))
+                    assert shape.limit is None or 0 <= number <= shape.limit, str(run.values[key[0]])
+                    if shape.kind == "varying":
+                        continue
+                    together = (key, 0 if shape.kind == "uniform" else ids["warp"])
+                    lane, base = first.setdefault(together, (ids["lane"], number))
+                    assert number - base == shape.stride * (ids["lane"] - lane), str(run.values[key[0]])

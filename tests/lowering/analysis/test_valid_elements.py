@@ -1,6 +1,7 @@
 """What exists of tiles, symbolically."""
 
 from dataclasses import replace
+from unittest.mock import sentinel
 
 from tessera.core.base.ordered_set import OrderedSet
 from tessera.lowering.analysis.affine_forms import AffineForm, affine_form
@@ -26,7 +27,7 @@ from tessera.lowering.analysis.valid_elements import (
 
 def limit(number: int, *, upper: bool = True, fixed: bool = False, symbol: str = "n") -> Limit:
     """Indices below (not `upper`: from on) the extent of a symbol and a number."""
-    bound = affine_form(symbol) - AffineForm(OrderedSet(), -number)
+    bound = affine_form(symbol) - AffineForm(frozenset(), -number)
     return Limit(bound, upper, fixed, None, None)
 
 
@@ -65,7 +66,7 @@ def test_axes_that_are_joined_or_split():
 
 
 def test_a_branch_is_one_or_the_other():
-    guard = Guard("c", None)
+    guard = Guard(sentinel.condition, None)
     found = merged(TILE, ValidElements((8, 16), OrderedSet({ROWS})), guard)
     assert ROWS in found.items
     assert (1, replace(COLUMNS[1], guards=OrderedSet({guard}))) in found.items

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -21,6 +22,7 @@ from tessera.lowering.artifact_cache.codec import (
     unpack_artifact,
     unpack_levels,
 )
+from tessera.lowering.artifact_cache.record_codec import Json
 
 HERE = Place(SOURCE, SPAN)
 THERE = Place(Source("other.py", "text", 11, "Cell In[9]"), Span("other.py", 12, 1, 12, 10))
@@ -29,7 +31,7 @@ THERE = Place(Source("other.py", "text", 11, "Cell In[9]"), Span("other.py", 12,
 def test_artifact_round_trip():
     artifact = scale_artifact(
         launch=LaunchRule("ranges", (4, "n"), (16, 16), 7, (("n", 2), (3, 4)), ("m",)),
-        resources=Resources(1, 2, 3, None, buffers=(Buffers("ring 0", 4, 1024),)),
+        resources=Resources(1, 2, 3, None, buffers=(Buffers("pipeline 0", 4, 1024),)),
         remarks=(Remark("slow", SPAN),),
     )
     assert unpack_artifact(pack_artifact(artifact), artifact.code, HERE) == artifact
@@ -70,18 +72,18 @@ def test_nothing_recorded_is_nothing_packed():
     assert unpack_levels(b"", HERE) == ((), ())
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda d: {**d, "launch": {"is": "Popen", "args": ["true"]}},
-        lambda d: {**d, "launch": {"is": "LaunchRule", "nonsense": 1}},
-        lambda d: {**d, "bindings": [{"dtype": "f33"}]},
-        lambda d: {**d, "surprise": 1},
-        lambda d: {k: v for k, v in d.items() if k != "slots"},
-        lambda d: [d],
-    ],
-)
-def test_other_things_are_refused(damage):
+DAMAGE: list[Callable[[dict[str, Json]], Json]] = [
+    lambda d: {**d, "launch": {"is": "Popen", "args": ["true"]}},
+    lambda d: {**d, "launch": {"is": "LaunchRule", "nonsense": 1}},
+    lambda d: {**d, "bindings": [{"dtype": "f33"}]},
+    lambda d: {**d, "surprise": 1},
+    lambda d: {k: v for k, v in d.items() if k != "slots"},
+    lambda d: [d],
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_other_things_are_refused(damage: Callable[[dict[str, Json]], Json]):
     stored = json.loads(pack_artifact(scale_artifact()))
     with pytest.raises(Malformed):
         unpack_artifact(json.dumps(damage(stored)).encode(), b"", HERE)

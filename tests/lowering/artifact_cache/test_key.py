@@ -6,7 +6,7 @@ import pytest
 
 from tessera.core.base import dtypes
 from tessera.core.base.source import NOWHERE, Source, Span
-from tessera.core.program.program import Block, Op, Program, Value
+from tessera.core.program.program import Attribute, Block, Op, Program, Value
 from tessera.core.program.types import Scalar
 from tessera.core.targets import Target
 from tessera.lowering.artifact_cache import key
@@ -16,7 +16,7 @@ from tessera.lowering.service.warmup import trivial_program
 HERE = Target("cpu", "x", "+a")
 
 
-def with_constant(value: object, *, line: int = 5, file: str = "a.py", first: int = 4) -> Program:
+def with_constant(value: Attribute, *, line: int = 5, file: str = "a.py", first: int = 4) -> Program:
     result = Value(Scalar(dtypes.f32), "c", Span(file, line, 3, line, 4))
     op = Op("const", (), (result,), {"value": value}, (), Span(file, line, 3, line, 9))
     program = trivial_program()
@@ -44,7 +44,7 @@ def test_file_and_position_of_the_kernel_do_not_matter():
 
 
 @pytest.mark.parametrize("other", [2.0, 1, True, "1.0", None, (1.0,), -1.0])
-def test_attributes_matter(other: object):
+def test_attributes_matter(other: Attribute):
     assert artifact_key(with_constant(1.0), HERE) != artifact_key(with_constant(other), HERE)
 
 

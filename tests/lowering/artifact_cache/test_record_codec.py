@@ -7,7 +7,7 @@ import pytest
 
 from tessera.core.base.source import Span
 from tessera.core.record import OpRecord, ValueRecord, Verbatim
-from tessera.lowering.artifact_cache.record_codec import RecordTable, unpack_rows
+from tessera.lowering.artifact_cache.record_codec import Json, RecordTable, unpack_rows
 
 SPAN = Span("cell.py", 3, 5, 3, 9)
 RECORD = OpRecord(
@@ -42,7 +42,7 @@ def test_what_stays_the_same_is_written_once():
 
 
 @pytest.mark.parametrize("value", [None, {"is": "Popen"}, {"": 1}])
-def test_other_attributes_are_refused(value: object):
-    row = ["1", "op", "", 0, [], [], [], {"a": value}, [], [], []]
+def test_other_attributes_are_refused(value: Json):
+    row: list[Json] = ["1", "op", "", 0, [], [], [], {"a": value}, [], [], []]
     with pytest.raises(TypeError, match="is no attribute"):
         unpack_rows([row], [])

@@ -6,15 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import filelock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.artifacts import SOURCE, SPAN, scale_artifact
+from support.interrupts import ctrl_c_inside, interrupted_everywhere
 from tessera.core.compilation import Compilation
 from tessera.core.listing import Line, Listing
 from tessera.lowering.artifact_cache.codec import Place
-from tessera.lowering.artifact_cache.store import Cache, Entry, entry_of
+from tessera.lowering.artifact_cache.store import Cache, CacheEntry, entry_of
 
 PLACE = Place(SOURCE, SPAN)
 KEY = "ab" * 20
@@ -93,7 +95,7 @@ def test_a_wish_to_look_builds_again(cache: Cache):
 
 
 def test_a_failed_build_leaves_nothing(cache: Cache):
-    def fail() -> Entry:
+    def fail() -> CacheEntry:
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError):
@@ -223,6 +225,28 @@ def test_eight_processes_build_once(tmp_path: Path):
     answers = [process.communicate()[0] for process in processes]
     assert answers == [f"scale {len(scale_artifact().code)}\n"] * 8
     assert (tmp_path / "builds").read_text() == "built\n"
+
+
+def test_ctrl_c_between_any_two_lines_leaves_no_key_locked(cache: Cache):
+    def check(line: int) -> None:
+        cache.clear()
+        with filelock.FileLock(cache.folder / "locks" / KEY[:2], timeout=0):  # a Timeout is a failure
+            pass
+
+    def build() -> None:
+        cache.get_or_build(KEY, PLACE, lambda: PLAIN)
+
+    build()
+    check(-1)
+    assert interrupted_everywhere(build, check, "artifact_cache/store.py", "/filelock/") > 200
+
+
+def test_ctrl_c_ends_the_wait_for_another_who_builds(cache: Cache):
+    cache.get_or_build(KEY, PLACE, lambda: PLAIN)
+    cache.clear()
+    with filelock.FileLock(cache.folder / "locks" / KEY[:2]), ctrl_c_inside(Cache.get_or_build):
+        cache.get_or_build(KEY, PLACE, lambda: PLAIN)
+    assert cache.get(KEY, PLACE) is None
 
 
 def test_the_entry_is_no_pickle(cache: Cache):

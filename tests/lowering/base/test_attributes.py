@@ -7,7 +7,7 @@ from tessera.lowering.base.attributes import dictionary, flags, from_attribute, 
 
 
 @pytest.mark.parametrize("value", [None, True, False, 3, -1, 2.5, "text", "", (), (1, "n", (2.0, None)), (("n", 64),)])
-def test_round_trip(value):
+def test_round_trip(value: bool | float | str | tuple[int | str | tuple[float | str, int | None], ...] | None):
     again = from_attribute(to_attribute(value))
     assert again == value
     assert type(again) is type(value)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from tessera.core.errors.catalog import CompilerCrash
-from tessera.core.targets import TARGETS
+from tessera.core.targets import TARGETS, TargetKind
 from tessera.lowering.base.backends import Backend, backend_of
 
 COMPILED = [kind for kind in TARGETS.values() if kind.backend]
 
 
 @pytest.mark.parametrize("kind", COMPILED, ids=lambda kind: kind.name)
-def test_each_row_names_a_backend(kind):
+def test_each_row_names_a_backend(kind: TargetKind):
     found = backend_of(kind)
     assert isinstance(found, Backend)
     assert found is backend_of(replace(kind, name="another"))

@@ -1,4 +1,5 @@
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_a_kernel_is_assembled_and_disassembled():
     assert "EXIT" in cuda_toolkit.disassemble(assembled.cubin)
 
 
-def test_who_does_not_wait_ends_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path):
+def test_who_does_not_wait_ends_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     slow = tmp_path / "ptxas"
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(slow.stat().st_mode | stat.S_IXUSR)
@@ -44,7 +45,7 @@ def test_who_does_not_wait_ends_ptxas(monkeypatch: pytest.MonkeyPatch, tmp_path)
         abandoned()
 
 
-def test_a_ptxas_that_reads_nothing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path):
+def test_a_ptxas_that_reads_nothing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     broken = tmp_path / "ptxas"
     broken.write_text("#!/bin/sh\nexec 0<&-\necho no memory >&2\nexit 1\n")
     broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
@@ -53,7 +54,7 @@ def test_a_ptxas_that_reads_nothing_says_why(monkeypatch: pytest.MonkeyPatch, tm
         cuda_toolkit.assemble(PTX * 10_000, "sm_90a")
 
 
-def test_a_ptxas_that_gives_up_for_want_of_registers_is_not_our_fault(monkeypatch: pytest.MonkeyPatch, tmp_path):
+def test_a_ptxas_that_gives_up_for_want_of_registers_is_not_our_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     cause = SERIALISED.split(" due to ", maxsplit=1)[0] + " due to insufficient register resources for the function 'k'"
     broken = tmp_path / "ptxas"
     broken.write_text(f'#!/bin/sh\ncat > /dev/null\necho "ptxas info    : {cause}"\nexit 1\n')
@@ -78,14 +79,14 @@ def test_a_broken_cubin_is_refused():
         cuda_toolkit.disassemble(b"not an ELF file")
 
 
-def test_a_missing_tool_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path):
+def test_a_missing_tool_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(cuda_toolkit, "find_tool", lambda name: None)
     with pytest.raises(ToolMissing, match="ptxas") as caught:
         cuda_toolkit.tool("ptxas")
     assert "nvidia-cuda-nvcc" in caught.value.hint
 
 
-def test_a_toolkit_outside_the_environment_serves_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path):
+def test_a_toolkit_outside_the_environment_serves_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     program = tmp_path / "bin" / "ptxas"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.9, V12.9.41'\n")

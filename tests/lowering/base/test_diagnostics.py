@@ -30,7 +30,15 @@ def test_notes_are_kept():
     assert [note.message for note in error.notes] == ["prior use here"]
 
 
+class Bare(ir.MLIRError):
+    """An error that MLIR says nothing else of."""
+
+    @property
+    def error_diagnostics(self) -> list[ir.DiagnosticInfo]:
+        return []
+
+
 def test_an_error_without_diagnostics():
-    error = crash(type("Bare", (Exception,), {"error_diagnostics": []})("nothing known"), "a-pass")
+    error = crash(Bare("nothing known"), "a-pass")
     assert error.message == "a-pass: nothing known"
     assert error.span == NOWHERE

@@ -3,7 +3,17 @@
 from support import programs
 from support.mlir import lowered
 from tessera.lowering.analysis.memory_accesses import accesses
-from tessera.lowering.base.ir_walk import ancestors, body, constant, extent, kernel, operations, symbol
+from tessera.lowering.base.ir_walk import (
+    ancestors,
+    body,
+    constant,
+    element_of,
+    extent,
+    kernel,
+    operations,
+    shape_of,
+    symbol,
+)
 from tessera.lowering.tile.simplify import Simplify
 
 
@@ -44,3 +54,11 @@ def test_accesses():
     ]
     assert [a.extents for a in found[:2]] == [(128, 128), (128, 128)]
     assert found[1].starts == ()
+
+
+def test_shapes_of_tiles_and_arrays():
+    module = lowered(programs.tile_copy(), Simplify())
+    (load,) = operations(module, "tessera.load")
+    assert (shape_of(load.results[0]), element_of(load.results[0])) == ([128], "f32")
+    assert element_of(load.operands[0]) == "f32"
+    assert len(shape_of(load.operands[0])) == 1

@@ -6,7 +6,7 @@ from support import programs
 from support.builder import Builder
 from support.mlir import lowered
 from tessera.core.artifact import LaunchRule
-from tessera.core.program.program import Domain
+from tessera.core.program.program import Domain, Program
 from tessera.core.targets import TARGETS
 from tessera.lowering.base.ir_walk import kernel
 from tessera.lowering.base.launch_grid import launch_rule
@@ -15,7 +15,7 @@ from tessera.lowering.driver.pipelines import tile_passes
 pytestmark = pytest.mark.usefixtures("mlir")
 
 
-def grouped(domain):
+def grouped(domain: Domain):
     b = Builder("grouped")
     b.barrier()
     return b.program(domain=domain, group=(16, 8))
@@ -34,6 +34,6 @@ def grouped(domain):
     ],
     ids=lambda value: value.kind if isinstance(value, LaunchRule) else value.name,
 )
-def test_rules(program, rule):
+def test_rules(program: Program, rule: LaunchRule):
     module = lowered(program, *tile_passes(TARGETS["cpu"]))
     assert launch_rule(kernel(module), program, 512) == rule

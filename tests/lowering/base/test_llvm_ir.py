@@ -1,11 +1,14 @@
 """From the LLVM dialect to a parsed LLVM module: the guard, and literals bit for bit."""
 
+import ast
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import binding
 
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.mlir import ir
@@ -63,14 +66,14 @@ def read(kind: str, literal: str) -> int:
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_special_values_keep_their_bits(kind):
+def test_special_values_keep_their_bits(kind: str):
     assert stored(kind, SPECIAL[kind]) == SPECIAL[kind]
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
 @settings(max_examples=5)
 @given(st.data())
-def test_every_pattern_keeps_its_bits(kind, data):
+def test_every_pattern_keeps_its_bits(kind: str, data: st.DataObject):
     patterns = data.draw(st.lists(st.integers(0, (1 << WIDTHS[kind]) - 1), min_size=50, max_size=50))
     assert stored(kind, patterns) == patterns
 
@@ -102,7 +105,7 @@ def test_every_pattern_keeps_its_bits(kind, data):
         ),
     ],
 )
-def test_literals_in_their_places(before, after):
+def test_literals_in_their_places(before: str, after: str):
     assert down_level(before) == after
     assert down_level(after) == after
 
@@ -118,7 +121,7 @@ def test_what_cannot_be_translated_is_refused_with_its_place():
     "op",
     ['%0 = "ub.poison"() {value = #ub.poison} : () -> f32', "%0 = builtin.unrealized_conversion_cast %a : f32 to i32"],
 )
-def test_leftovers_of_conversions_are_refused(op):
+def test_leftovers_of_conversions_are_refused(op: str):
     module = ir.Module.parse(f"llvm.func @f(%a: f32) {{ {op}\n llvm.return }}")
     with pytest.raises(CompilerCrash, match="no LLVM IR for"):
         to_llvm_text(module.operation)
@@ -137,3 +140,21 @@ def test_a_whole_function_parses():
       llvm.return %0 : f32 }""")
     parsed = parse(to_llvm_text(module.operation))
     assert parsed.get_function("f").name == "f"
+
+
+STUB = ast.parse((Path(__file__).parents[3] / "typings/llvmlite/binding.pyi").read_text(encoding="utf-8"))
+
+
+def test_the_stub_of_llvmlite_names_what_llvmlite_has():
+    wanted = [node.name for node in STUB.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    methods = [
+        (getattr(binding, kind.name), method.name)
+        for kind in STUB.body
+        if isinstance(kind, ast.ClassDef)
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef)
+    ]
+    assert [name for name in wanted if not hasattr(binding, name)] == []
+    assert [(kind, name) for kind, name in methods if not hasattr(kind, name)] == []
+    assert len(wanted) > 20
+    assert len(methods) > 15

@@ -1,13 +1,12 @@
 """Walking over Tile IR: where code and mistakes are said to come from."""
 
-from typing import Any
-
 import pytest
 
 from support.mlir import lowered, mlir_context
 from support.product_programs import matrix_product
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.errors.catalog import NotOnCuda
+from tessera.core.mlir import ir
 from tessera.core.tile.location import spans
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.ir_walk import body, kernel
@@ -19,21 +18,21 @@ OWN = Span("other.py", 1, 1, 1, 5)
 
 
 @pytest.fixture
-def module() -> Any:
+def module() -> ir.Module:
     return lowered(matrix_product((16, 16, 16)))
 
 
-def test_a_terminator_is_left_out(module: Any):
+def test_a_terminator_is_left_out(module: ir.Module):
     names = [str(op.name) for op in operations_of(body(kernel(module)))]
     assert "arith.constant" in names
     assert "func.return" not in names
 
 
 @pytest.mark.parametrize("span", [NOWHERE, OWN], ids=["no place", "a place of its own"])
-def test_a_mistake_is_at_the_operation_unless_it_knows_better(module: Any, span: Span):
+def test_a_mistake_is_at_the_operation_unless_it_knows_better(module: ir.Module, span: Span):
     op = next(op for op in operations_of(body(kernel(module))) if op.name == "scf.for")
-    emit = Emitter(op.block, op.block.owner.operation.location)
-    seen: list = []
+    emit = Emitter(op.operation.block, op.operation.block.owner.operation.location)
+    seen: list[ir.Location] = []
 
     def fail() -> None:
         with at_operation(emit, op):

@@ -45,3 +45,4 @@ def test_directives_are_dropped_and_instructions_linked():
         assert line.ops
         assert {span.line for span in line.spans} == {number}
     assert listing.lines[4].ops == ()
+    assert listing.lines[4].spans == (program.span,)  # the kernel as a whole

@@ -32,5 +32,5 @@ def launch_both(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(18))
-def test_random_kernel(seed):
+def test_random_kernel(seed: int):
     launch_both(seed)

@@ -13,7 +13,7 @@ from support.interpret_programs import Writer
 from tessera.core.artifact import Artifact
 from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u32
 from tessera.core.layouts import Layout
-from tessera.core.program.program import Program, Value
+from tessera.core.program.program import Attribute, Domain, Program, Value
 from tessera.core.program.types import Array
 from tessera.core.targets import TARGETS
 from tessera.core.tile.dialect import shared_context
@@ -36,7 +36,7 @@ def in_registers(program: Program, arguments: list[Any], seed: int | None = 1) -
 class Maker(Writer):
     """A Writer whose arrays may be aligned."""
 
-    def matrix(self, name: str, dtype: DType, *shape: Any, wide: bool = False, **options: Any) -> Value:
+    def matrix(self, name: str, dtype: DType, *shape: int | str, wide: bool = False, **options: bool) -> Value:
         """An array; `wide` where its rows are multiples of 16 bytes."""
         value = self.array(name, dtype, *shape, **options)
         if not wide:
@@ -47,9 +47,11 @@ class Maker(Writer):
         self.parameters[-1] = replace(self.parameters[-1], value=value)
         return value
 
-    def program(self, **options: Any) -> Program:
+    def program(
+        self, *, domain: Domain | None = None, group: tuple[int, ...] | None = None, **options: Attribute
+    ) -> Program:
         """The kernel as one group: it is not cut into rows."""
-        return super().program(**{"rows_per_group": _MOST_ROWS, **options})
+        return super().program(domain=domain, group=group, **{"rows_per_group": _MOST_ROWS, **options})
 
 
 def numbers(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from support.simulate import same_bits, simulate
 from tessera.core.artifact import Artifact
@@ -16,7 +17,7 @@ def agree(
     program: Program, arguments: Sequence[Any], groups: int | None = None, arch: str = "sm_90a", seed: int | None = 1
 ) -> tuple[Artifact, list[Any]]:
     """Both must leave the same bits in every array; gives the artifact and what they left."""
-    got, want = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
+    got, want = _copies(arguments), _copies(arguments)
     symbols: dict[str, int] = {}
     for symbol in program.symbols:
         symbols.setdefault(symbol.name, arguments[symbol.parameter].shape[symbol.axis] * symbol.scale)
@@ -28,9 +29,13 @@ def agree(
     return artifact, got
 
 
-def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
+def _copies(arguments: Sequence[Any]) -> list[Any]:
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+
+
+def normal(*shape: int, dtype: DTypeLike = np.float32, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(dtype)
 
 
-def poison(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+def poison(*shape: int, dtype: DTypeLike = np.float32) -> np.ndarray:
     return np.full(shape, np.nan, np.float32).astype(dtype)

@@ -7,7 +7,7 @@ from support import hardware
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if getattr(metafunc.module, "ON_HARDWARE", False):
+    if getattr(metafunc.module, "ON_HARDWARE", False):  # pyright: ignore[reportUnknownMemberType] - of pytest itself
         where = ["simulated", pytest.param("hardware", marks=pytest.mark.gpu)]
         metafunc.parametrize("machine", where, indirect=True)
 
@@ -17,4 +17,5 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Where `agree` and `simulate` run a kernel."""
     if getattr(request, "param", "simulated") == "hardware":
         monkeypatch.setattr(compare, "simulate", hardware.simulate)
-        monkeypatch.setattr(request.module, "simulate", hardware.simulate, raising=False)
+        module = request.module  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - of pytest itself
+        monkeypatch.setattr(module, "simulate", hardware.simulate, raising=False)

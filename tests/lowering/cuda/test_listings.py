@@ -5,6 +5,7 @@ from support.builder import FILE, Builder
 from support.simulate import compile_cuda
 from tessera.core.base.dtypes import f32
 from tessera.core.base.source import Span
+from tessera.core.compilation import Compilation
 from tessera.core.mlir import ir
 from tessera.core.program.program import Domain
 from tessera.core.tile.dialect import shared_context
@@ -13,11 +14,11 @@ from tessera.lowering.cuda.listings import ptx_for_assembler, ptx_listing, targe
 
 
 @pytest.fixture(scope="module")
-def compilation():
+def compilation() -> Compilation:
     return compile_cuda(programs.saxpy())
 
 
-def listing(compilation, level: str):
+def listing(compilation: Compilation, level: str):
     return next(l for l in compilation.listings if l.level == level and not l.stage)
 
 
@@ -33,7 +34,7 @@ MULTIPLICATION, STORE = 5, 8  # the operations' numbers in saxpy
         ("sass", "FMUL", "STG"),
     ],
 )
-def test_instructions_lead_back_to_operations(compilation, level: str, multiply: str, store: str):
+def test_instructions_lead_back_to_operations(compilation: Compilation, level: str, multiply: str, store: str):
     lines = listing(compilation, level).lines
     for text, number in ((multiply, MULTIPLICATION), (store, STORE)):
         found = [l for l in lines if text in l.text]
@@ -45,12 +46,12 @@ def test_instructions_lead_back_to_operations(compilation, level: str, multiply:
 
 
 @pytest.mark.parametrize("level", ["target", "llvm", "ptx", "sass"])
-def test_every_operation_with_code_is_found_at_every_level(compilation, level: str):
+def test_every_operation_with_code_is_found_at_every_level(compilation: Compilation, level: str):
     found = {number for line in listing(compilation, level).lines for number in line.ops}
     assert {4, 5, 6, 7, 8} <= found
 
 
-def test_debug_information_is_not_shown(compilation):
+def test_debug_information_is_not_shown(compilation: Compilation):
     assert "!dbg" not in listing(compilation, "llvm").text
     assert ".loc" not in listing(compilation, "ptx").text
     assert "//## File" not in listing(compilation, "sass").text
@@ -102,7 +103,7 @@ def test_named_types_are_written_out_once():
     with shared_context():
         kind = '!llvm.struct<"2xf32", (f32, f32)>'
         module = ir.Module.parse(f"llvm.func @f(%0: {kind}) -> {kind} {{ llvm.return %0 : {kind} }}")
-        lines = [line.text for line in target_listing(module).lines]
+        lines = [line.text for line in target_listing(module.operation).lines]
         assert lines[0] == f"!struct0 = {kind}"
         assert "(f32, f32)" not in "".join(lines[1:])
         assert str(ir.Module.parse("\n".join(lines))) == str(module)

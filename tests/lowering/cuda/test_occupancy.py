@@ -1,6 +1,7 @@
 import pytest
 
 from support import programs
+from tessera.core.program.program import Program
 from tessera.core.targets import TARGETS, Target
 from tessera.lowering.cuda.occupancy import occupancy
 from tessera.lowering.cuda.resources import resource_report
@@ -31,7 +32,9 @@ _STATIC_SHARED, _DYNAMIC_SHARED = 1, 8
         ("sm_100a", 40, 64, 1024, 16, ("registers",)),
     ],
 )
-def test_blocks_on_a_multiprocessor(arch, threads, registers, shared, blocks, causes):
+def test_blocks_on_a_multiprocessor(
+    arch: str, threads: int, registers: int, shared: int, blocks: int, causes: tuple[str, ...]
+):
     found = occupancy(TARGETS["cuda"].architectures[arch], threads, registers, shared)
     assert (found.blocks, found.limited_by) == (blocks, causes)
     assert found.warps == blocks * -(-threads // 32)
@@ -50,7 +53,7 @@ def test_blocks_on_a_multiprocessor(arch, threads, registers, shared, blocks, ca
     ],
     ids=lambda p: p.name,
 )
-def test_the_drivers_calculator_says_the_same(program):
+def test_the_drivers_calculator_says_the_same(program: Program):
     cupy = pytest.importorskip("cupy")
     artifact = compile_program(program, Target("cuda", device_architecture()), observe=False).artifact
     module = cupy.cuda.function.Module()

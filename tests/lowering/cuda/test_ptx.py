@@ -121,14 +121,14 @@ define ptx_kernel void @k(ptr addrspace(1) %0, i32 %1) {{
 }}
 declare void @llvm.nvvm.barrier0()
 """
-PRODUCT = "%q = uitofp i32 %4 to float\n  %p = fmul float %q, %q"
+INSTRUCTION = "%q = uitofp i32 %4 to float\n  %p = fmul float %q, %q"
 ASSEMBLY = 'call void asm sideeffect "fence.proxy.async;", ""()'
 BARRIER = "call void @llvm.nvvm.barrier0()"
 
 
 @pytest.mark.parametrize(
     ("body", "unrolled"),
-    [(PRODUCT, True), (f"{PRODUCT}\n  {ASSEMBLY}", False), (f"{PRODUCT}\n  {BARRIER}", False)],
+    [(INSTRUCTION, True), (f"{INSTRUCTION}\n  {ASSEMBLY}", False), (f"{INSTRUCTION}\n  {BARRIER}", False)],
 )
 def test_loops_of_single_lanes_are_unrolled(body: str, unrolled: bool):
     text = LOOP.format(body)

@@ -6,6 +6,7 @@ from support import programs
 from support.simulate import compile_cuda, compile_ptx, ptx_of
 from tessera.core.base.dtypes import f32
 from tessera.core.errors.catalog import UnknownArchitecture
+from tessera.core.program.program import Program
 from tessera.core.targets import TARGETS
 from tessera.lowering.cuda import to_nvvm
 
@@ -45,7 +46,7 @@ def test_the_parameters_are_the_artifacts_slots():
 
 
 @pytest.mark.parametrize("program", [programs.matmul(), programs.softmax_rows()], ids=lambda p: p.name)
-def test_kernels_wait_for_those_in_front_of_them_before_they_look_at_memory(program):
+def test_kernels_wait_for_those_in_front_of_them_before_they_look_at_memory(program: Program):
     artifact = compile_ptx(program)
     assert artifact.launch.early
     text = ptx_of(artifact)

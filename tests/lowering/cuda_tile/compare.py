@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from support import tile_machine
 from support.tile_kernels import compiled, same_bits
@@ -39,10 +40,14 @@ def agree_with_cpu(program: Program, arguments: Sequence[Any]) -> Entry:
     return _agree(program, arguments, None, other)
 
 
+def _copies(arguments: Sequence[Any]) -> list[Any]:
+    return [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
+
+
 def _agree(
     program: Program, arguments: Sequence[Any], groups: int | None, other: Callable[[list[Any]], object]
 ) -> Entry:
-    got, want = ([a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
+    got, want = _copies(arguments), _copies(arguments)
     entry = tile_machine.simulate(program, got, None if groups is None else Grid((groups,)))
     other(want)
     for parameter, g, w in zip(program.parameters, got, want, strict=True):
@@ -56,9 +61,9 @@ def names(entry: Entry) -> list[str]:
     return [op.name for op in instructions_of(entry.body)]
 
 
-def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
+def normal(*shape: int, dtype: DTypeLike = np.float32, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(dtype)
 
 
-def poison(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+def poison(*shape: int, dtype: DTypeLike = np.float32) -> np.ndarray:
     return np.full(shape, np.nan, np.float32).astype(dtype)

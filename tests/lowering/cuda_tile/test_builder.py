@@ -1,5 +1,7 @@
 """Writing instructions: types, constants, and what needs no instruction."""
 
+from unittest.mock import sentinel
+
 from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.instructions import Block, TileType, Value
 
@@ -10,7 +12,7 @@ def made(block: Block) -> list[str]:
 
 def test_a_constant_is_made_once_where_it_is_seen():
     block = Block()
-    build = TileBuilder(block, None)
+    build = TileBuilder(block, sentinel.location)
     zero = build.constant(0.0, "f32", (4,))
     assert build.constant(0.0, "f32", (4,)) is zero
     assert build.constant(-0.0, "f32", (4,)) is not zero
@@ -25,7 +27,7 @@ def test_a_constant_is_made_once_where_it_is_seen():
 
 def test_adding_nothing_is_no_instruction():
     block = Block()
-    build = TileBuilder(block, None)
+    build = TileBuilder(block, sentinel.location)
     value = Value(TileType("i64"))
     zero, one = build.constant(0, "i64"), build.constant(1, "i64")
     assert build.add(value, zero) is value
@@ -39,7 +41,7 @@ def test_adding_nothing_is_no_instruction():
 
 def test_a_scalar_becomes_a_tile():
     block = Block()
-    build = TileBuilder(block, None)
+    build = TileBuilder(block, sentinel.location)
     assert build.splat(Value(TileType("f32")), (4, 8)).type == TileType("f32", (4, 8))
     assert made(block) == ["reshape", "broadcast"]
     assert build.splat(build.constant(2.0, "f32"), (4, 8)).type == TileType("f32", (4, 8))
@@ -48,7 +50,7 @@ def test_a_scalar_becomes_a_tile():
 
 def test_loads_give_a_tile_and_a_token():
     block = Block()
-    build = TileBuilder(block, None)
+    build = TileBuilder(block, sentinel.location)
     pointers = Value(TileType("ptr<f16>", (8,)))
     mask = Value(TileType("i1", (8,)))
     value, token = build.load(pointers, mask, build.token())
@@ -61,7 +63,7 @@ def test_loads_give_a_tile_and_a_token():
 
 def test_the_beginning_stays_in_front():
     block = Block()
-    build = TileBuilder(block, None)
+    build = TileBuilder(block, sentinel.location)
     build.token()
     build.end_of_beginning()
     inner = Block()
@@ -75,7 +77,7 @@ def test_the_beginning_stays_in_front():
 
 
 def test_what_may_be_assumed():
-    build = TileBuilder(Block(), None)
+    build = TileBuilder(Block(), sentinel.location)
     value, pointer = Value(TileType("i64")), Value(TileType("ptr<f32>"))
     build.assume(value, multiple_of=8, most=100)
     build.assume(pointer, multiple_of=16)

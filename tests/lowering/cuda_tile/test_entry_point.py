@@ -8,7 +8,7 @@ from support import programs
 from support.interpret_programs import Writer
 from support.tile_cases import strided
 from support.tile_machine import lowered
-from tessera.core.base.dtypes import bf16, boolean, i64, u8
+from tessera.core.base.dtypes import DType, bf16, boolean, i64, u8
 from tessera.core.program.program import Domain
 
 
@@ -27,7 +27,7 @@ def test_slots_are_as_in_the_calling_convention():
 
 
 @pytest.mark.parametrize("dtype", [boolean, u8, i64, bf16], ids=str)
-def test_scalars_of_every_kind(dtype):
+def test_scalars_of_every_kind(dtype: DType):
     b = Writer("scalar")
     out = b.array("out", dtype, 4, mutable=True)
     value = b.scalar("value", dtype)

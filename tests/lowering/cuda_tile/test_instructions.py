@@ -1,10 +1,17 @@
 """CUDA Tile programs as data."""
 
+from unittest.mock import sentinel
+
+import pytest
+
+from tessera.core.mlir import ir
 from tessera.lowering.cuda_tile.instructions import (
     NOT_STATIC,
+    TOKEN,
     Block,
     Instruction,
     TileType,
+    Value,
     ViewType,
     instructions_of,
     padded,
@@ -26,7 +33,26 @@ def test_extents_are_padded_to_powers_of_two():
 
 
 def test_instructions_are_found_outer_before_inner():
-    inner = Instruction("yield", (), (), {}, (), None)
-    outer = Instruction("if", (), (), {}, (Block((), [inner]),), None)
-    last = Instruction("return", (), (), {}, (), None)
+    inner = Instruction("yield", (), (), {}, (), sentinel.location)
+    outer = Instruction("if", (), (), {}, (Block((), [inner]),), sentinel.location)
+    last = Instruction("return", (), (), {}, (), sentinel.location)
     assert list(instructions_of(Block((), [outer, last]))) == [outer, inner, last]
+
+
+def test_readers_of_types_and_attributes_refuse_other_kinds():
+    array = Value(ViewType("f32", (4,), (1,)))
+    tile = Value(TileType("f32", (4,)))
+    assert array.view_type.strides == (1,)
+    assert tile.tile_type.of("i1") == TileType("i1", (4,))
+    with pytest.raises(TypeError, match=r"^tile<4xf32> is no view$"):
+        _ = tile.view_type
+    with pytest.raises(TypeError, match=r"^token is no tile$"):
+        _ = Value(TOKEN).shape
+    with ir.Context():
+        op = Instruction("assume", (tile,), (tile,), {"bounded": (0, None), "div_by": 8}, (), ir.Location.unknown())
+    assert op.number("div_by") == 8
+    assert op.numbers("bounded") == (0, None)
+    with pytest.raises(TypeError, match="bounded is no number"):
+        op.number("bounded")
+    with pytest.raises(TypeError, match="div_by is no tuple"):
+        op.numbers("div_by")

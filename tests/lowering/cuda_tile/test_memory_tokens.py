@@ -4,10 +4,11 @@ from support import programs
 from support.tile_cases import control, shift
 from support.tile_machine import lowered
 from tessera.core.base.dtypes import f16
+from tessera.core.program.program import Program
 from tessera.lowering.cuda_tile.instructions import Instruction, TokenType, instructions_of
 
 
-def memory_operations(program) -> list[Instruction]:
+def memory_operations(program: Program) -> list[Instruction]:
     _, entry = lowered(program)
     return [op for op in instructions_of(entry.body) if op.name.startswith(("load", "store"))]
 

@@ -1,5 +1,7 @@
 """Padding, and which reshapes keep it behind the elements."""
 
+from unittest.mock import sentinel
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ def test_a_reshape_that_is_said_to_keep_places_does(before: list[int], after: li
 
 
 def test_powers_of_two_have_no_padding():
-    build = TileBuilder(Block(), None)
+    build = TileBuilder(Block(), sentinel.location)
     assert real_elements(build, [4, 8], [0, 1]) is None
     assert real_elements(build, [4, 5], [0]) is None
     mask = real_elements(build, [4, 5], [0, 1])

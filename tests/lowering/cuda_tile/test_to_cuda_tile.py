@@ -1,5 +1,7 @@
 """Whole kernels: what they compute, and what is refused."""
 
+from collections.abc import Callable
+
 import pytest
 
 from lowering.cuda_tile.compare import agree, agree_with_cpu, names, normal, poison
@@ -7,8 +9,9 @@ from support import programs
 from support.interpret_programs import Writer
 from support.tile_cases import Case, attention, cases, swap
 from support.tile_machine import lowered
-from tessera.core.base.dtypes import bf16, f16, f32
+from tessera.core.base.dtypes import DType, bf16, f16, f32
 from tessera.core.errors.catalog import NotOnCudaTile
+from tessera.core.program.program import Program
 from tessera.core.program.types import Array
 
 PLAIN = ("tile_copy", "countdown", "shapes", "shift", "swap", "control", "strided", "matmul", "accumulate", "fused_mlp")
@@ -25,12 +28,12 @@ def test_softmax_has_the_bits_of_the_cpu_target(columns: int, rows: int):
 
 
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
-def test_attention(dtype):
+def test_attention(dtype: DType):
     inputs = [normal(40, 16, dtype=dtype.numpy, seed=n) for n in range(3)]
     agree_with_cpu(attention(16, 16, 16, dtype), [*inputs, poison(40, 16)])
 
 
-LANES = {
+LANES: dict[Callable[[], Program], str] = {
     programs.saxpy: "index of a lane",
     programs.warp_reduce: "index of a lane",
     programs.group_sum: "shared memory",
@@ -39,7 +42,7 @@ LANES = {
 
 
 @pytest.mark.parametrize("make", LANES, ids=lambda f: f.__name__)
-def test_what_lanes_do_is_refused_at_their_line(make):
+def test_what_lanes_do_is_refused_at_their_line(make: Callable[[], Program]):
     with pytest.raises(NotOnCudaTile, match=LANES[make]) as caught:
         lowered(make())
     error = caught.value
@@ -71,9 +74,11 @@ def test_a_reshape_that_would_move_padding_is_refused():
 
 def test_aligned_arrays_say_so():
     program = programs.matmul(16, 16, 16, bf16)
-    replaced = {p: Array(bf16, p.value.type.shape, aligned=True) for p in program.parameters if not p.mutable}
-    for parameter, kind in replaced.items():
-        object.__setattr__(parameter.value, "type", kind)
+    for parameter in program.parameters:
+        kind = parameter.value.type
+        assert isinstance(kind, Array)
+        if not parameter.mutable:
+            object.__setattr__(parameter.value, "type", Array(bf16, kind.shape, aligned=True))
     _, entry = lowered(program)
     assumed = [dict(op.attributes) for op in entry.body.instructions if op.name == "assume"]
     assert {"bounded": (0, (1 << 31) - 1)} in assumed

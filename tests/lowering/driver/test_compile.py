@@ -10,6 +10,8 @@ from tessera.core.artifact import Binding, LaunchRule, Resources, Slot
 from tessera.core.base.dtypes import f32
 from tessera.core.errors.catalog import CompilerCrash
 from tessera.core.listing import Line, Listing
+from tessera.core.mlir import ir
+from tessera.core.program.program import Program
 from tessera.core.targets import TARGETS, Target
 from tessera.lowering.artifact_cache.key import artifact_key
 from tessera.lowering.base.backends import Generate, backend_of
@@ -25,12 +27,15 @@ def generate_by(patch: pytest.MonkeyPatch, generate: Generate) -> None:
     patch.setattr(driver, "backend_of", lambda kind: backend)
 
 
-@pytest.fixture
-def target(monkeypatch):
-    """A target that only remembers what it was given."""
-    calls = []
+Calls = list[tuple[str, Program, Target, object]]
 
-    def generate(module, program, target, observe):
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """A target that only remembers what it was given."""
+    calls: Calls = []
+
+    def generate(module: ir.Module, program: Program, target: Target, observe: object):
         calls.append((str(module), program, target, observe))
         listings = (Listing("asm", "", (Line("ret"),)),) if observe else ()
         return TargetCode(b"code", "entry", (Slot("pointer"),), LaunchRule("single"), Resources(64), True, listings)
@@ -39,7 +44,7 @@ def target(monkeypatch):
     return calls
 
 
-def test_an_artifact_says_all_a_launch_needs(target):
+def test_an_artifact_says_all_a_launch_needs(target: Calls):
     program = programs.saxpy()
     compilation = driver.compile_program(program, TARGET, observe=False)
     artifact = compilation.artifact
@@ -58,7 +63,7 @@ def test_an_artifact_says_all_a_launch_needs(target):
     assert compilation.passes == ()
 
 
-def test_the_target_gets_the_finished_tile_ir(target):
+def test_the_target_gets_the_finished_tile_ir(target: Calls):
     program = programs.matmul()
     driver.compile_program(program, TARGET, observe=False)
     ((module, given, where, observe),) = target
@@ -67,12 +72,12 @@ def test_the_target_gets_the_finished_tile_ir(target):
     assert (given, where, observe) == (program, TARGET, False)
 
 
-def test_an_observer_sees_every_level_and_pass(target):
+def test_an_observer_sees_every_level_and_pass(target: Calls):
     compilation = driver.compile_program(programs.softmax_rows(), TARGET, observe=True)
     stages = [(listing.level, listing.stage) for listing in compilation.listings]
     names = [
         "to-tile", "tile-mask-absent", "tile-pack-floats", "tile-simplify", "tile-mask-edges", "tile-distribute-ranges", "tile-distribute-rows",
-        "tile-expand-softmax", "tile-simplify-2", "tile-round-factors", "tile-place-values",
+        "tile-expand-softmax", "tile-simplify-2", "tile-round-operands", "tile-place-values",
     ]  # fmt: skip
     assert stages == [("source", ""), *(("tile", name) for name in names), ("tile", ""), ("asm", "")]
     assert [record.name for record in compilation.passes] == [*names, "generate-cpu"]
@@ -83,7 +88,7 @@ def test_an_observer_sees_every_level_and_pass(target):
     assert all(record.seconds >= 0 for record in compilation.passes)
 
 
-def test_the_source_is_the_first_level(target):
+def test_the_source_is_the_first_level(target: Calls):
     program = programs.tile_copy()
     source = driver.compile_program(program, TARGET, observe=True).listings[0]
     assert source.lines[0].text == "    line 1 of tile_copy"
@@ -92,7 +97,7 @@ def test_the_source_is_the_first_level(target):
     assert second.spans[0].line == 2
 
 
-def test_observing_changes_nothing(target):
+def test_observing_changes_nothing(target: Calls):
     for observe in (False, True):
         driver.compile_program(programs.matmul(), TARGET, observe=observe)
     assert target[0][0] == target[1][0]
@@ -103,7 +108,7 @@ def test_an_unknown_target():
         driver.compile_program(programs.saxpy(), Target("tpu", "v5"), observe=False)
 
 
-def test_mistakes_carry_the_users_text(target):
+def test_mistakes_carry_the_users_text(target: Calls):
     b = Builder("broken")
     v = b.const(1.0, f32)
     b.value("frobnicate", v)

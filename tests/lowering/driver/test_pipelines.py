@@ -1,11 +1,14 @@
 """The pipelines: every example kernel goes through, comes out legal, and computes the same."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from support import programs
 from support.evaluate import run
 from support.mlir import lowered
+from tessera.core.program.program import Program
 from tessera.core.targets import TARGETS
 from tessera.core.tile.spec import check_tile_ir
 from tessera.lowering.driver.pipelines import tile_passes
@@ -16,11 +19,11 @@ COMPILED = [name for name, kind in TARGETS.items() if kind.backend]
 RANDOM = np.random.default_rng(0)
 
 
-def numbers(*shape):
+def numbers(*shape: int):
     return RANDOM.integers(-3, 4, shape).astype(np.float32)
 
 
-CASES = {
+CASES: dict[str, tuple[Program, dict[str, int], list[np.ndarray]]] = {
     "tile_copy": (programs.tile_copy(8), {"n": 29}, [numbers(29), numbers(29)]),
     "matmul": (programs.matmul(4, 8, 4), {"M": 10, "N": 9, "K": 7}, [numbers(10, 7), numbers(7, 9), numbers(10, 9)]),
     "softmax_rows": (programs.softmax_rows(16, 4), {"R": 9}, [numbers(9, 16), numbers(9, 16)]),
@@ -36,7 +39,7 @@ CASES = {
 
 @pytest.mark.parametrize("target", COMPILED)
 @pytest.mark.parametrize("make", programs.ALL, ids=lambda make: make.__name__)
-def test_comes_out_legal(make, target):
+def test_comes_out_legal(make: Callable[..., Program], target: str):
     module = lowered(make(), *tile_passes(TARGETS[target]))
     check_tile_ir(module, target)
     assert module.operation.verify()
@@ -44,7 +47,7 @@ def test_comes_out_legal(make, target):
 
 @pytest.mark.parametrize("target", COMPILED)
 @pytest.mark.parametrize("case", CASES)
-def test_computes_the_same(case, target):
+def test_computes_the_same(case: str, target: str):
     program, symbols, arrays = CASES[case]
     before, after = [a.copy() for a in arrays], [a.copy() for a in arrays]
     run(lowered(program), symbols, *before)

@@ -3,12 +3,13 @@
 from support.builder import Builder
 from support.programs import matmul
 from tessera.core.base.dtypes import f32
+from tessera.core.program.program import Program
 from tessera.core.program.text import to_text
 from tessera.core.program.types import Tile
 from tessera.lowering.program.remove_empty_tiles import without_empty_tiles
 
 
-def opcodes(program) -> list[str]:
+def opcodes(program: Program) -> list[str]:
     return [op.opcode for op in program.body.walk()]
 
 

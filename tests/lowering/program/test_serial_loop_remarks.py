@@ -27,6 +27,9 @@ REMARKS = {
     "for r in tile.range(n):\n    y[r, :] = x[r, :]\n    y[r + 1, 0] = 0.0":
         "line 4 may write elements of y that line 5 writes in another; where no two trips meet, say so: "
         "tile.range(..., parallel=True)",
+    "for c in tile.range(64):\n    for r in tile.range(n, step=8):\n        y[r:r+8, :] += x[r:r+8, :]":
+        "line 5 reads and writes the same elements of y in all of them; let it be the innermost loop, around a variable "
+        "that holds the sum",
     "total = 0.0\nfor r in tile.range(n):\n    total += s[r]\ns[0] = total":
         "each needs total of the one before; sums into an array, out[0] += ..., need no order",
     "for r in tile.range(i[0]):\n    y[r, :] = x[r, :]":

@@ -25,9 +25,9 @@ def arrays() -> list[np.ndarray]:
 
 
 def interpreted(parts: tuple[Program, ...], values: list[np.ndarray]) -> list[np.ndarray]:
-    spaces = [np.full([4096 if isinstance(e, str) else e for e in s.value.type.shape], 7, s.value.type.dtype.numpy)
-              for s in parts[0].given]  # fmt: skip
-    names = {e: 4096 for s in parts[0].given for e in s.value.type.shape if isinstance(e, str)}
+    kinds = [kind for s in parts[0].given if isinstance(kind := s.value.type, Array)]
+    spaces = [np.full([4096 if isinstance(e, str) else e for e in kind.shape], 7, kind.dtype.numpy) for kind in kinds]
+    names = {e: 4096 for kind in kinds for e in kind.shape if isinstance(e, str)}
     for part in parts:
         run(part, (*values, *spaces), symbols={"n": N, **names})
     return values

@@ -54,8 +54,7 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path, temporary: Path, where: st
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o777)
-    for _ in range(25):
-        path = write_report(REPORT, tmp_path / where)
+    *_, path = (write_report(REPORT, tmp_path / where) for _ in range(25))
     assert path.parent == temporary / f"tessera-crashes-{os.geteuid()}"
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}

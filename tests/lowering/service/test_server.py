@@ -2,24 +2,27 @@
 
 import dataclasses
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from support.interrupts import ctrl_c_inside, held, interrupted_everywhere
 from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import CompilerCrash, CompileTimeout
 from tessera.core.events import Compiled, Event, PassRan, subscribe
 from tessera.core.settings import current, overridden
 from tessera.core.targets import Target
 from tessera.lowering.base.host_cpu import host_target
-from tessera.lowering.service.protocol import Abort, Sleep
-from tessera.lowering.service.server import CompileService
+from tessera.lowering.service import server
+from tessera.lowering.service.protocol import TAKEN, Abort, Reply, Sleep
+from tessera.lowering.service.server import CompileService, Worker
 from tessera.lowering.service.warmup import trivial_program
 
 
@@ -36,22 +39,27 @@ def _own_cache(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+def _status(process: Path) -> list[str]:
+    """What Linux says of a process in its folder in /proc, from its state on; nothing of one that is gone."""
+    try:
+        return (process / "stat").read_text().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def gone(pid: int) -> bool:
     """Has the process ended?  One whose parent does not wait for it stays as a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    return _status(Path(f"/proc/{pid}"))[:1] in ([], ["Z"])
 
 
-def wait_for(condition) -> None:
+def wait_for(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
 
 
-def later(action) -> threading.Thread:
+def later(action: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=action)
     thread.start()
     return thread
@@ -150,16 +158,86 @@ def test_interrupt_ends_the_worker(service: CompileService):
     service.call(Sleep(0))
     (pid,) = service.process_ids
 
-    def interrupt():
-        wait_for(lambda: service.busy)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = later(interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    with ctrl_c_inside(Worker.request):
         service.call(Sleep(60))
-    thread.join()
     assert gone(pid)
     assert service.call(Sleep(0)) is None
+
+
+_ANSWERS = """
+import os, sys
+fd = int(sys.argv[sys.argv.index("--connect") + 1])
+taken, reply = (bytes.fromhex(text) for text in sys.argv[1:3])
+while head := os.read(fd, 4):
+    left = int.from_bytes(head, "big")
+    while left:
+        left -= len(os.read(fd, left))
+    for message in (taken, reply):
+        os.write(fd, len(message).to_bytes(4, "big") + message)
+"""
+
+
+@pytest.fixture
+def quick_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that start within a few ms and answer every request."""
+    reply = pickle.dumps(Reply("done", None, 0))
+    command = (sys.executable, "-I", "-S", "-c", _ANSWERS, TAKEN.hex(), reply.hex())
+    monkeypatch.setattr(server, "_COMMAND", command)
+
+
+def children() -> set[int]:
+    """The processes that this one has started and not waited for."""
+    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if _status(path)[1:2] == [str(os.getpid())]}
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_ctrl_c_between_any_two_lines_loses_no_worker_and_no_lock(
+    service: CompileService, quick_workers: None, waits: bool
+):
+    """Whether a request has a worker started for it or finds one that waits."""
+    others = children()
+
+    def check(line: int) -> None:
+        assert not held(service._lock), line
+        assert service.busy == 0, line
+        assert children() - others == set(service.process_ids), line
+        if waits:
+            assert service.call(Sleep(0)) is None
+        else:
+            service.close()
+            assert children() == others, line
+
+    check(-1)
+    assert interrupted_everywhere(lambda: service.call(Sleep(0)), check, "lowering/service/server.py") > 60
+    assert service.call(Sleep(0)) is None
+
+
+def test_ctrl_c_between_any_two_lines_of_closing_ends_all_workers(service: CompileService, quick_workers: None):
+    service.call(Sleep(0))
+    others = children() - set(service.process_ids)
+
+    def check(line: int) -> None:
+        assert not held(service._lock), line
+        assert children() - others == set(service.process_ids), line
+        service.call(Sleep(0))
+
+    assert interrupted_everywhere(service.close, check, "lowering/service/server.py") > 20
+    assert children() == others
+
+
+def test_ctrl_c_between_any_two_lines_of_warming_leaves_a_service_that_works(
+    service: CompileService, quick_workers: None
+):
+    others = children()
+
+    def check(line: int) -> None:
+        assert service.call(Sleep(0)) is None
+        wait_for(lambda: service._warming is None)
+        assert not held(service._lock), line
+        assert children() - others == set(service.process_ids), line
+        service.close()
+
+    assert interrupted_everywhere(service.warm, check, "lowering/service/server.py") > 20
 
 
 def test_two_at_once():

@@ -10,6 +10,8 @@ from support.evaluate import run
 from support.mlir import lowered
 from support.programs import elementwise
 from tessera.core.base import dtypes
+from tessera.core.base.dtypes import DType
+from tessera.core.program.program import Attribute
 from tessera.core.program.types import Tile
 from tessera.lowering.tile.arithmetic import wrapped
 from tessera.lowering.tile.simplify import Simplify
@@ -22,21 +24,23 @@ BY_INTEGER_BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max"
 CORNERS = (0, 1, -1, 2, -2, 3, 7, 31, 32, 63, 64, 127, -128)
 
 
-def integers(dtype):
+def integers(dtype: DType):
     info = np.iinfo(dtype.numpy)
     corners = [c for c in (*CORNERS, info.min, info.max) if info.min <= c <= info.max]
     return st.lists(st.sampled_from(corners) | st.integers(int(info.min), int(info.max)), min_size=8, max_size=8)
 
 
-def compute(opcode, dtype, *operands, result=None, **attributes):
+def compute(
+    opcode: str, dtype: DType, *operands: np.ndarray, result: DType | None = None, **attributes: Attribute
+) -> np.ndarray:
     """`opcode` on whole arrays, through Tile IR, once as built and once simplified; on tiles, since they are fast."""
     extent, target = len(operands[0]), result or dtype
     b = Builder(opcode)
     arrays = [b.array(f"x{n}", dtype, extent) for n in range(len(operands))]
     array, zero = b.array("out", target, extent, mutable=True), b.const(0)
     tiles = [b.load(a, [zero], [extent]) for a in arrays]
-    b.store(array, b.op(opcode, tiles, Tile(target, (extent,)), **attributes), [zero], [extent])
-    outputs = []
+    b.store(array, b.op(opcode, tiles, Tile(target, (extent,)), "", **attributes), [zero], [extent])
+    outputs: list[np.ndarray] = []
     for passes in ((), (Simplify(),)):
         out = np.zeros(extent, target.numpy)
         run(lowered(b.program(), *passes), {}, *operands, out)
@@ -45,7 +49,7 @@ def compute(opcode, dtype, *operands, result=None, **attributes):
     return outputs[0]
 
 
-def same(got, expected):
+def same(got: np.ndarray, expected: np.ndarray) -> None:
     """Equal, NaNs included: NumPy does not know that ml_dtypes has any."""
     if got.dtype.kind == "V" or (got.dtype.itemsize == 1 and got.dtype.kind == "f"):
         got, expected = got.astype(np.float64), expected.astype(np.float64)
@@ -56,7 +60,7 @@ def same(got, expected):
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 @settings(max_examples=2)
 @given(st.data())
-def test_integers(opcode, dtype, data):
+def test_integers(opcode: str, dtype: DType, data: st.DataObject):
     a, b = (np.array(data.draw(integers(dtype)), dtype.numpy) for _ in range(2))
     with np.errstate(all="ignore"):
         expected = oracle.binary(opcode, a, b, dtype)
@@ -67,7 +71,7 @@ def test_integers(opcode, dtype, data):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @settings(max_examples=4)
 @given(st.lists(st.integers(0, 0xFFFF), min_size=16, max_size=16))
-def test_floats(opcode, dtype, patterns):
+def test_floats(opcode: str, dtype: DType, patterns: list[int]):
     halves = np.array(patterns, np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         a, b = halves[:8].astype(dtype.numpy), halves[8:].astype(dtype.numpy)
@@ -76,7 +80,7 @@ def test_floats(opcode, dtype, patterns):
 
 
 @pytest.mark.parametrize("opcode", ["floordiv", "mod"])
-def test_float_division_keeps_pythons_signs(opcode):
+def test_float_division_keeps_pythons_signs(opcode: str):
     a = np.array([7.0, -7.0, 7.0, -7.0, 1.0, -0.0, 5.0], np.float32)
     b = np.array([3.0, 3.0, -3.0, -3.0, np.inf, 2.0, 0.0], np.float32)
     with np.errstate(all="ignore"):
@@ -88,7 +92,7 @@ def test_float_division_keeps_pythons_signs(opcode):
 
 @pytest.mark.parametrize("opcode", ["neg", "not", "abs", "floor", "ceil"])
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_integer_functions(opcode, dtype):
+def test_integer_functions(opcode: str, dtype: DType):
     info = np.iinfo(dtype.numpy)
     a = np.array([info.min, info.max, 0, 1], dtype.numpy)
     with np.errstate(all="ignore"):
@@ -96,7 +100,7 @@ def test_integer_functions(opcode, dtype):
 
 
 @pytest.mark.parametrize("opcode", ["and", "or", "xor", "min", "max"])
-def test_bools(opcode):
+def test_bools(opcode: str):
     a, b = np.array([False, False, True, True]), np.array([False, True, False, True])
     np.testing.assert_array_equal(compute(opcode, dtypes.boolean, a, b), oracle.binary(opcode, a, b, dtypes.boolean))
 
@@ -107,7 +111,7 @@ def test_not_of_bools():
 
 @pytest.mark.parametrize("predicate", ["lt", "le", "gt", "ge", "eq", "ne"])
 @pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.bf16, dtypes.i8, dtypes.u8, dtypes.boolean], ids=str)
-def test_comparisons(predicate, dtype):
+def test_comparisons(predicate: str, dtype: DType):
     numbers = [0, 1, 255, 128] if dtype.kind in ("uint", "bool") else [0, 1, -1, 127]
     a, b = (grid.ravel().astype(dtype.numpy) for grid in np.meshgrid(numbers, numbers))
     if dtype.is_float:
@@ -118,7 +122,7 @@ def test_comparisons(predicate, dtype):
 
 @pytest.mark.parametrize("source", dtypes.ALL, ids=str)
 @pytest.mark.parametrize("target", dtypes.ALL, ids=str)
-def test_casts(source, target):
+def test_casts(source: DType, target: DType):
     if source.is_float:
         a = np.array([0.0, -0.0, 1.5, -1.5, 2.5, 1e9, -1e9, 3e38, -3e38, np.inf, -np.inf, np.nan, 127.9, 65504.0])
         a = a.astype(source.numpy) if source.bits > 16 else np.clip(a, -6e4, 6e4).astype(source.numpy)
@@ -135,7 +139,7 @@ def test_casts(source, target):
 
 @pytest.mark.parametrize(("divisor", "dividends"), [(32, "nonnegative"), (-3, "any"), (5, "any")])
 @pytest.mark.parametrize("opcode", ["floordiv", "mod"])
-def test_division_by_constants_needs_fewer_guards(opcode, divisor, dividends):
+def test_division_by_constants_needs_fewer_guards(opcode: str, divisor: int, dividends: str):
     b = Builder("divide")
     x, out = b.array("x", dtypes.i64, "n"), b.array("out", dtypes.i64, "n", mutable=True)
     i = b.id("thread")
@@ -153,7 +157,7 @@ def test_division_by_constants_needs_fewer_guards(opcode, divisor, dividends):
 
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 5, 13])
-def test_known_powers_of_integers_are_products(exponent):
+def test_known_powers_of_integers_are_products(exponent: int):
     b = Builder("power")
     x, out = b.array("x", dtypes.i32, "n"), b.array("out", dtypes.i32, "n", mutable=True)
     i = b.id("thread")
@@ -168,7 +172,7 @@ def test_known_powers_of_integers_are_products(exponent):
 
 
 @pytest.mark.parametrize("opcode", ["floordiv", "shr", "pow", "mod", "div"])
-def test_scalars_as_tiles(opcode):
+def test_scalars_as_tiles(opcode: str):
     x = np.array([5, -5, 100, -100, 0, 1, -32768, 32767], np.int16)
     y = np.array([3, -3, 0, 20, 5, -1, -1, 2], np.int16)
     result = np.zeros_like(x)
@@ -186,5 +190,5 @@ def test_scalars_as_tiles(opcode):
         (-7, dtypes.i8, -7),
     ],
 )
-def test_constants_as_mlir_wants_them(value, dtype, expected):
+def test_constants_as_mlir_wants_them(value: int, dtype: DType, expected: float):
     assert wrapped(value, dtype) == expected

@@ -1,5 +1,8 @@
 """tile-distribute-ranges: what it spreads, what it leaves alone, and that the values stay."""
 
+from collections.abc import Callable
+from typing import TypedDict
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,15 +13,17 @@ from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
 from tessera.core.base.dtypes import f32
+from tessera.core.program.program import Program, Value
 from tessera.core.tile.location import identities
 from tessera.lowering.base.attributes import RANGES, from_attribute
 from tessera.lowering.base.ir_walk import kernel
+from tessera.lowering.base.passes import Pass
 from tessera.lowering.tile.distribute_ranges import DistributeRanges
 from tessera.lowering.tile.simplify import Simplify
 from tessera.lowering.tile.to_tile import to_tile
 
 
-def ranges(program, *passes):
+def ranges(program: Program, *passes: Pass):
     function = kernel(lowered(program, *passes, DistributeRanges()))
     return from_attribute(function.attributes[RANGES]) if RANGES in function.attributes else None
 
@@ -42,7 +47,7 @@ def test_nested_loops_run_the_inner_one_fastest():
 
 @pytest.mark.parametrize("simplify", [(), (Simplify(),)], ids=["as built", "simplified"])
 @pytest.mark.parametrize("make", [programs.tile_copy, programs.matmul, programs.softmax_rows])
-def test_needs_no_other_pass_before_it(make, simplify):
+def test_needs_no_other_pass_before_it(make: Callable[[], Program], simplify: tuple[Simplify, ...]):
     assert ranges(make(), *simplify)
 
 
@@ -51,7 +56,14 @@ def test_a_range_of_zero_has_no_groups():
     run(lowered(programs.tile_copy(), DistributeRanges()), {"n": 0}, x, x)
 
 
-def tiled(body, upper="n", lower=0, step=4, kind="tile", before=None, after=None):
+Around = Callable[[Builder, Value, Value], object]
+Body = Callable[[Builder, Value, Value, Value], None]
+
+
+def tiled(
+    body: Body, upper: str | int = "n", lower: int = 0, step: int = 4, kind: str = "tile",
+    before: Around | None = None, after: Around | None = None,
+) -> Program:  # fmt: skip
     """A tile loop over `x` and `y` (both f32[n]) around what `body(builder, x, y, index)` appends."""
     b = Builder("tiled")
     x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
@@ -65,34 +77,34 @@ def tiled(body, upper="n", lower=0, step=4, kind="tile", before=None, after=None
     return b.program()
 
 
-def copies(b, x, y, t):
+def copies(b: Builder, x: Value, y: Value, t: Value):
     b.store(y, b.load(x, [t], [4]), [t], [4])
 
 
-def scalars(b, x, y, t):
+def scalars(b: Builder, x: Value, y: Value, t: Value):
     with b.loop(b.const(0), b.const(4), b.const(1)) as inner:
         at = b.value("add", t, inner.index)
         b.write(y, b.read(x, at), at)
 
 
-def windows_in_order(b, x, y, t):
+def windows_in_order(b: Builder, x: Value, y: Value, t: Value):
     for offset in (0, 2):
         at = b.value("add", t, b.const(offset))
         b.store(y, b.load(y, [at], [2]), [at], [2])
 
 
-def scaled(b, x, y, t):
+def scaled(b: Builder, x: Value, y: Value, t: Value):
     at = b.value("mul", t, b.const(8))
     b.store(y, b.load(x, [at], [8]), [at], [8])
 
 
-def backwards(b, x, y, t):
+def backwards(b: Builder, x: Value, y: Value, t: Value):
     b.store(y, b.load(x, [t], [4]), [b.value("sub", b.dim("n"), t)], [4])
 
 
 @pytest.mark.parametrize("body", [copies, scalars, windows_in_order, scaled, backwards])
 @pytest.mark.parametrize("upper", ["n", 32])
-def test_independent_iterations(body, upper):
+def test_independent_iterations(body: Body, upper: str | int):
     assert ranges(tiled(body, upper)) == ((upper, 4),)
 
 
@@ -142,12 +154,12 @@ def test_an_inner_range_from_the_outer_index():
 
 
 def test_what_stands_before_the_loop_is_computed_by_each_group():
-    made = []
+    made: list[Value] = []
 
-    def before(b, x, y):
+    def before(b: Builder, x: Value, y: Value):
         made.append(b.reduce(b.load(x, [b.const(0)], [2])))
 
-    def body(b, x, y, t):
+    def body(b: Builder, x: Value, y: Value, t: Value):
         b.store(y, b.value("add", b.load(x, [t], [4]), b.full(made[0], 4)), [t], [4])
 
     program = tiled(body, before=before)
@@ -158,49 +170,61 @@ def test_what_stands_before_the_loop_is_computed_by_each_group():
 
 
 def test_what_reads_an_array_that_the_loop_writes_is_not_computed_again():
-    made = []
+    made: list[Value] = []
 
-    def before(b, x, y):
+    def before(b: Builder, x: Value, y: Value):
         made.append(b.load(y, [b.const(0)], [4]))
 
-    def body(b, x, y, t):
+    def body(b: Builder, x: Value, y: Value, t: Value):
         b.store(y, made[0], [t], [4])
 
     assert ranges(tiled(body, before=before)) is None
 
 
-def overlapping(b, x, y, t):
+def overlapping(b: Builder, x: Value, y: Value, t: Value):
     b.store(y, b.load(x, [t], [5]), [t], [5])
 
 
-def reads_the_next_block(b, x, y, t):
+def reads_the_next_block(b: Builder, x: Value, y: Value, t: Value):
     b.store(y, b.load(y, [b.value("add", t, b.const(4))], [4]), [t], [4])
 
 
-def one_place(b, x, y, t):
+def one_place(b: Builder, x: Value, y: Value, t: Value):
     b.store(y, b.load(x, [t], [4]), [b.const(0)], [4])
 
 
-def scattered(b, x, y, t):
+def scattered(b: Builder, x: Value, y: Value, t: Value):
     b.write(y, b.read(x, t), b.value("floordiv", t, b.const(8)))
 
 
 @pytest.mark.parametrize("body", [overlapping, reads_the_next_block, one_place, scattered])
-def test_dependent_iterations_stay_in_order(body):
+def test_dependent_iterations_stay_in_order(body: Body):
     assert ranges(tiled(body)) is None
 
 
-def reads(b, x, y):
+def reads(b: Builder, x: Value, y: Value):
     b.store(y, b.load(x, [b.const(0)], [4]), [b.const(0)], [4])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"kind": "range"}, {"before": reads}, {"after": reads},
-     {"before": lambda b, x, y: b.id("group")}, {"after": lambda b, x, y: b.barrier()}],
-    ids=["a plain range", "memory before", "memory after", "uses ids", "a barrier after"],
-)  # fmt: skip
-def test_other_kernels_are_left_alone(change):
+class Change(TypedDict, total=False):
+    """What is unlike a loop that is spread."""
+
+    kind: str
+    before: Around
+    after: Around
+
+
+CHANGES: dict[str, Change] = {
+    "a plain range": {"kind": "range"},
+    "memory before": {"before": reads},
+    "memory after": {"after": reads},
+    "uses ids": {"before": lambda b, x, y: b.id("group")},
+    "a barrier after": {"after": lambda b, x, y: b.barrier()},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_other_kernels_are_left_alone(change: Change):
     program = tiled(copies, **change)
     assert shown(program, DistributeRanges()) == shown(program)
 
@@ -232,7 +256,7 @@ def through_shared(outside: bool, whole: bool):
 
 
 @pytest.mark.parametrize("outside", [True, False])
-def test_shared_memory_filled_before_it_is_read(outside):
+def test_shared_memory_filled_before_it_is_read(outside: bool):
     program = through_shared(outside, whole=True)
     assert ranges(program) == (("n", 4),)
     x, y = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
@@ -271,7 +295,7 @@ def test_group_numbers_come_from_the_loop():
 
 
 @st.composite
-def accesses(draw):
+def accesses(draw: st.DrawFn) -> tuple[int, int, int, str]:
     """Where one access of `y` (f32[n]) lies: a factor of the index, an offset, an extent, whether it writes."""
     return draw(
         st.tuples(st.sampled_from([1, 1, 1, 2]), st.integers(-1, 3), st.integers(1, 3), st.sampled_from("rrww"))
@@ -280,7 +304,9 @@ def accesses(draw):
 
 @settings(max_examples=40)
 @given(st.lists(accesses(), min_size=1, max_size=3), st.integers(2, 6), st.integers(0, 20))
-def test_spread_iterations_do_not_depend_on_their_order(chosen, step, extent):
+def test_spread_iterations_do_not_depend_on_their_order(
+    chosen: list[tuple[int, int, int, str]], step: int, extent: int
+):
     b = Builder("random")
     y = b.array("y", f32, "n", mutable=True)
     with b.loop(b.const(0), b.dim("n"), b.const(step), kind="tile", names=("t",)) as loop:

@@ -1,5 +1,8 @@
 """tile-distribute-rows: whole-array statements, a block of rows a group."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +13,10 @@ from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
 from tessera.core.base.dtypes import f32, i64
+from tessera.core.program.program import Attribute, Program, Value
 from tessera.lowering.base.attributes import RANGES, from_attribute
 from tessera.lowering.base.ir_walk import kernel
+from tessera.lowering.base.passes import Pass
 from tessera.lowering.tile.distribute_rows import DistributeRows
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.simplify import Simplify
@@ -20,23 +25,21 @@ ROWS = DistributeRows(8)
 RANDOM = np.random.default_rng(0)
 
 
-def ranges(program, *passes):
+def ranges(program: Program, *passes: Pass):
     function = kernel(lowered(program, *passes))
     return from_attribute(function.attributes[RANGES]) if RANGES in function.attributes else None
 
 
-def whole(*shape):
+def whole(*shape: int) -> np.ndarray:
     return RANDOM.integers(-3, 4, shape).astype(np.float32)
 
 
-def options(program, **chosen):
-    return type(program)(
-        **{n: getattr(program, n) for n in program.__dataclass_fields__ if n != "options"}, options=chosen
-    )
+def options(program: Program, **chosen: Attribute) -> Program:
+    return replace(program, options=chosen)
 
 
 @pytest.mark.parametrize("rows", [40, 41])
-def test_fused_mlp(rows):
+def test_fused_mlp(rows: int):
     program = options(programs.fused_mlp(rows, 6, 10, 4), rows_per_group=8)
     x, w1, b1, w2, b2 = whole(rows, 6), whole(6, 10), whole(10), whole(10, 4), whole(4)
     out = np.zeros((rows, 4), np.float32)
@@ -75,7 +78,7 @@ def test_shared_buffers_hold_the_groups_rows():
     np.testing.assert_array_equal(c, expected)
 
 
-def statement(body, *shapes, out=(32, 4), **chosen):
+def statement(body: Callable[..., Value], *shapes: tuple[int, ...], out: tuple[int, ...] = (32, 4)) -> Program:
     """Out[:] = body(builder, whole tiles of the inputs...)."""
     b = Builder("statement")
     arrays = [b.array(f"x{n}", f32, *shape) for n, shape in enumerate(shapes)]
@@ -83,44 +86,55 @@ def statement(body, *shapes, out=(32, 4), **chosen):
     zero = b.const(0)
     tiles = [b.load(a, [zero] * len(s), s) for a, s in zip(arrays, shapes, strict=True)]
     b.store(result, body(b, *tiles), [zero] * len(out), out)
-    return b.program(**{"rows_per_group": 8, **chosen})
+    return b.program(rows_per_group=8)
 
 
-def with_itself(b, x):
+def with_itself(b: Builder, x: Value):
     return b.dot(x, b.transpose(x, 1, 0))
 
 
-def with_itself_again(b, x):
+def with_itself_again(b: Builder, x: Value):
     return b.dot(x, x, b.value("add", x, x))
 
 
-def normalised(b, x):
+def normalised(b: Builder, x: Value):
     total = b.broadcast(b.reshape(b.reduce(x, "sum", 1), 32, 1), 32, 4)
     return b.value("div", b.softmax(x, -1), b.value("max", total, b.full(b.const(1.0, f32), 32, 4)))
 
 
-def turned(b, x):
+def turned(b: Builder, x: Value):
     return b.transpose(b.value("mul", x, x), 1, 0)
 
 
-def numbered(b, x):
+def numbered(b: Builder, x: Value):
     rows = b.cast(b.arange(b.const(5), 32), f32)
     return b.value("add", x, b.broadcast(b.reshape(rows, 32, 1), 32, 4))
 
 
-@pytest.mark.parametrize(
-    ("body", "shapes", "out", "expected"),
-    [
-        (with_itself, [(32, 4)], (32, 32), lambda x: x @ x.T),
-        (with_itself_again, [(32, 32)], (32, 32), lambda x: x @ x + x + x),
-        (normalised, [(32, 4)], (32, 4), None),
-        (turned, [(4, 32)], (32, 4), lambda x: (x * x).T),
-        (numbered, [(32, 4)], (32, 4), lambda x: x + np.arange(5, 37)[:, None]),
-        (lambda b, x: b.value("exp", x), [(32,)], (32,), None),
-    ],
-    ids=["X X^T", "X X + 2 X", "softmax and sum of rows", "transposed", "arange", "rank 1"],
-)
-def test_row_by_row(body, shapes, out, expected):
+def exponentials(b: Builder, x: Value):
+    return b.value("exp", x)
+
+
+Shapes = list[tuple[int, ...]]
+ROW_BY_ROW: dict[
+    str, tuple[Callable[..., Value], Shapes, tuple[int, ...], Callable[[np.ndarray], np.ndarray] | None]
+] = {
+    "X X^T": (with_itself, [(32, 4)], (32, 32), lambda x: x @ x.T),
+    "X X + 2 X": (with_itself_again, [(32, 32)], (32, 32), lambda x: x @ x + x + x),
+    "softmax and sum of rows": (normalised, [(32, 4)], (32, 4), None),
+    "transposed": (turned, [(4, 32)], (32, 4), lambda x: (x * x).T),
+    "arange": (numbered, [(32, 4)], (32, 4), lambda x: x + np.arange(5, 37)[:, None]),
+    "rank 1": (exponentials, [(32,)], (32,), None),
+}
+
+
+@pytest.mark.parametrize(("body", "shapes", "out", "expected"), ROW_BY_ROW.values(), ids=ROW_BY_ROW)
+def test_row_by_row(
+    body: Callable[..., Value],
+    shapes: Shapes,
+    out: tuple[int, ...],
+    expected: Callable[[np.ndarray], np.ndarray] | None,
+):
     program = statement(body, *shapes, out=out)
     assert ranges(program, ROWS) == ((32, 8),)
     inputs = [whole(*shape) for shape in shapes]
@@ -132,18 +146,26 @@ def test_row_by_row(body, shapes, out, expected):
         np.testing.assert_array_equal(after, expected(*inputs))
 
 
-def column_sums(b, x):
+def column_sums(b: Builder, x: Value):
     return b.value("sub", x, b.broadcast(b.reshape(b.reduce(x, "sum", 0), 1, 4), 32, 4))
 
 
-def whole_product(b, x, w):
+def whole_product(b: Builder, x: Value, w: Value):
     h = b.dot(x, w)
     return b.dot(h, b.reshape(b.reduce(b.transpose(h, 1, 0), "sum", 1), 4, 1))
 
 
-def second_product_whole(b, x, w):
+def second_product_whole(b: Builder, x: Value, w: Value):
     weights = b.dot(w, w)
     return b.dot(x, weights)
+
+
+def softmax_of_columns(b: Builder, x: Value):
+    return b.softmax(x, 0)
+
+
+def reshaped_rows(b: Builder, x: Value):
+    return b.reshape(x, 32, 4)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +174,8 @@ def second_product_whole(b, x, w):
         (column_sums, [(32, 4)], (32, 4)),
         (whole_product, [(32, 4), (4, 4)], (32, 1)),
         (second_product_whole, [(32, 16), (16, 16)], (32, 16)),
-        (lambda b, x: b.softmax(x, 0), [(32, 4)], (32, 4)),
-        (lambda b, x: b.reshape(x, 32, 4), [(16, 8)], (32, 4)),
+        (softmax_of_columns, [(32, 4)], (32, 4)),
+        (reshaped_rows, [(16, 8)], (32, 4)),
     ],
     ids=[
         "columns are summed",
@@ -163,13 +185,15 @@ def second_product_whole(b, x, w):
         "reshaped rows",
     ],
 )
-def test_rows_that_depend_on_other_rows_stay_together(body, shapes, out):
+def test_rows_that_depend_on_other_rows_stay_together(
+    body: Callable[..., Value], shapes: list[tuple[int, int]], out: tuple[int, int]
+):
     program = statement(body, *shapes, out=out)
     assert shown(program, ROWS) == shown(program)
 
 
 def test_a_written_array_is_read_in_the_same_rows_only():
-    def program(first):
+    def program(first: int) -> Program:
         b = Builder("shifted")
         y = b.array("y", f32, 40, 4, mutable=True)
         zero = b.const(0)
@@ -185,7 +209,7 @@ def test_a_written_array_is_read_in_the_same_rows_only():
 @given(
     st.lists(st.tuples(st.sampled_from("ldtbrsw"), st.integers(0, 7)), min_size=1, max_size=7), st.sampled_from([5, 8])
 )
-def test_random_statements_do_not_depend_on_the_order_of_groups(steps, rows):
+def test_random_statements_do_not_depend_on_the_order_of_groups(steps: list[tuple[str, int]], rows: int):
     b = Builder("random")
     x, y = b.array("x", f32, 16, 16), b.array("y", f32, 16, 16, mutable=True)
     zero, shape = b.const(0), (16, 16)
@@ -227,7 +251,7 @@ def test_rows_past_the_end_must_be_masked():
 
 
 @pytest.mark.parametrize("extra", ["id", "write", "group_sync"])
-def test_kernels_with_lanes_are_left_alone(extra):
+def test_kernels_with_lanes_are_left_alone(extra: str):
     b = Builder("lanes")
     x, y = b.array("x", f32, 32), b.array("y", i64, 4, mutable=True)
     out = b.array("out", f32, 32, mutable=True)
@@ -242,9 +266,13 @@ def test_kernels_with_lanes_are_left_alone(extra):
     assert ranges(b.program(rows_per_group=8), ROWS) is None
 
 
+def negated(b: Builder, x: Value):
+    return b.value("neg", x)
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "height"), [(4096, 64, 64), (256, 64, 64), (128, 64, 32), (64, 64, 16), (1 << 20, 1, 4096)]
 )
-def test_blocks_are_high_enough_and_there_are_enough_of_them(rows, columns, height):
-    program = statement(lambda b, x: b.value("neg", x), (rows, columns), out=(rows, columns))
+def test_blocks_are_high_enough_and_there_are_enough_of_them(rows: int, columns: int, height: int):
+    program = statement(negated, (rows, columns), out=(rows, columns))
     assert ranges(options(program), DistributeRows()) == ((rows, height),)

@@ -31,7 +31,7 @@ def test_the_parts():
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((6,), 0), ((4, 6), 0), ((4, 6), 1), ((2, 3, 4), 1)])
-def test_same_values(shape, axis):
+def test_same_values(shape: tuple[int, ...], axis: int):
     b = Builder("softmax")
     x, y = b.array("x", f32, *shape), b.array("y", f32, *shape, mutable=True)
     starts = [b.const(0)] * len(shape)

@@ -1,5 +1,7 @@
 """tile-mask-edges: what is proven inside, and that no claim is wrong."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,12 +12,13 @@ from support.builder import Builder
 from support.evaluate import run
 from support.mlir import lowered, shown
 from tessera.core.base.dtypes import f32, i64
-from tessera.core.program.program import Block, Domain, Op
+from tessera.core.program.program import Block, Domain, Op, Program, Value
+from tessera.lowering.base.passes import Pass
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.simplify import Simplify
 
 
-def claims(program, *passes) -> list[str]:
+def claims(program: Program, *passes: Pass) -> list[str]:
     """Each access of the kernel, with what is claimed of it."""
     return [
         line.strip() for line in shown(program, *passes, MaskEdges()).split("\n") if "tessera." in line and "[" in line
@@ -44,7 +47,11 @@ def test_edges_of_tiles_stay_masked():
     assert claims(programs.softmax_rows())[0].endswith("%x[%r:+8, 0:+256] in_bounds [1] : tile<8x256xf32>")
 
 
-def guarded(condition, index=lambda b, i: i):
+Expression = Callable[[Builder, Value], Value]
+"""What a builder makes of the index of a lane."""
+
+
+def guarded(condition: Expression, index: Expression = lambda b, i: i) -> Program:
     b = Builder("guarded")
     x = b.array("x", f32, "n", mutable=True)
     i = b.id("thread", name="i")
@@ -53,11 +60,11 @@ def guarded(condition, index=lambda b, i: i):
     return b.program(domain=Domain("lanes", ("n",)))
 
 
-def both(b, *conditions):
+def both(b: Builder, *conditions: Value):
     return b.value("and", *conditions)
 
 
-PROVEN = {
+PROVEN: dict[str, tuple[Expression, Expression]] = {
     "i < n": (lambda b, i: b.compare("lt", i, b.dim("n")), lambda b, i: i),
     "n > i": (lambda b, i: b.compare("gt", b.dim("n"), i), lambda b, i: i),
     "i <= n - 1": (lambda b, i: b.compare("le", i, b.value("sub", b.dim("n"), b.const(1))), lambda b, i: i),
@@ -77,7 +84,7 @@ PROVEN = {
         lambda b, i: b.const(7),
     ),
 }
-OPEN = {
+OPEN: dict[str, tuple[Expression, Expression]] = {
     "i <= n": (lambda b, i: b.compare("le", i, b.dim("n")), lambda b, i: i),
     "i != n": (lambda b, i: b.compare("ne", i, b.dim("n")), lambda b, i: i),
     "i < n at i + 1": (lambda b, i: b.compare("lt", i, b.dim("n")), lambda b, i: b.value("add", i, b.const(1))),
@@ -91,12 +98,12 @@ OPEN = {
 
 
 @pytest.mark.parametrize(("condition", "index"), PROVEN.values(), ids=PROVEN)
-def test_proven_by_a_branch(condition, index):
+def test_proven_by_a_branch(condition: Expression, index: Expression):
     assert claims(guarded(condition, index), Simplify())[-1].endswith("in_bounds [0]")
 
 
 @pytest.mark.parametrize(("condition", "index"), OPEN.values(), ids=OPEN)
-def test_not_proven_by_a_branch(condition, index):
+def test_not_proven_by_a_branch(condition: Expression, index: Expression):
     assert not claims(guarded(condition, index), Simplify())[-1].endswith("in_bounds [0]")
 
 
@@ -117,7 +124,7 @@ def test_the_else_branch_knows_the_opposite():
 @pytest.mark.parametrize(
     ("extent", "step", "inside"), [(64, 16, True), (60, 16, False), (64, 48, False), (16, 16, True)]
 )
-def test_static_loops(extent, step, inside):
+def test_static_loops(extent: int, step: int, inside: bool):
     b = Builder("static")
     x = b.array("x", f32, extent, mutable=True)
     with b.loop(b.const(0), b.const(extent), b.const(step), names=("t",)) as loop:
@@ -148,7 +155,7 @@ def test_lanes_of_a_group():
     st.sampled_from(["add", "sub", "mul", "floordiv", "mod", "min", "max"]),
     st.integers(-3, 5),
 )
-def test_no_claim_is_wrong(extent, span, guard, opcode, operand):
+def test_no_claim_is_wrong(extent: int, span: tuple[int, int, int], guard: tuple[str, int], opcode: str, operand: int):
     (lower, upper, step), (predicate, bound) = span, guard
     b = Builder("random")
     x = b.array("x", f32, extent, mutable=True)

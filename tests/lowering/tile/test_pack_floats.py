@@ -1,5 +1,7 @@
 """tile-pack-floats: every code and every boundary as ml_dtypes has it, and factors of products."""
 
+from typing import Protocol, SupportsFloat, cast
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ BYTES = [fp8_e4m3, fp8_e5m2]
 CODES = np.arange(256, dtype=np.uint8)
 
 
-def cast(values: np.ndarray, source: DType, target: DType) -> np.ndarray:
+def converted(values: np.ndarray, source: DType, target: DType) -> np.ndarray:
     extent = len(values)
     b = Builder("cast")
     x, y, zero = b.array("x", source, extent), b.array("y", target, extent, mutable=True), b.const(0)
@@ -41,7 +43,7 @@ def bits(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("source", BYTES, ids=str)
 def test_every_code_widens(source: DType, target: DType):
     codes = CODES.view(source.numpy)
-    np.testing.assert_array_equal(bits(cast(codes, source, target)), bits(codes.astype(target.numpy)))
+    np.testing.assert_array_equal(bits(converted(codes, source, target)), bits(codes.astype(target.numpy)))
 
 
 @pytest.mark.parametrize(("source", "target"), [BYTES, BYTES[::-1]])
@@ -49,7 +51,7 @@ def test_one_format_becomes_the_other(source: DType, target: DType):
     codes = CODES.view(source.numpy)
     with np.errstate(invalid="ignore"):
         want = codes.astype(np.float32).astype(target.numpy)
-    np.testing.assert_array_equal(bits(cast(codes, source, target)), bits(want))
+    np.testing.assert_array_equal(bits(converted(codes, source, target)), bits(want))
 
 
 @pytest.mark.parametrize("source", [f32, f16], ids=str)
@@ -59,14 +61,14 @@ def test_every_half_narrows(target: DType, source: DType):
     with np.errstate(invalid="ignore"):
         values = halves.astype(source.numpy)
         want = values.astype(target.numpy)
-    np.testing.assert_array_equal(bits(cast(values, source, target)), bits(want))
+    np.testing.assert_array_equal(bits(converted(values, source, target)), bits(want))
 
 
 def boundaries(target: DType) -> np.ndarray:
     """Numbers, the middles between two neighbours, and the f32 on either side of each."""
     finite = np.sort(CODES[:0x80].view(target.numpy).astype(np.float32))
     finite = finite[np.isfinite(finite)]
-    beyond = np.float32([2 * finite[-1] - finite[-2], 2 * finite[-1], 3e38, np.inf, np.nan, 1e-45])
+    beyond = np.array([2 * finite[-1] - finite[-2], 2 * finite[-1], 3e38, np.inf, np.nan, 1e-45], np.float32)
     points = np.concatenate([finite, (finite[1:] + finite[:-1]) / 2, [(finite[-1] + beyond[0]) / 2], beyond])
     points = points.astype(np.float32)
     with np.errstate(over="ignore", under="ignore"):
@@ -79,7 +81,7 @@ def test_every_boundary(target: DType):
     values = boundaries(target)
     with np.errstate(invalid="ignore"):
         want = values.astype(target.numpy)
-    np.testing.assert_array_equal(bits(cast(values, f32, target)), bits(want))
+    np.testing.assert_array_equal(bits(converted(values, f32, target)), bits(want))
 
 
 @given(st.lists(st.floats(width=32), min_size=8, max_size=8), st.sampled_from(BYTES))
@@ -87,7 +89,7 @@ def test_any_f32(numbers: list[float], target: DType):
     values = np.array(numbers, np.float32)
     with np.errstate(invalid="ignore"):
         want = values.astype(target.numpy)
-    np.testing.assert_array_equal(bits(cast(values, f32, target)), bits(want))
+    np.testing.assert_array_equal(bits(converted(values, f32, target)), bits(want))
 
 
 @pytest.mark.parametrize("target", BYTES, ids=str)
@@ -102,7 +104,7 @@ def test_f64_is_rounded_once(target: DType):
     odd = (down.view(np.uint32) | inexact).view(np.float32)
     with np.errstate(invalid="ignore"):
         want = np.copysign(odd, values).astype(target.numpy)
-    np.testing.assert_array_equal(bits(cast(values, f64, target)), bits(want))
+    np.testing.assert_array_equal(bits(converted(values, f64, target)), bits(want))
 
 
 def test_literals_become_codes():
@@ -137,9 +139,16 @@ def test_kernels_without_such_floats_stay_as_they_are():
     assert shown(saxpy(), PackFloats()) == shown(saxpy())
 
 
+class FormatFacts(Protocol):
+    """What `ml_dtypes.finfo` knows of a format."""
+
+    nmant: int
+    smallest_subnormal: SupportsFloat
+
+
 def test_the_formats():
     for name, dtype in (("e4m3", ml_dtypes.float8_e4m3fn), ("e5m2", ml_dtypes.float8_e5m2)):
-        info, found = ml_dtypes.finfo(dtype), FORMATS[name]
+        info, found = cast("FormatFacts", ml_dtypes.finfo(dtype)), FORMATS[name]
         assert (found.mantissa, found.step) == (info.nmant, float(info.smallest_subnormal))
         edge = np.array(found.overflow, np.uint32).view(np.float32)[()]
         with np.errstate(invalid="ignore"):

@@ -1,6 +1,7 @@
 """tile-place-values: what is computed where it is used, what is kept, and what may be written over."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -8,19 +9,22 @@ from support.builder import Builder
 from support.mlir import lowered
 from support.programs import matmul, softmax_rows
 from tessera.core.base.dtypes import f32
+from tessera.core.program.program import Program, Value
+from tessera.lowering.base.attributes import from_attribute
 from tessera.lowering.base.ir_walk import operations
+from tessera.lowering.base.passes import Pass
 from tessera.lowering.tile.expand_softmax import ExpandSoftmax
 from tessera.lowering.tile.place_values import PlaceValues
 
 
-def places(program, *passes) -> list[tuple[str, str]]:
+def places(program: Program, *passes: Pass) -> list[tuple[str, str]]:
     """(operation, place) of everything that makes a tile, in order; `!` marks what replaces a carried tile."""
     module = lowered(program, *passes, PlaceValues())
-    found = []
+    found: list[Any] = []
     for op in operations(module):
         if "tessera.place" in op.attributes:
             mark = "!" if "tessera.replaces" in op.attributes else ""
-            found.append((re.sub(r"^\w+\.", "", op.name) + mark, op.attributes["tessera.place"].value))
+            found.append((re.sub(r"^\w+\.", "", op.name) + mark, str(from_attribute(op.attributes["tessera.place"]))))
     return found
 
 
@@ -31,10 +35,10 @@ class Kernel(Builder):
         self.y = self.array("y", f32, 64, 64, mutable=True)
         self.zero = self.const(0)
 
-    def take(self, array=None, start=None):
+    def take(self, array: Value | None = None, start: Value | None = None):
         return self.load(array or self.x, [start or self.zero, self.zero], [64, 64])
 
-    def give(self, value, array=None, start=None):
+    def give(self, value: Value, array: Value | None = None, start: Value | None = None):
         self.store(array or self.y, value, [start or self.zero, self.zero], [64, 64])
 
 
@@ -74,7 +78,7 @@ def test_expensive_values_are_kept_when_a_loop_reads_them():
 
 
 @pytest.mark.parametrize(("written", "place"), [("x", "scratch"), ("y", "virtual")])
-def test_a_load_is_kept_when_its_array_is_written_before_the_last_reader(written, place):
+def test_a_load_is_kept_when_its_array_is_written_before_the_last_reader(written: str, place: str):
     k = Kernel()
     before = k.take()
     k.give(k.full(k.const(0.0, f32), 64, 64), k.x if written == "x" else k.y)
@@ -90,7 +94,7 @@ def test_an_update_in_place_reads_while_it_writes():
 
 
 @pytest.mark.parametrize("change", ["moved", "transposed"])
-def test_an_update_of_other_elements_does_not(change):
+def test_an_update_of_other_elements_does_not(change: str):
     k = Kernel()
     tile = k.take()
     if change == "moved":

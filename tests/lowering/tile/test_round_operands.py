@@ -1,4 +1,4 @@
-"""tile-round-factors: what stands in front of a product, with the interpreter's bits."""
+"""tile-round-operands: what stands in front of a product, with the interpreter's bits."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from support.mlir import lowered, shown
 from support.product_programs import matrix_product
 from tessera.core.base.dtypes import f32
 from tessera.core.program.program import Program
-from tessera.lowering.tile.round_operands import RoundFactors
+from tessera.lowering.tile.round_operands import RoundOperands
 from tessera.runtime.interpret.tiles import dot
 
 
@@ -23,7 +23,7 @@ def product(compute: str) -> Program:
 
 
 def test_factors_are_rounded_with_integers():
-    text = shown(product("tf32"), RoundFactors())
+    text = shown(product("tf32"), RoundOperands())
     assert "tf32" not in text
     assert "tessera.dot %x, %y " not in text
     for operation in ("arith.bitcast", "arith.cmpf olt", "arith.select"):
@@ -31,7 +31,7 @@ def test_factors_are_rounded_with_integers():
 
 
 def test_other_products_stay():
-    assert shown(product(""), RoundFactors()) == shown(product(""))
+    assert shown(product(""), RoundOperands()) == shown(product(""))
 
 
 def test_the_interpreters_bits():
@@ -40,10 +40,10 @@ def test_the_interpreters_bits():
     a[0, 0], a[1, 1], a[2, 2], w[3, 3] = np.inf, np.nan, np.finfo(np.float32).max, 2.0**-140
     out = np.zeros((4, 4), np.float32)
     with np.errstate(all="ignore"):
-        run(lowered(product("tf32"), RoundFactors()), {}, a, w, out)
+        run(lowered(product("tf32"), RoundOperands()), {}, a, w, out)
         np.testing.assert_array_equal(out, dot(a, w, operand=f32, result=f32, compute="tf32"))
 
 
 def test_sums_in_a_loop():
     program = matrix_product((4, 4, 4), f32, compute="tf32", aligned=False)
-    assert "tf32" not in shown(program, RoundFactors())
+    assert "tf32" not in shown(program, RoundOperands())

@@ -1,5 +1,8 @@
 """A Program becomes Tile IR one to one: form, facts, identities, and what it computes."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ from support.evaluate import run
 from support.mlir import shown
 from tessera.core.base.dtypes import boolean, f32, i64, u8
 from tessera.core.errors.catalog import CompilerCrash
-from tessera.core.program.program import Block, Op, Value
+from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.program.types import Scalar
 from tessera.core.tile.location import identities, spans
 from tessera.core.tile.spec import check_tile_ir
@@ -18,17 +21,17 @@ from tessera.lowering.tile.to_tile import function_name, to_tile
 
 
 @pytest.mark.parametrize("make", programs.ALL, ids=lambda make: make.__name__)
-def test_every_example_is_valid(make):
+def test_every_example_is_valid(make: Callable[[], Program]):
     module = to_tile(make())
     assert module.operation.verify()
     check_tile_ir(module, "to-tile")
 
 
 @pytest.mark.parametrize("make", programs.ALL, ids=lambda make: make.__name__)
-def test_every_operation_keeps_its_number_and_span(make):
+def test_every_operation_keeps_its_number_and_span(make: Callable[[], Program]):
     program = make()
     numbered = dict(enumerate(program.body.walk()))
-    seen = set()
+    seen: set[int] = set()
     module = to_tile(program)
     for op in operations(kernel(module))[1:-1]:
         (number,) = identities(op.location)
@@ -45,18 +48,14 @@ def test_facts_of_the_function():
     assert "tessera.group = array<i64: 128>" in text
     assert 'tessera.domain = {extents = ["n"], kind = "lanes"}' in text
     assert "tessera.options = {}" in text
-    tuned = programs.saxpy().__class__(**{**_fields(programs.saxpy()), "options": {"lanes": 256, "fast": True}})
+    tuned = replace(programs.saxpy(), options={"lanes": 256, "fast": True})
     assert "tessera.options = {fast = true, lanes = 256 : i64}" in str(to_tile(tuned))
-
-
-def _fields(program):
-    return {name: getattr(program, name) for name in program.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(
     ("name", "symbol"), [("saxpy", "saxpy"), ("größe 2", "gr__e_2"), ("a.b<c>", "a_b_c_"), ("", "kernel")]
 )
-def test_function_names_are_symbols(name, symbol):
+def test_function_names_are_symbols(name: str, symbol: str):
     b = Builder(name)
     b.barrier()
     assert function_name(b.program()) == symbol
@@ -102,16 +101,16 @@ def test_pipeline_swaps_its_buffers():
     ("lower", "upper", "step"), [(9, -1, -1), (9, 0, -4), (0, 9, 4), (3, 3, 1), (5, 2, 1), (0, 5, -1)]
 )
 @pytest.mark.parametrize("known", [True, False])
-def test_loops_count_as_pythons_range(lower, upper, step, known):
+def test_loops_count_as_pythons_range(lower: int, upper: int, step: int, known: bool):
     b = Builder("counting")
     out = b.array("out", i64, 16, mutable=True)
-    arguments = []
+    arguments: list[int] = []
     if known:
-        bounds = [b.const(v) for v in (lower, upper, step)]
+        first, end, by = (b.const(v) for v in (lower, upper, step))
     else:
-        bounds = [b.scalar(name, i64) for name in ("lower", "upper", "step")]
+        first, end, by = (b.scalar(name, i64) for name in ("lower", "upper", "step"))
         arguments = [lower, upper, step]
-    with b.loop(*bounds, [b.const(0)], names=("i", "at")) as loop:
+    with b.loop(first, end, by, [b.const(0)], names=("i", "at")) as loop:
         b.write(out, loop.index, loop.carried[0])
         loop.yields = (b.value("add", loop.carried[0], b.const(1)),)
     result = np.full(16, -99)
@@ -165,7 +164,7 @@ def test_axes_count_from_the_front():
 
 
 @pytest.mark.parametrize("opcode", ["frobnicate", "and"])
-def test_what_has_no_form_is_our_fault(opcode):
+def test_what_has_no_form_is_our_fault(opcode: str):
     b = Builder("unknown")
     v = b.const(1.0, f32)
     b.value(opcode, v, v)

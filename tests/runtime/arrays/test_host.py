@@ -3,7 +3,9 @@
 import array
 import ctypes
 import gc
-from typing import ClassVar
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -25,7 +27,7 @@ class Exporter:
         self.values = values
         self.device = device
 
-    def __dlpack__(self, **options: object) -> object:
+    def __dlpack__(self, **options: Any) -> object:  # whatever the reader asks for
         return self.values.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -95,7 +97,7 @@ def test_numpy_passes_through():
 
 
 @pytest.mark.parametrize("wrap", [Exporter, Interface, memoryview])
-def test_views_write_through(wrap):
+def test_views_write_through(wrap: Callable[[np.ndarray], object]):
     x = np.zeros((2, 3), np.float32)
     view = as_array(wrap(x), "x", mutable=True)
     view[1, 2] = 7.0
@@ -123,7 +125,7 @@ def test_strides_survive():
 
 
 @pytest.mark.parametrize("kind", DLPACK_CODES)
-def test_short_floats_through_dlpack(kind: type):
+def test_short_floats_through_dlpack(kind: type[np.generic]):
     x = np.arange(12).astype(kind).reshape(3, 4)
     view = as_array(ShortFloatTensor(x), "x", mutable=True)
     assert view.dtype == kind
@@ -182,7 +184,7 @@ def test_no_array(value: object, message: str):
         as_array(value, "x")
 
 
-def test_subclasses_are_seen_as_their_memory(tmp_path):
+def test_subclasses_are_seen_as_their_memory(tmp_path: Path):
     memory = np.memmap(tmp_path / "numbers", np.float32, "w+", shape=(3, 4))
     view = as_array(memory, "x", mutable=True)
     assert type(view) is np.ndarray
@@ -231,7 +233,7 @@ def test_of_an_array_without_elements_the_length_of_its_rows_decides():
 
 @pytest.mark.parametrize("mutable", [True, False])
 def test_masks_are_not_ignored(mutable: bool):
-    masked = np.ma.array(np.arange(4.0), mask=[0, 1, 0, 0])
+    masked = np.ma.array(np.arange(4.0), mask=[False, True, False, False])
     with pytest.raises(NotAnArray, match="x is a masked array, and a kernel sees no mask") as caught:
         as_array(masked, "x", mutable=mutable)
     assert "x.data" in caught.value.hint

@@ -1,6 +1,7 @@
 """What other libraries' arrays are asked, by stand-ins for them."""
 
 from types import SimpleNamespace
+from typing import TypedDict
 
 import ml_dtypes
 import numpy as np
@@ -22,6 +23,14 @@ from tessera.runtime.arrays.interop import (
 )
 from tessera.runtime.memory.device_arrays import device_view, is_on_device
 from tessera.runtime.memory.owned import to_device
+
+
+class Facts(TypedDict, total=False):
+    """What a tensor may be besides its memory."""
+
+    negative: bool
+    layout: str
+
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -47,8 +56,9 @@ def test_names(others: Libraries):
      ("float8_e4m3fn", ml_dtypes.float8_e4m3fn), ("complex64", np.complex64)],
 )  # fmt: skip
 def test_torch_names_of_types(name: str, dtype: type):
-    assert torch_dtype(SimpleNamespace(dtype=f"torch.{name}")) == dtype
-    assert torch_dtype(SimpleNamespace(dtype="torch.quint8")) is None
+    known, strange = SimpleNamespace(dtype=f"torch.{name}"), SimpleNamespace(dtype="torch.quint8")
+    assert torch_dtype(known) == dtype  # pyright: ignore[reportArgumentType] - asked for its dtype alone
+    assert torch_dtype(strange) is None  # pyright: ignore[reportArgumentType] - asked for its dtype alone
 
 
 def test_tensors_are_described_in_their_own_words(others: Libraries):
@@ -72,7 +82,7 @@ def test_tensors_are_described_in_their_own_words(others: Libraries):
         ({"layout": "torch.sparse_csr"}, "x is a sparse_csr tensor", "x.to_dense()"),
     ],
 )
-def test_what_is_not_in_a_tensors_memory(others: Libraries, facts: dict[str, object], words: str, remedy: str):
+def test_what_is_not_in_a_tensors_memory(others: Libraries, facts: Facts, words: str, remedy: str):
     with pytest.raises(NotAnArray, match=words) as caught:
         device_view(others.tensor(X, **facts), "x")
     assert caught.value.hint == f"pass {remedy}"
@@ -112,7 +122,10 @@ def test_streams_of_cupy_that_were_used_long_ago_may_go(others: Libraries):
 
 def test_arrays_that_say_their_stream_and_those_that_have_none(others: Libraries):
     interface = {"data": (4096, False), "shape": (3,), "typestr": "<f4", "version": 3}
-    say = lambda stream: SimpleNamespace(__cuda_array_interface__={**interface, "stream": stream})  # noqa: E731
+
+    def say(stream: int | None) -> SimpleNamespace:
+        return SimpleNamespace(__cuda_array_interface__={**interface, "stream": stream})
+
     assert stream_of(say(99), 0)() == 99
     assert stream_of(say(99), 0) is stream_of(say(99), 1)
     for value in (say(1), say(None), SimpleNamespace(), others.frozen(X), to_device(X)):

@@ -4,20 +4,27 @@ import numpy as np
 import pytest
 
 from support.artifacts import array, echo_artifact, number, scale_artifact
-from tessera.core.artifact import LaunchRule, Slot
+from tessera.core.artifact import Binding, LaunchRule, Slot
 from tessera.core.base import dtypes
 from tessera.runtime.binding.argument_packing import ArgumentPacking
 from tessera.runtime.binding.grid import Grid, Shape
 from tessera.runtime.binding.signature import Binder
 from tessera.runtime.launch.cpu import CpuLauncher
 
+SINGLE = LaunchRule("single")
 OUT = array("out", "count", dtype=dtypes.i64, mutable=True)
 
 
-def echoed(*slots: Slot, bindings=(), arguments=(), grid: Grid | None = None, **changes) -> np.ndarray:
-    artifact = echo_artifact(
-        *slots, **{"bindings": (OUT, *bindings), "symbols": (), "launch": LaunchRule("single"), **changes}
-    )
+def echoed(
+    *slots: Slot,
+    key: str,
+    bindings: tuple[Binding, ...] = (),
+    arguments: tuple[object, ...] = (),
+    symbols: tuple[tuple[str, int, int, int], ...] = (),
+    launch: LaunchRule = SINGLE,
+    grid: Grid | None = None,
+) -> np.ndarray:
+    artifact = echo_artifact(*slots, bindings=(OUT, *bindings), symbols=symbols, launch=launch, key=key)
     out = np.zeros(len(slots) + 1, np.int64)
     CpuLauncher(artifact)(out, *arguments, grid=grid)
     assert out[0] == out.ctypes.data
@@ -63,6 +70,7 @@ def test_workspaces_are_zeroed_and_aligned():
     x = np.zeros(4, np.float32)
     plan = ArgumentPacking(artifact, binder)
     facts = binder.facts((x, x, 1.0))
+    assert facts is not None
     slots, buffers = plan.pack(facts, Shape((1, 1, 1), 1, 1))
     first, pointer, second = np.frombuffer(slots, np.int64)
     assert pointer == x.ctypes.data

@@ -7,6 +7,7 @@ from support.fake_cuda import FakeDriver
 from tessera.core.artifact import Binding
 from tessera.core.base.dtypes import f32
 from tessera.core.base.source import Span
+from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import CudaFailure, NotAnArray, ReadOnlyArray
 from tessera.core.program.types import Array
 from tessera.runtime.arrays.pointers import address
@@ -34,7 +35,7 @@ def test_what_can_be_copied_as_it_lies():
         (np.broadcast_to(np.float32(1), ()), ReadOnlyArray, "x is written"),
     ],
 )
-def test_what_cannot(value: object, mistake: type[Exception], words: str):
+def test_what_cannot(value: object, mistake: type[TesseraError], words: str):
     with pytest.raises(mistake, match=words) as caught:
         host_array(value, binding(mutable=True))
     assert caught.value.span == SPAN

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.artifacts import SPAN, X_SPAN, Y_SPAN, array, number, scale_artifact
-from tessera.core.artifact import Artifact
+from tessera.core.artifact import Artifact, Binding
 from tessera.core.base import dtypes
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import (
@@ -31,7 +31,7 @@ X = np.arange(8, dtype=np.float32)
 Y = np.zeros(8, np.float32)
 
 
-def artifact_of(*bindings, symbols=()) -> Artifact:
+def artifact_of(*bindings: Binding, symbols: tuple[tuple[str, int, int, int], ...] = ()) -> Artifact:
     return scale_artifact(bindings=bindings, symbols=symbols)
 
 
@@ -61,7 +61,7 @@ def test_facts_of_strided_arrays():
         (X, Y, 2),
         (X, Y, np.float32(2)),
         (list(X), Y, 2.0),
-        (memoryview(X), Y, 2.0),
+        (X.data, Y, 2.0),
     ],
 )
 def test_anything_unusual_has_no_facts(arguments: tuple[object, ...]):
@@ -70,7 +70,7 @@ def test_anything_unusual_has_no_facts(arguments: tuple[object, ...]):
 
 def test_check_converts_what_can_be():
     binder = Binder(scale_artifact())
-    x, y, alpha = binder.check((memoryview(X), Y, np.float64(0.5)))
+    x, y, alpha = binder.check((X.data, Y, np.float64(0.5)))
     assert binder.facts((x, y, alpha)) is not None
     assert y is Y
     assert type(alpha) is float

@@ -1,6 +1,7 @@
 """Windows on arrays: what the driver is told, and which arrays are refused."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from support import raw_kernels
 from support.fake_cuda import FakeDriver
 from tessera.core.artifact import Binding, Slot, TensorMap
-from tessera.core.base.dtypes import bf16, f32, fp8_e4m3, i16
+from tessera.core.base.dtypes import DType, bf16, f32, fp8_e4m3, i16
 from tessera.core.base.source import Span
 from tessera.core.errors.catalog import UnfitForBulkCopy
 from tessera.core.program.types import Array
@@ -19,11 +20,14 @@ from tessera.runtime.memory.device_arrays import standing_for
 SPAN = Span("k.py", 1, 1, 1, 2)
 
 
-def binding(rank: int, dtype=f32) -> Binding:
+def binding(rank: int, dtype: DType = f32) -> Binding:
     return Binding("x", Array(dtype, tuple(f"n{axis}" for axis in range(rank)), contiguous=False), False, SPAN)
 
 
-def at(address: int, shape, dtype=np.float32, strides=None):
+def at(
+    address: int, shape: tuple[int, ...], dtype: type[np.generic] | np.dtype = np.float32,
+    strides: tuple[int, ...] | None = None,
+):  # fmt: skip
     return standing_for(address, shape, np.dtype(dtype), strides)
 
 
@@ -72,7 +76,7 @@ def test_an_axis_of_one_element_may_have_any_stride():
         (at(4096, ((1 << 32) + 1, 4)), TensorMap((8, 4)), "an axis of no, or of more than 2^32, elements"),
     ],
 )
-def test_what_the_hardware_cannot_read_is_said_of_the_parameter(array, wanted: TensorMap, words: str):
+def test_what_the_hardware_cannot_read_is_said_of_the_parameter(array: np.ndarray, wanted: TensorMap, words: str):
     with pytest.raises(UnfitForBulkCopy, match="x: ") as caught:
         describe(binding(array.ndim), array, wanted)
     assert words in caught.value.message
@@ -89,10 +93,10 @@ def described(fake: FakeDriver, wanted: TensorMap, *shape: int) -> Encoding:
 
 
 @pytest.mark.parametrize("shape", [(0, 64), (20, 0), (0, 0), (0, 1 << 33)])
-@pytest.mark.parametrize("realigned", [False, True])
-def test_a_zero_stands_in_for_an_array_without_elements(shape: tuple[int, int], realigned: bool):
+@pytest.mark.parametrize("padded_rows", [False, True])
+def test_a_zero_stands_in_for_an_array_without_elements(shape: tuple[int, int], padded_rows: bool):
     fake = FakeDriver()
-    encoding = described(fake, TensorMap((16, 32), 128, realigned=realigned), *shape)
+    encoding = described(fake, TensorMap((16, 32), 128, padded_rows=padded_rows), *shape)
     assert (encoding.extents, encoding.strides, encoding.box) == ((1, 1), (16,), (32, 16))
     assert encoding.address % 16 == 0
     assert not fake.memory[encoding.address][:128].any()
@@ -120,7 +124,7 @@ def test_a_window_that_fits_no_array_fits_none_without_elements():
 def test_launches_share_what_was_described_once():
     fake, slot = FakeDriver(), Slot("tensor_map", 0, tensor_map=TensorMap((16, 32)))
     maps = TensorMaps(raw_kernels.window(), fake)
-    made = []
+    made: list[Any] = []
     for start in (4096, 8192, 4096):
         window, address = maps.window(slot, at(start, (20, 64)))
         assert address == start

@@ -3,7 +3,8 @@
 import os
 import sys
 from collections import deque
-from types import SimpleNamespace
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -26,15 +27,21 @@ class Statuses:
         return status
 
 
-def failing(context: int = 1, **calls) -> Driver:
+def gives(status: int) -> Callable[..., tuple[int]]:
+    """A function of the driver, whatever it takes."""
+    return lambda *_: (status,)
+
+
+def failing(context: int = 1, **calls: int) -> Driver:
     """A driver whose functions give these statuses; `context` is current."""
     driver = Driver.__new__(Driver)
     driver.lost, driver.launched, driver.used, driver._process = None, deque(), set(), os.getpid()
-    driver._api = SimpleNamespace(
+    driver._api = ModuleType("cuda.bindings.driver")
+    vars(driver._api).update(
         CUresult=Statuses(), CUstream=int, CUevent=int,
         cuGetErrorString=lambda status: (0, b"an illegal memory access was encountered"),
         cuCtxGetCurrent=lambda: (0, context),
-        **{name: (lambda *given, status=status: (status,)) for name, status in calls.items()},
+        **{name: gives(status) for name, status in calls.items()},
     )  # fmt: skip
     return driver
 
@@ -114,7 +121,7 @@ def test_what_is_launched_during_a_wait_is_still_suspected():
         driver.launched.append(again)
         return (0,)
 
-    driver._api.cuStreamQuery = launched_meanwhile
+    vars(driver._api).update(cuStreamQuery=launched_meanwhile)
     driver.launched.append(again)
     driver.wait(0)
     assert list(driver.launched) == [again]
@@ -147,9 +154,14 @@ def test_a_forked_process_is_told_that_it_has_no_cuda():
 def giving_back(driver: Driver) -> list[object]:
     """Everything that is called, in order, when something is given back."""
     seen: list[object] = []
-    driver._api.CUstreamCaptureMode = int
-    driver._api.cuThreadExchangeStreamCaptureMode = lambda mode: (seen.append(mode), (0, 1))[1]
-    driver._api.cuCtxGetDevice = lambda: (0, 0)
+
+    def exchange(mode: int) -> tuple[int, int]:
+        seen.append(mode)
+        return 0, 1
+
+    vars(driver._api).update(
+        CUstreamCaptureMode=int, cuThreadExchangeStreamCaptureMode=exchange, cuCtxGetDevice=lambda: (0, 0)
+    )
     return seen
 
 
@@ -196,16 +208,20 @@ def test_code_is_loaded_in_a_mode_that_no_capture_minds():
         return 0, before
 
     driver = failing()
-    driver._api.CUstreamCaptureMode = int
-    driver._api.cuThreadExchangeStreamCaptureMode = exchange
-    driver._api.cuModuleLoadData = lambda code: (0 if modes == [2] else 900, 5)
-    driver._api.cuModuleGetFunction = lambda module, name: (0, module + 1)
+    vars(driver._api).update(
+        CUstreamCaptureMode=int,
+        cuThreadExchangeStreamCaptureMode=exchange,
+        cuModuleLoadData=lambda code: (0 if modes == [2] else 900, 5),
+        cuModuleGetFunction=lambda module, name: (0, module + 1),
+    )
     assert driver.load(b"code", "entry") == 6
     assert modes == [0]
 
 
 def test_whether_a_stream_is_captured():
     driver = failing()
-    driver._api.CUstreamCaptureStatus = SimpleNamespace(CU_STREAM_CAPTURE_STATUS_NONE=0)
-    driver._api.cuStreamIsCapturing = lambda stream: (0, int(stream == 5))
+    vars(driver._api).update(
+        CUstreamCaptureStatus=SimpleNamespace(CU_STREAM_CAPTURE_STATUS_NONE=0),
+        cuStreamIsCapturing=lambda stream: (0, int(stream == 5)),
+    )
     assert [driver.capturing(stream) for stream in (0, 5, 6)] == [False, True, False]

@@ -7,6 +7,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_threads_that_are_first_at_once_get_one_driver(monkeypatch: pytest.Monke
             time.sleep(0.05)  # so that the other thread asks meanwhile
 
     monkeypatch.setattr(door, "Driver", Slow)
-    found = []
+    found: list[Any] = []
 
     def ask() -> None:
         both.wait()
@@ -47,13 +48,11 @@ def test_threads_that_are_first_at_once_get_one_driver(monkeypatch: pytest.Monke
     assert door.loaded() is found[0]
 
 
-def run_on_gpu(text: str, **options) -> subprocess.Popen:
-    program = (
-        "import sys; sys.path[:0] = ['tests']\nfrom support import raw_kernels\nfrom tessera.runtime import cuda\n"
-    )
+def run_on_gpu(text: str) -> subprocess.Popen[str]:
+    program = "import sys; sys.path[:0] = ['tests']\nfrom support import raw_kernels\nfrom tessera.runtime.launch import cuda\n"
     program += "from tessera.runtime.memory.owned import to_device\nimport numpy as np\n" + textwrap.dedent(text)
     return subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, **options)  # fmt: skip
+                            stderr=subprocess.PIPE)  # fmt: skip
 
 
 @pytest.mark.gpu

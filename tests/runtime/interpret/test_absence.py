@@ -1,9 +1,8 @@
 """What exists of tiles in the interpreter, rule by rule, against masked arrays of NumPy."""
 
-from typing import Any
-
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from frontend.kernels import array, build, scalar
 from tessera.core.base.dtypes import f32, i64
@@ -28,7 +27,7 @@ def result(*lines: str, shape: tuple[int, ...] = (8, 8)) -> np.ndarray:
     return out
 
 
-def stored(values: Any, exists: Any) -> np.ndarray:
+def stored(values: ArrayLike, exists: ArrayLike) -> np.ndarray:
     return np.where(exists, values, 99).astype(np.float32)
 
 

@@ -29,7 +29,13 @@ LANES = Domain("lanes", ("n", "m", 7))
         (Domain("groups", ("m",)), None, None, None, ((40, 1, 1), (1, 1, 1))),
     ],
 )
-def test_launch_geometry(domain, tile, grid, group, expected) -> None:
+def test_launch_geometry(
+    domain: Domain,
+    tile: tuple[int, ...] | None,
+    grid: tuple[int, ...] | None,
+    group: tuple[int, ...] | None,
+    expected: tuple[tuple[int, int, int], tuple[int, int, int]],
+) -> None:
     program = Builder("k").program(domain=domain, group=tile)
     geometry = launch_geometry(program, grid, group, {"n": 100, "m": 40})
     assert (geometry.grid, geometry.group) == expected

@@ -18,7 +18,8 @@ def test_load_and_store_against_element_by_element(axes: list[tuple[int, int, in
     data = np.arange(1, np.prod(shape) + 1, dtype=np.int64).reshape(shape)
     box = memory.clip(shape, starts, extents)
     tile = memory.load(data, box)
-    target, expected, count, flat = np.zeros(shape, np.int64), np.zeros(shape, np.int64), 0, []
+    target, expected, count = np.zeros(shape, np.int64), np.zeros(shape, np.int64), 0
+    flat: list[int] = []
     for offset in np.ndindex(extents):
         place = tuple(s + o for s, o in zip(starts, offset, strict=True))
         inside = all(0 <= p < n for p, n in zip(place, shape, strict=True))

@@ -9,7 +9,7 @@ import pytest
 
 from support import programs
 from support.interpret_programs import Writer
-from tessera.core.base.dtypes import bf16, boolean, f16, f32, f64, i64
+from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i64
 from tessera.core.base.reductions import tree_sum
 from tessera.core.errors.catalog import OutOfBounds
 from tessera.core.program.program import Domain, Value
@@ -17,12 +17,12 @@ from tessera.runtime.interpret import run as run_module
 from tessera.runtime.interpret.run import Report, run
 
 
-def random(*shape: int, dtype: object = np.float32) -> np.ndarray:
+def random(*shape: int, dtype: type[np.generic] | np.dtype = np.float32) -> np.ndarray:
     return np.random.default_rng(3).normal(size=shape).astype(np.float32).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", [f32, f64, f16, bf16], ids=str)
-def test_saxpy(dtype) -> None:
+def test_saxpy(dtype: DType) -> None:
     x, y = random(1000, dtype=dtype.numpy), random(1000, dtype=dtype.numpy)[::-1].copy()
     wide = np.float64 if dtype == f64 else np.float32
     product = (dtype.numpy.type(2.5).astype(wide) * x.astype(wide)).astype(dtype.numpy)

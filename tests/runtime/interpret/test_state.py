@@ -42,7 +42,7 @@ def test_varying_and_spread() -> None:
     s = state()
     assert s.is_varying(Op("neg", (SCALAR,)))
     assert not s.is_varying(Op("neg", (Value(Scalar(i64)),)))
-    assert s.per_lane(np.int64(3)).tolist() == [3, 3, 3, 3]
+    assert s.per_lane(np.array(3)).tolist() == [3, 3, 3, 3]
     assert s.per_lane(np.arange(4)).tolist() == [0, 1, 2, 3]
 
 
@@ -51,7 +51,7 @@ def test_choices_of_choices_name_each_buffer_once() -> None:
     first = choose(np.array([True, True, False, False]), a, b)
     second = choose(np.array([True, False, True, False]), first, c)
     assert isinstance(second, Choice)
-    assert [second.buffers[k].name for k in second.which] == ["a", "c", "b", "c"]
+    assert [second.buffers[k].name for k in map(int, second.which)] == ["a", "c", "b", "c"]
     s = state()
     s.mask = np.array([True, True, False, False])
     parts = [(buffer.name, mask.tolist()) for buffer, mask in s.parts(second)]

@@ -30,9 +30,9 @@ def test_shapes() -> None:
     b.broadcast(Value(Tile(f32, (2, 1))), 2, 4)
     assert np.array_equal(last(b, x[:, :1]), np.repeat(x[:, :1], 4, axis=1))
     b.full(Value(Scalar(f16)), 2, 2)
-    assert last(b, np.float16(0.5)).dtype == np.float16
+    assert last(b, np.array(0.5, np.float16)).dtype == np.float16
     b.arange(Value(Scalar(i64)), 4)
-    assert last(b, np.int64(3)).tolist() == [3, 4, 5, 6]
+    assert last(b, np.array(3)).tolist() == [3, 4, 5, 6]
 
 
 def test_choices_and_reductions() -> None:

@@ -64,11 +64,19 @@ def test_bf16_numbers_are_never_patched(place: ParameterPlace):
 class Tensor:
     """What torch's tensors answer."""
 
-    def __init__(self, address: int, shape=(4, 8), strides=(8, 1), dtype="f32", device=0, negative=False) -> None:
+    def __init__(
+        self,
+        address: int,
+        shape: tuple[int, ...] = (4, 8),
+        strides: tuple[int, ...] = (8, 1),
+        dtype: str = "f32",
+        device: int = 0,
+        negative: bool = False,
+    ) -> None:
         self.address, self.shape, self.strides, self.dtype, self.place = address, shape, strides, dtype, device
         self.negative, self.requires_grad = negative, False
 
-    def stride(self):
+    def stride(self) -> tuple[int, ...]:
         return self.strides
 
     def is_contiguous(self) -> bool:
@@ -108,11 +116,11 @@ def test_torch_tensors_are_told_apart_by_what_they_are(place: ParameterPlace):
 
 
 def test_views_that_stand_for_negated_numbers(place: ParameterPlace):
-    strided = {"strides": (16, 2)}
+    strides = (16, 2)
     view = standing_for(4096, (4, 8), np.dtype("f4"), (64, 8))
-    item = array_guard(Tensor(4096, **strided), view, binding(), 0, place)
-    assert item.matches_and_patch(Tensor(8192, **strided))
-    assert not item.matches_and_patch(Tensor(4096, negative=True, **strided))
+    item = array_guard(Tensor(4096, strides=strides), view, binding(), 0, place)
+    assert item.matches_and_patch(Tensor(8192, strides=strides))
+    assert not item.matches_and_patch(Tensor(4096, strides=strides, negative=True))
     dense = array_guard(Tensor(4096), standing_for(4096, (4, 8), np.dtype("f4"), None), binding(), 0, place)
     assert dense.matches_and_patch(Tensor(4096))
     assert not dense.matches_and_patch(Tensor(4096, negative=True))
@@ -137,7 +145,7 @@ def test_cupy_arrays(place: ParameterPlace):
 
     Array.__module__ = "cupy"
 
-    def make(address: int, shape=(4, 8), device: int = 0) -> Array:
+    def make(address: int, shape: tuple[int, ...] = (4, 8), device: int = 0) -> Array:
         return Array(
             data=SimpleNamespace(ptr=address, device_id=device), shape=shape, strides=(32, 4), dtype=np.dtype("f4")
         )
@@ -190,7 +198,9 @@ def test_other_libraries_have_no_quick_way(place: ParameterPlace):
 def test_a_written_array_and_another_one_that_shares_bytes(place: ParameterPlace, first: int, second: int, meets: bool):
     def item(address: int, *, mutable: bool):
         view = standing_for(address, (4, 8), np.dtype("f4"), None)
-        return array_guard(Tensor(address), view, binding(mutable=mutable), 0, place)
+        guard = array_guard(Tensor(address), view, binding(mutable=mutable), 0, place)
+        assert guard is not None
+        return guard
 
     mine = item(first, mutable=True)
     assert mine.meets(item(second, mutable=False)) is meets

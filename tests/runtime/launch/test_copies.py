@@ -1,6 +1,7 @@
 """Copies in streams: on the CPU, through staging buffers on a driver that only notes, and on a GPU."""
 
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tessera.runtime.streams.streams import Stream
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch):
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     monkeypatch.setattr(transfers, "_PIECE", 64)
     yield fake_cuda.install(monkeypatch, FakeDriver(run=False))
     dispatcher().wait()
@@ -53,7 +54,7 @@ def test_without_a_stream_the_copy_is_done_after_everything_before_it():
         (3.0, np.zeros(3), NotAnArray, "dst needs an array"),
     ],
 )
-def test_mistakes_copy_nothing(target, source, mistake, words: str):
+def test_mistakes_copy_nothing(target: np.ndarray | float, source: np.ndarray, mistake: type[Exception], words: str):
     with pytest.raises(mistake, match=words):
         memcpy(target, source, Stream())
 

@@ -42,7 +42,7 @@ def test_an_explicit_grid():
 
 def test_other_arrays_are_written_in_place():
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
-    CpuLauncher(scale_artifact())(memoryview(x), memoryview(y), np.float64(2))
+    CpuLauncher(scale_artifact())(memoryview(x), memoryview(y), np.float64(2))  # pyright: ignore[reportArgumentType] - NumPy does not tell types that its arrays are buffers
     assert (y == 2).all()
 
 

@@ -2,7 +2,9 @@
 
 import ctypes
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,9 +78,15 @@ def test_one_numpy_array_for_two_parameters_is_copied_once(fake: FakeDriver):
 
 
 def test_one_memory_under_two_names_is_copied_once(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
-    y, copied, upload = numbers(40), [], fake.upload
+    y, upload = numbers(40), fake.upload
+    copied: list[int] = []
     want = np.float32(2) * y + y
-    monkeypatch.setattr(fake, "upload", lambda *given: (copied.append(given), upload(*given)))
+
+    def noted(address: int, array: np.ndarray, stream: int) -> None:
+        copied.append(address)
+        upload(address, array, stream)
+
+    monkeypatch.setattr(fake, "upload", noted)
     cuda.CudaLauncher(compile_ptx(programs.saxpy()))(y.view(), y, 2.0)
     np.testing.assert_array_equal(y, want)
     assert len(copied) == 1
@@ -132,7 +140,9 @@ def test_large_shared_memory_is_asked_for(fake: FakeDriver):
         ((numbers(8)[::2], numbers(4), 1.0), NotAnArray, "x has gaps"),
     ],
 )
-def test_mistakes_run_nothing_and_leave_nothing(fake: FakeDriver, arguments, mistake, words: str):
+def test_mistakes_run_nothing_and_leave_nothing(
+    fake: FakeDriver, arguments: tuple[np.ndarray | float | list[float], ...], mistake: type[Exception], words: str
+):
     with pytest.raises(mistake, match=words):
         cuda.CudaLauncher(compile_ptx(programs.saxpy()))(*arguments)
     assert fake.sizes == []
@@ -188,12 +198,15 @@ def test_nothing_is_launched_for_no_groups(noting: FakeDriver, rows: int):
 
 
 def test_maps_are_aligned_to_64_bytes(noting: FakeDriver):
-    seen = []
+    seen: list[int] = []
     start = noting.start
 
-    def looking(config, function, addresses, null) -> int:
+    def looking(
+        config_address: ctypes.c_void_p, function: ctypes.c_void_p, addresses: ctypes.c_void_p, null: object
+    ) -> int:
+        assert addresses.value is not None
         seen.append((ctypes.c_uint64 * 2).from_address(addresses.value)[0] % 64)
-        return start(config, function, addresses, null)
+        return start(config_address, function, addresses, null)
 
     noting.start = looking
     launcher = cuda.CudaLauncher(raw_kernels.window())
@@ -391,9 +404,11 @@ def test_saxpy_on_a_gpu():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("shape", "realigned"), [((0, 64), False), ((20, 0), False), ((0, 31), True), ((20, 0), True)])
-def test_windows_on_nothing_give_zeros_on_a_gpu(shape: tuple[int, int], realigned: bool):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=realigned))
+@pytest.mark.parametrize(
+    ("shape", "padded_rows"), [((0, 64), False), ((20, 0), False), ((0, 31), True), ((20, 0), True)]
+)
+def test_windows_on_nothing_give_zeros_on_a_gpu(shape: tuple[int, int], padded_rows: bool):
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=padded_rows))
     x, out = to_device(np.zeros(shape, np.float32)), to_device(np.full((2, 16, 64), np.nan, np.float32))
     for _ in range(6):
         launcher(x, out)
@@ -435,6 +450,8 @@ def test_arrays_of_every_library_are_used_where_they_lie(library: str):
     artifact = compile_program(programs.saxpy(), Target("cuda", cuda.device_architecture()), observe=False).artifact
     launcher = cuda.CudaLauncher(artifact)
     host = numbers(1000)
+    make: Callable[[np.ndarray], Any]  # the library's array
+    back: Callable[[Any], np.ndarray]  # from it
     if library == "cupy":
         cp = pytest.importorskip("cupy")
         make, back = cp.asarray, cp.asnumpy
@@ -450,7 +467,7 @@ def test_arrays_of_every_library_are_used_where_they_lie(library: str):
         x, y = make(host), make(host + 1)
         again = make(host + 1)
         if library == "jax":
-            jax.block_until_ready((x, y, again))
+            pytest.importorskip("jax").block_until_ready((x, y, again))
         launcher(x, y, alpha)
         assert launcher.run((x, y, 0.0))
         launcher(x, again, alpha)
@@ -466,7 +483,7 @@ def test_two_gpus_in_one_process():
     cp = pytest.importorskip("cupy")
     artifact = compile_program(programs.saxpy(), Target("cuda", cuda.device_architecture()), observe=False).artifact
     launcher, host = cuda.CudaLauncher(artifact), np.arange(1000, dtype=np.float32)
-    places: list[tuple] = []
+    places: list[tuple[Any, Any]] = []  # arrays of cupy
     for device in (0, 1):
         with cp.cuda.Device(device):
             places.append((cp.asarray(host), cp.asarray(host)))

@@ -77,9 +77,14 @@ def test_what_cannot_be_made_leaves_nothing_behind(fake: FakeDriver, monkeypatch
 
 
 def test_it_is_captured_apart_from_the_default_stream(fake: FakeDriver):
-    captured = []
+    captured: list[int] = []
     begin = fake.begin_capture
-    fake.begin_capture = lambda stream: (captured.append(stream), begin(stream))
+
+    def noted(stream: int) -> None:
+        captured.append(stream)
+        begin(stream)
+
+    fake.begin_capture = noted
     single(fake)
     assert set(captured) <= fake.apart
     assert len(captured) == 1

@@ -1,7 +1,9 @@
 """Graphs: lists of launches on the CPU, CUDA graphs on a driver that only notes, and on a GPU."""
 
+import ctypes
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +93,8 @@ def test_an_interrupted_graph_ends_with_the_work_that_runs():
 
 def test_two_threads_never_run_one_graph_at_a_time():
     """Its launches have one workspace, which begins as zeros."""
-    running, most = [], []
+    running: list[str] = []
+    most: list[int] = []
 
     class Shared(Work):
         def run(self) -> None:
@@ -146,9 +149,14 @@ def test_launches_on_a_gpu_become_one_cuda_graph(fake: FakeDriver):
 
 def test_a_capture_leaves_the_default_stream_to_others(fake: FakeDriver):
     """No stream that is in order with the default one is captured: memory is given back there at any time."""
-    captured = []
+    captured: list[int] = []
     begin = fake.begin_capture
-    fake.begin_capture = lambda stream: (captured.append(stream), begin(stream))
+
+    def noted(stream: int) -> None:
+        captured.append(stream)
+        begin(stream)
+
+    fake.begin_capture = noted
     graph_of(recorded(fake, (None, 1), (Stream(), 2)))
     assert captured
     assert set(captured) <= fake.apart
@@ -184,6 +192,7 @@ def test_an_event_from_outside_cannot_be_waited_for(fake: FakeDriver):
         from tessera.runtime.streams.graph_capture import CaptureSession  # noqa: PLC0415
 
         inside = CaptureSession.active.recording
+        assert inside is not None
         Stream().wait(Event())
     finally:
         close_recording()
@@ -284,11 +293,17 @@ def test_graphs_that_wait_for_their_turn_are_a_few_at_a_time(fake: FakeDriver):
 
 
 def test_the_default_stream_is_that_of_the_graphs_own_gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
-    launcher, recording, where = cuda.CudaLauncher(raw_kernels.spin()), CapturedGraph(), []
+    launcher, recording = cuda.CudaLauncher(raw_kernels.spin()), CapturedGraph()
+    where: list[int] = []
     record_launch(recording, None, launcher, (array(1), 1), None)
     graph = graph_of(recording)
     replay = fake.replay
-    monkeypatch.setattr(fake, "replay", lambda *given: (where.append(fake.current), replay(*given))[1])
+
+    def noted(executable: ctypes.c_void_p, stream: ctypes.c_void_p) -> int:
+        where.append(fake.current)
+        return replay(executable, stream)
+
+    monkeypatch.setattr(fake, "replay", noted)
     assert fake.current == 0
     graph.launch()
     with fake.inside(1):
@@ -317,7 +332,7 @@ def test_a_graph_on_a_gpu():
 def test_parameters_of_another_capture_on_a_gpu():
     launcher = cuda.CudaLauncher(raw_kernels.stride())
     x, y = (to_device(np.zeros(1000, np.float32)) for _ in range(2))
-    graphs = []
+    graphs: list[Any] = []
     for out in (x, y):
         recording = CapturedGraph()
         record_launch(recording, None, launcher, (out,), None)
@@ -332,7 +347,8 @@ def test_parameters_of_another_capture_on_a_gpu():
 @pytest.mark.gpu
 def test_launches_go_on_beside_a_capture_on_a_gpu():
     """One thread makes graphs while another one launches on the default stream, and lets memory go."""
-    failures, stop = [], threading.Event()
+    stop = threading.Event()
+    failures: list[CudaFailure] = []
 
     def launch() -> None:
         launcher = cuda.CudaLauncher(raw_kernels.null())

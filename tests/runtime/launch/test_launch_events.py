@@ -1,5 +1,7 @@
 """Launches and copies as subscribers see them."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -31,7 +33,7 @@ def total(x: f32[n], out: mut f32[1]):
 
 
 @pytest.fixture(scope="module")
-def kernels():
+def kernels() -> ModuleType:
     return tessera.compile_source(TEXT)
 
 
@@ -39,9 +41,10 @@ def arrays(n: int = 100):
     return np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
 
 
-def test_every_way_to_launch_is_told(kernels):
+def test_every_way_to_launch_is_told(kernels: ModuleType):
     x, y = arrays()
-    shift, told = kernels.shift, []
+    shift = kernels.shift
+    told: list[Launched] = []
     shift(x, y)
     key, target = shift.last.artifact.key, str(shift.last.target)
     with subscribe(told.append, Launched):
@@ -54,21 +57,23 @@ def test_every_way_to_launch_is_told(kernels):
     assert all(e.seconds > 0 for e in told)
 
 
-def test_a_launch_is_told_after_it_ran(kernels):
-    (x, y), seen = arrays(), []
+def test_a_launch_is_told_after_it_ran(kernels: ModuleType):
+    x, y = arrays()
+    seen: list[float] = []
     with subscribe(lambda event: seen.append(y[1]), Launched):
         kernels.shift(x, y)
     assert seen == [2.0]
 
 
-def test_a_launch_that_raises_is_not_told(kernels):
-    x, told = arrays()[0], []
+def test_a_launch_that_raises_is_not_told(kernels: ModuleType):
+    x = arrays()[0]
+    told: list[Launched] = []
     with subscribe(told.append, Launched), pytest.raises(TesseraError):
         kernels.shift(x, "nothing")
     assert told == []
 
 
-def test_without_subscribers_calls_take_the_quick_way(kernels):
+def test_without_subscribers_calls_take_the_quick_way(kernels: ModuleType):
     x, y = arrays()
     kernels.shift(x, y)
     with subscribe(lambda event: None, Launched):
@@ -78,8 +83,9 @@ def test_without_subscribers_calls_take_the_quick_way(kernels):
     assert CaptureSession.count == 0
 
 
-def test_the_groups_of_all_phases_count(kernels):
-    x, told = arrays(640)[0], []
+def test_the_groups_of_all_phases_count(kernels: ModuleType):
+    x = arrays(640)[0]
+    told: list[Launched] = []
     out = np.zeros(1, np.float32)
     with subscribe(told.append, Launched):
         kernels.total(x, out)
@@ -89,24 +95,27 @@ def test_the_groups_of_all_phases_count(kernels):
     assert [e.groups for e in told] == [compiled.groups]
 
 
-def test_interpreted_launches(kernels):
-    (x, y), told = arrays(), []
+def test_interpreted_launches(kernels: ModuleType):
+    x, y = arrays()
+    told: list[Launched] = []
     checked = tessera.compile_source(TEXT.replace("@kernel tile", "@kernel(sanitize=True) tile")).shift
     with subscribe(told.append, Launched):
         checked(x, y)
     assert [(e.kernel, e.target, e.key, e.groups) for e in told] == [("shift", "interpret", "", 4)]
 
 
-def test_launches_on_a_stream(kernels):
-    (x, y), told, s = arrays(), [], stream.new()
+def test_launches_on_a_stream(kernels: ModuleType):
+    (x, y), s = arrays(), stream.new()
+    told: list[Launched] = []
     with subscribe(told.append, Launched):
         kernels.shift.on(s)(x, y)
     s.synchronize()
     assert [(e.kernel, e.stream, e.seconds) for e in told] == [("shift", repr(s), None)]
 
 
-def test_a_graph_tells_its_kernels_when_it_is_launched(kernels):
-    (x, y), told = arrays(), []
+def test_a_graph_tells_its_kernels_when_it_is_launched(kernels: ModuleType):
+    x, y = arrays()
+    told: list[Launched] = []
     with subscribe(told.append, Launched):
         with graph.capture() as captured:
             kernels.shift(x, y)
@@ -122,7 +131,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 
 def test_copies(fake: FakeDriver):
-    told, host = [], np.arange(8, dtype=np.float32)
+    host = np.arange(8, dtype=np.float32)
+    told: list[BytesMoved] = []
     with subscribe(told.append, BytesMoved):
         there = to_device(host, 1)
         there.get()
@@ -138,7 +148,8 @@ def test_copies(fake: FakeDriver):
 
 
 def test_copies_that_a_launch_makes(fake: FakeDriver):
-    told, copies = [], HostArguments(fake, 0)
+    copies = HostArguments(fake, 0)
+    told: list[BytesMoved] = []
     with subscribe(told.append, BytesMoved):
         copies.on_device(np.zeros(4, np.float32), written=False)
         copies.on_device(np.zeros(2, np.float64), written=True)
@@ -152,7 +163,8 @@ def test_copies_that_a_launch_makes(fake: FakeDriver):
 
 
 def test_copies_that_are_only_captured_are_not_told(fake: FakeDriver):
-    told, device = [], DeviceArray((4,), np.dtype(np.float32))
+    device = DeviceArray((4,), np.dtype(np.float32))
+    told: list[BytesMoved] = []
     open_recording()
     try:
         with subscribe(told.append, BytesMoved):

@@ -8,6 +8,7 @@ import pytest
 from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
 from support.interrupts import interrupted
+from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import CudaFailure
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch import cuda
@@ -20,7 +21,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return fake_cuda.install(monkeypatch, FakeDriver(run=False))
 
 
-def prepared(artifact, *arguments) -> LaunchPlan:
+def prepared(artifact: Artifact, *arguments: object) -> LaunchPlan:
     launcher = cuda.CudaLauncher(artifact)
     launcher(*arguments)
     ((made,),) = launcher._prepared.values()
@@ -44,7 +45,8 @@ def test_it_takes_calls_like_the_one_it_was_made_for(fake: FakeDriver):
 
 def test_another_thread_has_its_own(fake: FakeDriver):
     x = to_device(np.zeros(4, np.float32))
-    launch, seen = prepared(raw_kernels.null(), x), []
+    launch = prepared(raw_kernels.null(), x)
+    seen: list[bool] = []
     thread = threading.Thread(target=lambda: seen.append(launch.launch((x,))))
     thread.start()
     thread.join()
@@ -112,12 +114,12 @@ def test_ctrl_c_at_any_time_leaves_no_launch_with_the_arguments_of_another(fake:
     assert line > 30
 
 
-@pytest.mark.parametrize("realigned", [False, True])
-def test_ctrl_c_at_any_time_leaves_no_window_on_the_array_of_another(fake: FakeDriver, realigned: bool):
-    fake.keep = [128, 8, 8] if not realigned else []
+@pytest.mark.parametrize("padded_rows", [False, True])
+def test_ctrl_c_at_any_time_leaves_no_window_on_the_array_of_another(fake: FakeDriver, padded_rows: bool):
+    fake.keep = [128, 8, 8] if not padded_rows else []
     arrays, out = [zeros() for _ in range(2)], to_device(np.zeros((2, 16, 64), np.float32))
-    launch = prepared(raw_kernels.window(realigned=realigned), arrays[0], out)
-    ((slot, _, _),) = launch.copies.windows if realigned else launch.windows
+    launch = prepared(raw_kernels.window(padded_rows=padded_rows), arrays[0], out)
+    ((slot, _, _),) = launch.copies.windows if padded_rows else launch.windows
     start = launch.block.place(slot)
 
     def window() -> int:
@@ -133,7 +135,7 @@ def test_ctrl_c_at_any_time_leaves_no_window_on_the_array_of_another(fake: FakeD
             fake.log.clear()
             assert launch.launch((arrays[again], out))
             copied = [what[2] for what in fake.log if what[0] == "reserve"]
-            assert window() == (copied[0] if realigned else arrays[again].address), line
+            assert window() == (copied[0] if padded_rows else arrays[again].address), line
         line += 1
     assert line > 20
 

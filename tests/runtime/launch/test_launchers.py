@@ -5,7 +5,7 @@ import pytest
 
 from support import fake_cuda, programs
 from support.fake_cuda import FakeDriver
-from tessera.core.targets import TARGETS, Target
+from tessera.core.targets import TARGETS, Target, TargetKind
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 from tessera.runtime.launch.launchers import Loadable, Runtime, runtime_of
@@ -20,7 +20,7 @@ def loaded(target: Target, *, phased: bool = False):
 
 
 @pytest.mark.parametrize("kind", TARGETS.values(), ids=lambda kind: kind.name)
-def test_each_row_names_a_runtime(kind):
+def test_each_row_names_a_runtime(kind: TargetKind):
     assert isinstance(runtime_of(kind), Runtime)
 
 

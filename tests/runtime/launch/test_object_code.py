@@ -33,7 +33,7 @@ def test_loaded_once():
 
 
 def test_a_missing_function_is_an_error_not_the_end():
-    with pytest.raises(CompilerCrash, match="calls nobody_has_this, which nobody has"):
+    with pytest.raises(CompilerCrash, match="calls nobody_has_this, which this process does not have"):
         load(scale_artifact(key="missing", code=object_code(MISSING)))
 
 

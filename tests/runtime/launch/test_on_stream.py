@@ -1,6 +1,7 @@
 """Launches on streams: what is raised at once, and what where the stream is waited for."""
 
-from types import SimpleNamespace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
 from tessera.core.base.source import Span
+from tessera.runtime.binding.grid import Grid
 from tessera.runtime.launch import cuda
 from tessera.runtime.launch.on_stream import launch_on, record_launch
 from tessera.runtime.memory.owned import to_device
@@ -16,23 +18,43 @@ from tessera.runtime.streams.graph_capture import CapturedGraph, HostWork
 from tessera.runtime.streams.streams import Stream
 
 
-class HostLauncher:
-    """Binds a function."""
+@dataclass(frozen=True)
+class Bound:
+    """A function with its arguments."""
 
-    artifact = SimpleNamespace(name="k", span=Span("cell.py", 7, 1, 7, 2))
+    do: Callable[..., object]
+    arguments: tuple[object, ...]
+
+    def run(self) -> None:
+        self.do(*self.arguments)
+
+    def cancel(self) -> None:
+        """It ends by itself."""
+
+
+class HostLauncher:
+    """Binds a function of whatever arguments."""
+
+    artifact = replace(raw_kernels.null(), name="k", span=Span("cell.py", 7, 1, 7, 2))
+    last_groups = (None,)
+    quick = None
     on_streams = None
 
-    def __init__(self, run) -> None:
+    def __init__(self, run: Callable[..., object]) -> None:
         self.do = run
 
-    def prepare(self, values, grid=None):
-        if not values:
+    def __call__(self, *arguments: object, grid: Grid | None = None) -> None:
+        raise AssertionError("it is launched on streams alone")
+
+    def prepare(self, arguments: tuple[object, ...], grid: Grid | None = None) -> Bound | None:
+        if not arguments:
             raise TypeError("no arguments")
-        return None if values == (0,) else SimpleNamespace(run=lambda: self.do(*values), cancel=lambda: None)
+        return None if arguments == (0,) else Bound(self.do, arguments)
 
 
 def test_arguments_are_checked_at_once_and_the_rest_is_raised_later():
-    s, seen = Stream(), []
+    s = Stream()
+    seen: list[int] = []
     with pytest.raises(TypeError):
         launch_on(s, HostLauncher(seen.append), (), None)
     launch_on(s, HostLauncher(seen.append), (5,), None)

@@ -31,7 +31,7 @@ def test_the_driver_finds_each_parameter_in_the_artifacts_order():
     block.write(0, b"a" * 128)
     block.write(3, b"b" * 128)
     block.word(2).value = 11
-    places = (ctypes.c_uint64 * 6).from_address(block.addresses.value)
+    places = (ctypes.c_uint64 * 6).from_address(block.addresses.value or 0)
     read = [
         ctypes.string_at(place, 128 if slot.kind == "tensor_map" else 8)
         for place, slot in zip(places, SLOTS, strict=True)

@@ -1,5 +1,7 @@
 """Kernels of several launches: values, workspaces, streams and graphs, on the CPU and on a driver that runs PTX."""
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -14,8 +16,10 @@ from tessera.core.program.program import Program
 from tessera.lowering.base.host_cpu import host_target
 from tessera.lowering.driver.compile import compile_program
 from tessera.lowering.program.split_phases import phases
+from tessera.runtime.launch.launch_plan import LaunchPlan
 from tessera.runtime.launch.on_stream import launch_on, record_launch
 from tessera.runtime.launch.phases import DevicePhases, HostPhases
+from tessera.runtime.memory.owned import DeviceArray
 from tessera.runtime.streams.graph_capture import CapturedGraph, HostWork
 from tessera.runtime.streams.streams import Stream
 
@@ -106,12 +110,12 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 
 @pytest.fixture(scope="module")
-def ptx() -> tuple:
+def ptx() -> tuple[Any, ...]:
     parts = phases(program())
     return [compile_ptx(part) for part in parts], parts[0].given, TYPES
 
 
-def test_on_a_gpu(fake: FakeDriver, ptx: tuple):
+def test_on_a_gpu(fake: FakeDriver, ptx: tuple[Any, ...]):
     kernel = DevicePhases(*ptx)
     values = arguments(40)
     placed = tuple(fake.device_array(value) for value in values)
@@ -126,22 +130,24 @@ def test_on_a_gpu(fake: FakeDriver, ptx: tuple):
     assert [blocks for blocks, *_ in fake.sizes] == [40, 128, 1, 1] * 2
 
 
-def test_numpy_arrays_are_copied_once(fake: FakeDriver, ptx: tuple):
+def test_numpy_arrays_are_copied_once(fake: FakeDriver, ptx: tuple[Any, ...]):
     values = arguments(40)
     DevicePhases(*ptx)(*values)
     check(40, values)
     assert fake.waited == 3  # two workspaces, and the end
 
 
-def test_recorded_launches_have_workspaces_of_their_own(fake: FakeDriver, ptx: tuple):
+def test_recorded_launches_have_workspaces_of_their_own(fake: FakeDriver, ptx: tuple[Any, ...]):
     kernel, noted = DevicePhases(*ptx), CapturedGraph()
     placed = tuple(fake.device_array(value) for value in arguments(12))
     for _ in range(2):
         record_launch(noted, None, kernel, placed, None)
     assert len(noted.steps) == 8
-    spaces = [keep for _, keep in noted.keep]
+    kept = cast("list[tuple[object, tuple[DeviceArray, ...]]]", noted.keep)  # which are objects to all but phases
+    spaces = [keep for _, keep in kept]
     assert len({one.address for each in spaces for one in each}) == 4
     for _, step in noted.steps:
+        assert isinstance(step, LaunchPlan)
         step.begin()
     x, w, y, out = (one.get() for one in placed)
     check(12, (x, w, y, out), calls=2)

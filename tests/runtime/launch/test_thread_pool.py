@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from support.interrupts import ctrl_c_inside
+from support.interrupts import ctrl_c_inside, interrupted_everywhere
 from tessera.core.settings import overridden
+from tessera.runtime.launch.object_code import Entry
 from tessera.runtime.launch.thread_pool import ALIGNMENT, Job, Pool, chunk_size, pool, run, scratch
 
 
@@ -36,7 +37,7 @@ def until_cancelled(slots: bytes, first: int, past: int, memory: int, cancel: in
     return 1
 
 
-def job(entry, groups: int = 1, chunk: int = 1, scratch_bytes: int = 0) -> Job:
+def job(entry: Entry, groups: int = 1, chunk: int = 1, scratch_bytes: int = 0) -> Job:
     return Job(entry, b"", groups, chunk, scratch_bytes, None)
 
 
@@ -220,6 +221,25 @@ def test_jobs_that_were_begun_end_before_the_threads_do():
     caller.join(20)
     assert done == [False, True]
     assert sorted(first for first, _ in entry.calls) == list(range(6))
+
+
+def test_ctrl_c_between_any_two_lines_leaves_threads_that_work_and_no_others():
+    def use() -> None:
+        with overridden(threads=3):
+            pool()
+
+    def check(line: int) -> None:
+        entry = Recorder()
+        run(job(entry, 6))
+        assert sorted(first for first, _ in entry.calls) == list(range(6)), line
+        deadline = time.monotonic() + 20
+        while sum(thread.name.startswith("tessera-") for thread in threading.enumerate()) > others + pool().count:
+            assert time.monotonic() < deadline, line
+            time.sleep(0.001)
+
+    pool()
+    others = sum(thread.name.startswith("tessera-") for thread in threading.enumerate()) - pool().count
+    assert interrupted_everywhere(use, check, "launch/thread_pool.py") > 100
 
 
 def test_a_job_that_meets_threads_which_are_ending_runs_on_new_ones(monkeypatch: pytest.MonkeyPatch):

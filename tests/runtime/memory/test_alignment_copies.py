@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from support import fake_cuda, raw_kernels
 from support.fake_cuda import FakeDriver
-from tessera.core.artifact import REALIGNED_BYTES
+from tessera.core.artifact import PADDED_ROW_BYTES
 from tessera.core.base.dtypes import bf16
 from tessera.core.errors.catalog import CudaFailure
-from tessera.runtime.driver.descriptors import Encoding
 from tessera.runtime.launch import cuda, graph_replay
-from tessera.runtime.memory.alignment_copies import PaddedRows, RowPadding, realigned_strides
+from tessera.runtime.memory.alignment_copies import PaddedRows, RowPadding, padded_strides
 from tessera.runtime.memory.owned import DeviceArray, to_device
 from tessera.runtime.streams.graph_capture import CapturedGraph
 from tessera.runtime.streams.streams import Stream
@@ -33,9 +32,9 @@ def test_rows_of_an_array():
 
 
 def test_strides_of_the_copy():
-    assert realigned_strides(np.zeros((4, 65), bf16.numpy)) == (256, 2)
-    assert realigned_strides(np.zeros((2, 3, 5, 7), np.float32)) == (15 * 128, 5 * 128, 128, 4)
-    assert realigned_strides(np.zeros(9, np.uint8)) == (1,)
+    assert padded_strides(np.zeros((4, 65), bf16.numpy)) == (256, 2)
+    assert padded_strides(np.zeros((2, 3, 5, 7), np.float32)) == (15 * 128, 5 * 128, 128, 4)
+    assert padded_strides(np.zeros(9, np.uint8)) == (1,)
 
 
 @st.composite
@@ -53,7 +52,8 @@ def matrices(draw: st.DrawFn) -> tuple[int, int, int, int]:
 def test_copies_hold_the_rows(shapes: list[tuple[int, int, int, int]]):
     fake = FakeDriver()
     random = np.random.default_rng(len(shapes))
-    sources, wanted = [], []
+    sources: list[int] = []
+    wanted: list[np.ndarray] = []
     for count, size, before, _ in shapes:
         whole = before + count * size  # nothing behind the array is there to be read
         address = fake.allocate(whole, 0)
@@ -86,7 +86,7 @@ def begun(stream: int) -> list[tuple[str, int]]:
 
 
 def test_every_launch_copies_first_in_memory_of_its_own(fake: FakeDriver):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     x, out = arguments()
     fake.log.clear()
     for stream in (0, 0, 7, 0, 0, 0):
@@ -96,19 +96,19 @@ def test_every_launch_copies_first_in_memory_of_its_own(fake: FakeDriver):
 
 
 def test_windows_are_on_the_copy(fake: FakeDriver):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     x, out = arguments()
     for _ in range(3):
         fake.log.clear()
         launcher(x, out)
         reserved = next(what[2] for what in fake.log if what[0] == "reserve")
         assert reserved in {each.address for each in fake.encoded}  # each place is described once
-    assert {(each.extents, each.strides) for each in fake.encoded} == {((31, 33), (REALIGNED_BYTES,))}
+    assert {(each.extents, each.strides) for each in fake.encoded} == {((31, 33), (PADDED_ROW_BYTES,))}
 
 
 def test_what_is_copied_follows_the_array(fake: FakeDriver):
     """Another array of the same shape, anywhere: it needs no alignment but that of its elements."""
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     x, out = arguments()
     launcher(x, out)
     shifted = DeviceArray.__new__(DeviceArray)
@@ -119,28 +119,30 @@ def test_what_is_copied_follows_the_array(fake: FakeDriver):
 
 
 def test_a_map_that_is_refused_is_made_the_next_time(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     x, out = arguments()
     launch = launcher.prepare((x, out))
     assert launch is not None
 
-    def refuse(wanted: Encoding) -> bytes:
+    def refuse(address: int) -> bytes:
         raise CudaFailure("cuTensorMapEncodeTiled: 1")
 
     place = fake.allocate(1 << 16, 0)
     monkeypatch.setattr(fake, "reserve", lambda size, stream, device: place)  # always the same memory
     monkeypatch.setattr(fake, "free", lambda address, stream: None)
-    ((slot, number, _),) = launch.copies.windows
-    launch.copies.windows = ((slot, number, refuse),)
+    copies = launch.copies
+    assert copies is not None
+    ((slot, number, _),) = copies.windows
+    copies.windows = ((slot, number, refuse),)
     with pytest.raises(CudaFailure):
         launch.begin()
-    launch.copies.windows = ((slot, number, lambda address: bytes([7]) * 128),)
+    copies.windows = ((slot, number, lambda address: bytes([7]) * 128),)
     launch.begin()
     assert launch.block.memory.raw[launch.block.place(slot)] == 7
 
 
 def test_a_copied_launch_has_parameters_of_its_own(fake: FakeDriver):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     x, out = arguments()
     first = launcher.prepare((x, out))
     assert first is not None
@@ -155,7 +157,7 @@ def test_a_copied_launch_has_parameters_of_its_own(fake: FakeDriver):
 
 
 def test_a_graph_holds_the_copy_too(fake: FakeDriver):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     x, out = arguments()
     made = launcher.prepare((x, out))
     assert made is not None
@@ -170,7 +172,7 @@ def test_a_graph_holds_the_copy_too(fake: FakeDriver):
 
 @pytest.mark.parametrize("shape", [(0, 31), (33, 0)])
 def test_nothing_is_copied_of_an_array_without_elements(fake: FakeDriver, shape: tuple[int, int]):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     x, out = to_device(np.zeros(shape, np.float32)), arguments()[1]
     fake.log.clear()
     for _ in range(2):
@@ -180,7 +182,7 @@ def test_nothing_is_copied_of_an_array_without_elements(fake: FakeDriver, shape:
 
 
 def test_memory_is_given_back_when_the_launcher_goes(fake: FakeDriver):
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     launcher(*arguments())
     assert ("trim",) not in fake.log
     del launcher
@@ -190,9 +192,11 @@ def test_memory_is_given_back_when_the_launcher_goes(fake: FakeDriver):
 
 @pytest.mark.gpu
 def test_on_hardware_zeros_lie_beyond_the_edges():
-    launcher = cuda.CudaLauncher(raw_kernels.window(realigned=True))
+    launcher = cuda.CudaLauncher(raw_kernels.window(padded_rows=True))
     streams = [Stream(), Stream()]
-    given_, wanted, outs = [], [], []
+    given_: list[DeviceArray] = []
+    wanted: list[np.ndarray] = []
+    outs: list[DeviceArray] = []
     for number in range(8):
         x = np.random.default_rng(number).standard_normal(SHAPE).astype(np.float32)
         padded = np.zeros((48, 64), np.float32)

@@ -45,7 +45,7 @@ class FromDlpack:
         self.device = device
         self.shape = (ctypes.c_int64 * len(shape))(*shape)
         self.strides = (ctypes.c_int64 * len(shape))(*strides) if strides else None
-        steps = ctypes.cast(self.strides, ctypes.POINTER(ctypes.c_int64)) if strides else None
+        steps = ctypes.cast(self.strides, ctypes.POINTER(ctypes.c_int64)) if self.strides else None
         shape_at = ctypes.cast(self.shape, ctypes.POINTER(ctypes.c_int64))
         self.tensor = _Tensor(FAR, device, 0, len(shape), code, bits, 1, shape_at, steps, offset)
 
@@ -65,7 +65,7 @@ def test_a_view_has_everything_but_the_bytes():
     assert view.nbytes == 48
     assert repr(view) == str(view) == f"<float32[3, 4] in a GPU's memory at {FAR:#x}>"
     with pytest.raises(TypeError):
-        view + 1  # pyright: ignore[reportUnusedExpression]
+        view + 1  # pyright: ignore[reportUnusedExpression, reportOperatorIssue] - the mistake
 
 
 @pytest.mark.parametrize("strides", [(32, 8), (4, 12), (-16, 4), (0, 4)])
@@ -96,7 +96,7 @@ def test_the_cuda_array_interface():
         (12, 8, ml_dtypes.float8_e5m2),
     ],
 )
-def test_dlpack(code: int, bits: int, dtype):
+def test_dlpack(code: int, bits: int, dtype: type[np.generic]):
     view = device_view(FromDlpack(code, bits, (4, 6), None), "x")
     assert (view.ctypes.data, view.shape, view.dtype) == (FAR, (4, 6), np.dtype(dtype))
 

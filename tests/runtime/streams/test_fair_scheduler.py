@@ -1,11 +1,13 @@
 """Turns by weight, order inside a stream, and what waits for what."""
 
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.interrupts import held, interrupted_everywhere
 from tessera.runtime.streams.fair_scheduler import Dispatcher, FairQueueing, Operation, Queue, drain
 
 
@@ -44,7 +46,8 @@ def test_nobody_has_work():
 
 
 def test_operations_of_a_stream_run_in_order():
-    dispatcher, queue, seen = Dispatcher(), Queue(1.0, 0), []
+    dispatcher, queue = Dispatcher(), Queue(1.0, 0)
+    seen: list[int] = []
     for number in range(50):
         engine = ("compute", "copy", "gpu", "")[number % 4]
         dispatcher.submit(queue, Operation(lambda n=number: seen.append(n), engine))
@@ -67,7 +70,8 @@ def hold(dispatcher: Dispatcher, queue: Queue) -> threading.Event:
 
 
 def test_two_streams_with_work_share_the_engine_by_weight():
-    dispatcher, heavy, light, seen = Dispatcher(), Queue(3.0, 0), Queue(1.0, 1), []
+    dispatcher, heavy, light = Dispatcher(), Queue(3.0, 0), Queue(1.0, 1)
+    seen: list[str] = []
     gate = hold(dispatcher, Queue(1.0, 2))
     for _ in range(60):
         dispatcher.submit(heavy, Operation(lambda: seen.append("heavy"), "compute"))
@@ -89,7 +93,8 @@ def test_copies_go_on_beside_kernels():
 
 
 def test_a_failure_stays_with_its_stream_and_what_follows_runs():
-    dispatcher, queue, seen = Dispatcher(), Queue(1.0, 0), []
+    dispatcher, queue = Dispatcher(), Queue(1.0, 0)
+    seen: list[int] = []
     dispatcher.submit(queue, Operation(lambda: 1 // 0, "compute"))
     dispatcher.submit(queue, Operation(lambda: seen.append(1), "compute"))
     dispatcher.wait([queue])
@@ -98,8 +103,9 @@ def test_a_failure_stays_with_its_stream_and_what_follows_runs():
 
 
 def test_an_operation_that_is_not_ready_holds_its_stream_alone():
-    dispatcher, waiting, other, seen = Dispatcher(), Queue(1.0, 0), Queue(1.0, 1), []
-    ready = []
+    dispatcher, waiting, other = Dispatcher(), Queue(1.0, 0), Queue(1.0, 1)
+    seen: list[str] = []
+    ready: list[Any] = []
     dispatcher.submit(waiting, Operation(lambda: None, ready=lambda: bool(ready)))
     dispatcher.submit(waiting, Operation(lambda: seen.append("after"), "compute"))
     dispatcher.submit(other, Operation(lambda: seen.append("other"), "compute"))
@@ -111,7 +117,8 @@ def test_an_operation_that_is_not_ready_holds_its_stream_alone():
 
 
 def test_an_interrupted_wait_drops_what_has_not_begun_and_stops_what_runs(monkeypatch: pytest.MonkeyPatch):
-    dispatcher, queue, seen = Dispatcher(), Queue(1.0, 0), []
+    dispatcher, queue = Dispatcher(), Queue(1.0, 0)
+    seen: list[int] = []
     gate, started = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -137,8 +144,37 @@ def test_an_interrupted_wait_drops_what_has_not_begun_and_stops_what_runs(monkey
     assert dispatcher.busy == 0
 
 
+def test_ctrl_c_between_any_two_lines_leaves_no_operation_half_submitted_and_no_lock_held():
+    dispatcher, queue = Dispatcher(), Queue(1.0, 0)
+    seen: list[int] = []
+
+    def use() -> None:
+        dispatcher.submit(queue, Operation(lambda: seen.append(1), "compute"))
+        dispatcher.submit(queue, Operation(lambda: seen.append(2)))
+        dispatcher.wait([queue])
+        dispatcher.submit(queue, Operation(lambda: {}[0], "compute"))
+        dispatcher.until(lambda: queue.idle)
+        assert isinstance(dispatcher.take_failure(), KeyError)
+
+    def check(line: int) -> None:
+        assert not held(dispatcher._changed), line
+        dispatcher.wait()
+        assert (dispatcher.busy, queue.idle, queue.submitted) == (0, True, queue.done), line
+        assert dispatcher._queues == {}, line
+        while dispatcher.take_failure() is not None:
+            pass
+        seen.clear()
+        for engine in ("compute", "copy"):
+            dispatcher.submit(queue, Operation(lambda: seen.append(3), engine))
+        dispatcher.wait()
+        assert seen == [3, 3], line
+
+    assert interrupted_everywhere(use, check, "runtime/streams/fair_scheduler.py") > 80
+
+
 def test_an_interrupt_leaves_the_marks_that_others_wait_for(monkeypatch: pytest.MonkeyPatch):
-    dispatcher, queue, seen = Dispatcher(), Queue(1.0, 0), []
+    dispatcher, queue = Dispatcher(), Queue(1.0, 0)
+    seen: list[str] = []
     gate = hold(dispatcher, queue)
     for engine in ("", "gpu"):
         dispatcher.submit(queue, Operation(lambda: seen.append("work"), "compute"))
@@ -193,7 +229,8 @@ def test_a_failure_is_told_once_even_where_its_stream_is_gone():
 
 
 def test_an_engine_that_cannot_begin_leaves_nothing_queued(monkeypatch: pytest.MonkeyPatch):
-    dispatcher, queue, seen = Dispatcher(), Queue(1.0, 0), []
+    dispatcher, queue = Dispatcher(), Queue(1.0, 0)
+    seen: list[int] = []
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

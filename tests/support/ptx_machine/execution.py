@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from support.ptx_machine.instructions import INSTRUCTIONS, Execute
 from support.ptx_machine.parsing import Instruction, PtxFault, parse
@@ -49,7 +50,7 @@ def _turn(block: Block, ready: Lanes, random: np.random.Generator) -> int:
     return most
 
 
-def _goes_on(block: Block) -> Any:
+def _goes_on(block: Block) -> NDArray[np.bool_]:
     return ~block.done & (block.waiting < 0) & (block.gathered < 0)
 
 

@@ -1,7 +1,7 @@
 """Numbers as the hardware has them: types by their suffixes, and arithmetic that NumPy leaves open."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -67,7 +67,13 @@ def _fused_double(a: float, b: float, c: float) -> float:
         return float("inf") if exact > 0 else float("-inf")
 
 
-def extreme(parts: Sequence[str], a: Numbers, b: Numbers, with_nan: Any, without_nan: Any) -> Numbers:
+def extreme(
+    parts: Sequence[str],
+    a: Numbers,
+    b: Numbers,
+    with_nan: Callable[[Numbers, Numbers], Numbers],
+    without_nan: Callable[[Numbers, Numbers], Numbers],
+) -> Numbers:
     """`min` or `max`; -0 is below +0, which NumPy leaves open."""
     if a.dtype.kind in "iu":
         return with_nan(a, b)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from support.ptx_machine.numbers import DType, Numbers
 from support.ptx_machine.parsing import LOCAL_BASE, Kernel, PtxFault
@@ -70,7 +70,7 @@ class Block:
         self.copies: list[list[list[Copy]]] = [[[]] for _ in range(n)]
         self.tid = np.arange(n)
 
-    def raw(self, operand: str, lanes: Lanes, dtype: Any) -> Numbers:
+    def raw(self, operand: str, lanes: Lanes, dtype: DTypeLike) -> Numbers:
         """The operand's bits, read as `dtype`."""
         dtype = np.dtype(dtype)
         bits = np.dtype(f"u{dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""What loops need to know of the processor."""
+"""Model the caches and vector units that loops are blocked for."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class CacheModel:
 
     @classmethod
     def from_features(cls, features: str) -> "CacheModel":
-        """The machine of LLVM's feature string (`+avx2,-avx512f,...`)."""
+        """Return the machine of LLVM's feature string (`+avx2,-avx512f,...`)."""
         return cls(64, 32) if "+avx512f" in features.split(",") else cls()
 
     def lanes(self, element_bytes: int) -> int:

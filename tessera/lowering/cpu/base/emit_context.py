@@ -1,8 +1,8 @@
-"""What tile lowering may ask of the code around it: the meeting point of `tile/lowering.py` and `group.py`.
+"""Declare what tile lowering needs of the code around it: the interface between `tile/lowering.py` and `group.py`.
 
-Tile operations are lowered by `TileLowering(context)`; `context` is whatever provides `TileContext`.  Code is emitted
-at `context.emitter`'s current point, which is scalar code that runs once a group (or under a branch that a group takes
-when any of its lanes is active).  Pointers are `!llvm.ptr`, indices and extents are `i64`.
+Tile operations are lowered by `TileLowering(context)`; `context` is whatever provides `CpuTileContext`.  Code is
+emitted at `context.emitter`'s current point, which is scalar code that runs once a group (or under a branch that a
+group takes when any of its lanes is active).  Pointers are `!llvm.ptr`, indices and extents are `i64`.
 
 The carried tiles of one loop are handed over together: every `enter_loop` before the loop, every `yield_to` at the end
 of its body, in order, every `leave_loop` after it.  What is yielded to one block argument may read another one of the
@@ -33,7 +33,7 @@ class ArrayRef:
     element: ir.Type
 
 
-class TileContext(Protocol):
+class CpuTileContext(Protocol):
     """Answers questions about Tile IR values; all of them are uniform."""
 
     @property
@@ -42,11 +42,11 @@ class TileContext(Protocol):
         ...
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """The target scalar of a uniform Tile IR scalar."""
+        """Return the target scalar of a uniform Tile IR scalar."""
         ...
 
     def array(self, value: ir.Value) -> ArrayRef:
-        """The array or shared buffer behind a Tile IR memref."""
+        """Return the array or shared buffer behind a Tile IR memref."""
         ...
 
     def scratch(self, size: int, align: int = 64) -> ir.Value:

@@ -1,4 +1,4 @@
-"""What the processor does with masks in hardware."""
+"""Describe which masked accesses the processor has instructions for."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,14 +16,14 @@ class CpuFeatures:
 
     @classmethod
     def from_features(cls, features: str) -> "CpuFeatures":
-        """The processor of LLVM's feature string (`+avx2,-avx512f,...`)."""
+        """Return the processor of LLVM's feature string (`+avx2,-avx512f,...`)."""
         has = frozenset(features.split(","))
         return cls("+avx" in has, "+avx512bw" in has, "+avx512f" in has)
 
     def masks(self, size: int) -> bool:
-        """Whether elements of `size` bytes are loaded and stored under a mask."""
+        """Return whether elements of `size` bytes are loaded and stored under a mask."""
         return self.masked_words if size >= _WORD else self.masked_bytes
 
     def scatters(self, size: int) -> bool:
-        """Whether elements of `size` bytes are gathered and scattered."""
+        """Return whether elements of `size` bytes are gathered and scattered."""
         return self.gathers and size >= _WORD

@@ -1,4 +1,4 @@
-"""Homes: scratch memory that keeps lane values from one stretch of lane code to the next, a row a warp."""
+"""Keep lane values from one parallel region to the next in context arrays: scratch memory, a row a warp."""
 
 from dataclasses import dataclass
 
@@ -27,12 +27,12 @@ class ContextSlot:
 
     @property
     def bits(self) -> bool:
-        """Whether it holds a bool a lane, packed into one i32 a warp."""
+        """Return whether it holds a bool a lane, packed into one i32 a warp."""
         return self.element == "i1" and self.shape.kind == "varying"
 
 
 def make_slot(code: LaneContext, element: str, shape: Divergence, warps: int) -> ContextSlot:
-    """Reserve a home for a value of this element type and shape."""
+    """Reserve a context slot for a value of this element type and shape."""
     varying = shape.kind == "varying"
     if element == "i1" and varying:
         return ContextSlot(code.kernel.reserve(4 * warps), element, shape, "i32", 4)
@@ -42,58 +42,58 @@ def make_slot(code: LaneContext, element: str, shape: Divergence, warps: int) ->
     return ContextSlot(code.kernel.reserve(stride * count), element, shape, stored, stride)
 
 
-def _address(code: LaneContext, home: ContextSlot) -> ir.Value:
+def _address(code: LaneContext, slot: ContextSlot) -> ir.Value:
     kernel, vectors = code.kernel, code.vectors
-    if home.shape.kind == "uniform":
-        return kernel.at(home.offset)
-    stride = vectors.constant(home.stride, "i64")
-    return kernel.element(kernel.at(home.offset), vectors.integer("muli", required(code.position.warp), stride), "i8")
+    if slot.shape.kind == "uniform":
+        return kernel.at(slot.offset)
+    stride = vectors.constant(slot.stride, "i64")
+    return kernel.element(kernel.at(slot.offset), vectors.integer("muli", required(code.position.warp), stride), "i8")
 
 
-def _size(home: ContextSlot) -> int:
-    return home.stride // LANES if home.shape.kind == "varying" and not home.bits else home.stride
+def _size(slot: ContextSlot) -> int:
+    return slot.stride // LANES if slot.shape.kind == "varying" and not slot.bits else slot.stride
 
 
-def load(code: LaneContext, home: ContextSlot) -> Lane:
-    """The value a home holds for the current warp."""
+def load(code: LaneContext, slot: ContextSlot) -> Lane:
+    """Load the value in a context slot for the current warp."""
     kernel, vectors = code.kernel, code.vectors
-    address, varying = _address(code, home), home.shape.kind == "varying"
-    if home.bits:
+    address, varying = _address(code, slot), slot.shape.kind == "varying"
+    if slot.bits:
         return Vector(vectors.op("llvm.bitcast", [kernel.load(address, "i32", 4)], vectors.wide("i1")))
-    value = kernel.load(address, vectors.wide(home.stored) if varying else home.stored, _size(home))
+    value = kernel.load(address, vectors.wide(slot.stored) if varying else slot.stored, _size(slot))
     if varying:
         return Vector(value)
-    value = kernel.to_bool(value) if home.element == "i1" else value
-    return Linear(value, home.shape.stride) if home.shape.stride else Scalar(value)
+    value = kernel.to_bool(value) if slot.element == "i1" else value
+    return Linear(value, slot.shape.stride) if slot.shape.stride else Scalar(value)
 
 
-def store(code: LaneContext, home: ContextSlot, lane: Lane, mask: Mask) -> None:
-    """Put a value into its home, for the active lanes of the current warp."""
+def store(code: LaneContext, slot: ContextSlot, lane: Lane, mask: Mask) -> None:
+    """Store a value in its context slot, for the active lanes of the current warp."""
     kernel, vectors = code.kernel, code.vectors
-    address = _address(code, home)
-    if home.shape.kind != "varying":
+    address = _address(code, slot)
+    if slot.shape.kind != "varying":
         base = code.base(lane)
-        kernel.store(kernel.to_byte(base) if home.element == "i1" else base, address, home.stride)
+        kernel.store(kernel.to_byte(base) if slot.element == "i1" else base, address, slot.stride)
         return
     value = vectors.vector(lane)
-    if home.bits:
+    if slot.bits:
         old = vectors.op("llvm.bitcast", [kernel.load(address, "i32", 4)], vectors.wide("i1"))
         kernel.store(vectors.op("llvm.bitcast", [vectors.keep(mask, value, old)], "i32"), address, 4)
     elif mask.all:
-        kernel.store(value, address, _size(home))
-    elif home.stored == "!llvm.ptr":
-        old = kernel.load(address, vectors.wide(home.stored), _POINTER)
+        kernel.store(value, address, _size(slot))
+    elif slot.stored == "!llvm.ptr":
+        old = kernel.load(address, vectors.wide(slot.stored), _POINTER)
         kernel.store(vectors.keep(mask, value, old), address, _POINTER)
     else:
-        attributes = {"alignment": f"{_size(home)} : i32"}
+        attributes = {"alignment": f"{_size(slot)} : i32"}
         code.emit.create("llvm.intr.masked.store", [value, address, vectors.bits(mask)], (), attributes)
 
 
-def load_mask(code: LaneContext, home: ContextSlot) -> ir.Value:
-    """The current warp's word of a mask."""
-    return code.kernel.load(_address(code, home), "i32", 4)
+def load_mask(code: LaneContext, slot: ContextSlot) -> ir.Value:
+    """Load the current warp's word of a mask."""
+    return code.kernel.load(_address(code, slot), "i32", 4)
 
 
-def store_mask(code: LaneContext, home: ContextSlot, word: ir.Value) -> None:
+def store_mask(code: LaneContext, slot: ContextSlot, word: ir.Value) -> None:
     """Set the current warp's word of a mask."""
-    code.kernel.store(word, _address(code, home), 4)
+    code.kernel.store(word, _address(code, slot), 4)

@@ -7,7 +7,7 @@ from tessera.core.mlir import ir
 from tessera.lowering.analysis.divergence import LANES
 from tessera.lowering.analysis.ir_tree import Node
 from tessera.lowering.cpu.simt.lane_context import LaneContext
-from tessera.lowering.cpu.simt.memory import Index, Place, indices_of, load_lanes, locate, store_lanes
+from tessera.lowering.cpu.simt.memory import Index, LaneAddresses, indices_of, load_lanes, locate, store_lanes
 from tessera.lowering.cpu.simt.vector_lanes import below
 from tessera.lowering.cpu.simt.vectors import ALL, Linear, Scalar
 
@@ -46,7 +46,7 @@ def copy(code: LaneContext, node: Node) -> None:
             mask = ALL if whole else code.vectors.narrow(ALL, below(code, k, last, safe=True))
             value = load_lanes(code, locate(code, array, _moved(code, moved, inner, k, stride=1), mask), element)
             base = code.vectors.integer("addi", start, k)
-            store_lanes(code, Place(target.pointer, base, 1, None, mask, None, narrow=True), value, element)
+            store_lanes(code, LaneAddresses(target.pointer, base, 1, None, mask, None, narrow=True), value, element)
 
         _count(code, extents[inner], LANES, chunk)
 
@@ -74,7 +74,7 @@ def _step(code: LaneContext, offset: ir.Value, extent: int, k: ir.Value) -> ir.V
 
 
 def _moved(code: LaneContext, indices: list[Index], axis: int, k: ir.Value, stride: int = 0) -> list[Index]:
-    """The indices with `k` (+ lane * stride) added along `axis`."""
+    """Return the indices with `k` (+ lane * stride) added along `axis`."""
     base = code.vectors.integer("addi", code.base(indices[axis].lane), k)
     lane = Linear(base, stride) if stride else Scalar(base)
     return [replace(index, lane=lane) if number == axis else index for number, index in enumerate(indices)]

@@ -24,32 +24,32 @@ class DivergentControl(UniformControl):
 
     @contextmanager
     def _within(self, region: ParallelRegion) -> Generator[None]:
-        """A block of its own that runs for the lanes of `region`."""
-        outer, self.stretches.region = self.stretches.region, region
+        """Emit a block that runs for the lanes of `region`."""
+        outer, self.parallel_regions.region = self.parallel_regions.region, region
         with self.inside():
             yield
-        self.stretches.region = outer
+        self.parallel_regions.region = outer
 
     def _kept(self, values: Sequence[ir.Value]) -> list[int]:
-        """The numbers of the results that are kept lane by lane: all but tiles."""
+        """Return the numbers of the results that are kept lane by lane: all but tiles."""
         return [n for n, v in enumerate(values) if not is_tile(v)]
 
     # -- if ----------------------------------------------------------------------------------------------------
 
     def _lane_if(self, node: Node) -> None:
-        code, stretches = self.code, self.stretches
+        code, parallel_regions = self.code, self.parallel_regions
         condition = node.operands[0]
-        regions = [stretches.new_region() for _ in node.blocks]
+        regions = [parallel_regions.new_region() for _ in node.blocks]
 
         def choose(mask: Mask) -> None:
             for number, region in enumerate(regions):
-                stretches.fill(region, code.vectors.narrow(mask, code.lane(condition), negated=number == 1))
+                parallel_regions.fill(region, code.vectors.narrow(mask, code.lane(condition), negated=number == 1))
 
-        stretches.flush(choose, [condition], regions=regions)
+        parallel_regions.flush(choose, [condition], regions=regions)
         for number in self.tiles_of(node.results):
             self.tiles.enter_loop(None, node.results[number])
         for region, block in zip(regions, node.blocks, strict=True):
-            code.kernel.flow.branch(stretches.occupied(region), self._side(node, block, region))
+            code.kernel.flow.branch(parallel_regions.occupied(region), self._side(node, block, region))
         for number in self.tiles_of(node.results):
             self.tiles.leave_loop(node.results[number], node.results[number])
 
@@ -65,30 +65,30 @@ class DivergentControl(UniformControl):
     # -- for ---------------------------------------------------------------------------------------------------
 
     def _lane_for(self, node: Node) -> None:
-        code, stretches = self.code, self.stretches
+        code, parallel_regions = self.code, self.parallel_regions
         (body,) = node.blocks
         index, *arguments = body.arguments
         lower, upper, _, *initial = node.operands
         kept, scalars = self._kept(node.results), self.scalars(arguments)
         start = self.enter(arguments, initial)
-        self.keep([initial[n] for n in kept], [stretches.home(node.results[n]) for n in kept])
+        self.keep([initial[n] for n in kept], [parallel_regions.slot(node.results[n]) for n in kept])
         moving = code.shape(index).kind != "uniform"
         if moving:
-            self.keep([lower], [stretches.home(index)])
+            self.keep([lower], [parallel_regions.slot(index)])
         else:
             start = [code.scalar(lower), *start]
         numbers = [0, *(1 + n for n in scalars)] if not moving else [1 + n for n in scalars]
-        region = stretches.new_region()
+        region = parallel_regions.new_region()
 
         def condition(*carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
             def choose(mask: Mask) -> None:
                 running = self.control.less(code.lane(index), code.shape(index), upper)
-                stretches.fill(region, code.vectors.narrow(mask, running))
+                parallel_regions.fill(region, code.vectors.narrow(mask, running))
 
             with self.inside():
                 self.define(body.arguments, numbers, carried)
-                stretches.flush(choose, [index, upper], regions=[region])
-                return code.kernel.flow.both(stretches.occupied(region), code.kernel.flow.going()), list(carried)
+                parallel_regions.flush(choose, [index, upper], regions=[region])
+                return code.kernel.flow.both(parallel_regions.occupied(region), code.kernel.flow.going()), list(carried)
 
         def inside(*carried: ir.Value) -> list[ir.Value]:
             with self._within(region):
@@ -102,19 +102,21 @@ class DivergentControl(UniformControl):
 
     def _next(self, node: Node, body: IrTree, *, moving: bool) -> list[ir.Value]:
         """End an iteration: results are kept for the lanes that ran it, the index moves on."""
-        code, stretches = self.code, self.stretches
+        code, parallel_regions = self.code, self.parallel_regions
         index, *arguments = body.arguments
         ends, step = body.end.operands, node.operands[2]
         lanes, kept = self.lanes(arguments), self._kept(node.results)
         values = [ends[n] for n in (*lanes, *kept)]
-        homes = [stretches.home(arguments[n]) for n in lanes] + [stretches.home(node.results[n]) for n in kept]
+        slots = [parallel_regions.slot(arguments[n]) for n in lanes] + [
+            parallel_regions.slot(node.results[n]) for n in kept
+        ]
 
         def tail(mask: Mask) -> None:
-            self.keeping(values, homes)(mask)
+            self.keeping(values, slots)(mask)
             if moving:
-                store(code, stretches.home(index), self._advanced(index, step), mask)
+                store(code, parallel_regions.slot(index), self._advanced(index, step), mask)
 
-        stretches.flush(tail, [*values, index, step], body.end)
+        parallel_regions.flush(tail, [*values, index, step], body.end)
         for number in self.tiles_of(arguments):
             self.tiles.yield_to(arguments[number], ends[number])
         scalars = [code.scalar(ends[n]) for n in self.scalars(arguments)]
@@ -134,13 +136,13 @@ class DivergentControl(UniformControl):
     # -- while -------------------------------------------------------------------------------------------------
 
     def _lane_while(self, node: Node) -> None:
-        code, stretches = self.code, self.stretches
+        code, parallel_regions = self.code, self.parallel_regions
         before, after = node.blocks
         start = self.enter(before.arguments, node.operands)
         for number in self.tiles_of(after.arguments):
             self.tiles.enter_loop(None, after.arguments[number])
-        region = stretches.new_region()
-        stretches.flush(lambda mask: stretches.fill(region, mask), regions=[region])
+        region = parallel_regions.new_region()
+        parallel_regions.flush(lambda mask: parallel_regions.fill(region, mask), regions=[region])
         carried_numbers, passed_numbers = self.scalars(before.arguments), self.scalars(after.arguments)
 
         def condition(*carried: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
@@ -148,7 +150,7 @@ class DivergentControl(UniformControl):
                 self.define(before.arguments, carried_numbers, carried)
                 self.block(before)
                 scalars = self._pass(node, before, after, region)
-                return code.kernel.flow.both(stretches.occupied(region), code.kernel.flow.going()), scalars
+                return code.kernel.flow.both(parallel_regions.occupied(region), code.kernel.flow.going()), scalars
 
         def inside(*passed: ir.Value) -> list[ir.Value]:
             with self._within(region):
@@ -162,17 +164,19 @@ class DivergentControl(UniformControl):
 
     def _pass(self, node: Node, before: IrTree, after: IrTree, region: ParallelRegion) -> list[ir.Value]:
         """End the condition: what is passed becomes the result of every lane that asked; some lanes leave."""
-        code, stretches = self.code, self.stretches
+        code, parallel_regions = self.code, self.parallel_regions
         test, *passed = before.end.operands
         lanes, kept = self.lanes(after.arguments), self._kept(node.results)
         values = [passed[n] for n in (*lanes, *kept)]
-        homes = [stretches.home(after.arguments[n]) for n in lanes] + [stretches.home(node.results[n]) for n in kept]
+        slots = [parallel_regions.slot(after.arguments[n]) for n in lanes] + [
+            parallel_regions.slot(node.results[n]) for n in kept
+        ]
 
         def tail(mask: Mask) -> None:
-            self.keeping(values, homes)(mask)
-            stretches.fill(region, code.vectors.narrow(mask, code.lane(test)))
+            self.keeping(values, slots)(mask)
+            parallel_regions.fill(region, code.vectors.narrow(mask, code.lane(test)))
 
-        stretches.flush(tail, [*values, test], before.end, [region])
+        parallel_regions.flush(tail, [*values, test], before.end, [region])
         for number in self.tiles_of(after.arguments):
             self.tiles.yield_to(after.arguments[number], passed[number])
         return [code.scalar(passed[n]) for n in self.scalars(after.arguments)]

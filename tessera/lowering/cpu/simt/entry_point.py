@@ -116,12 +116,12 @@ class EntryPoint:
             elif isinstance(stride, int) and stride == 1:
                 stride = value
             else:
-                factor = self.vectors.constant(stride, "i64") if isinstance(stride, int) else stride
-                stride = self.vectors.integer("muli", factor, value)
+                multiplier = self.vectors.constant(stride, "i64") if isinstance(stride, int) else stride
+                stride = self.vectors.integer("muli", multiplier, value)
         return tuple(reversed(strides))
 
     def symbol(self, name: str) -> ir.Value:
-        """The value of a shape symbol (i64)."""
+        """Return the value of a shape symbol (i64)."""
         return self._symbols[name]
 
     # -- memory ------------------------------------------------------------------------------------------------
@@ -131,13 +131,13 @@ class EntryPoint:
         return self.at(self.reserve(size, align))
 
     def reserve(self, size: int, align: int = 64) -> int:
-        """The offset of `size` bytes in the thread's scratch memory."""
+        """Return the offset of `size` bytes in the thread's scratch memory."""
         offset = -(-self.scratch_bytes // align) * align
         self.scratch_bytes = offset + size
         return offset
 
     def at(self, offset: int) -> ir.Value:
-        """The address of a reserved place."""
+        """Return the address of a reserved place."""
         return self.offset(self._scratch, offset)
 
     def offset(self, pointer: ir.Value, offset: int) -> ir.Value:
@@ -152,7 +152,7 @@ class EntryPoint:
         )
 
     def element(self, pointer: ir.Value, index: ir.Value, kind: str) -> ir.Value:
-        """The address of element `index` (an i64 value or vector) of type `kind`."""
+        """Return the address of element `index` (an i64 value or vector) of type `kind`."""
         vector = isinstance(index.type, ir.VectorType)
         return self.emit.value(
             "llvm.getelementptr",
@@ -171,18 +171,18 @@ class EntryPoint:
         self.emit.create("llvm.store", [value, address], (), attributes)
 
     def to_bool(self, byte: ir.Value) -> ir.Value:
-        """A bool's byte (or vector of bytes) as i1."""
+        """Return a bool's byte (or vector of bytes) as i1."""
         wide = isinstance(byte.type, ir.VectorType)
         kind = self.vectors.wide("i1") if wide else "i1"
         zero = self.vectors.constant(0, self.vectors.text(byte.type))
         return self.vectors.compare("ne", byte, zero, kind)
 
     def to_byte(self, value: ir.Value) -> ir.Value:
-        """An i1 (or vector of them) as bytes 0 and 1."""
+        """Return an i1 (or vector of them) as bytes 0 and 1."""
         kind = self.vectors.wide("i8") if isinstance(value.type, ir.VectorType) else "i8"
         return self.emit.value("arith.extui", [value], kind)
 
 
 def entry_name(name: str) -> str:
-    """The entry point's symbol: letters, digits and underscores only."""
+    """Return the entry point's symbol: letters, digits and underscores only."""
     return "tessera_" + re.sub(r"\W", "_", name, flags=re.ASCII)

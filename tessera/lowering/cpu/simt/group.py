@@ -23,22 +23,22 @@ from tessera.lowering.cpu.tile.lowering import TileLowering
 
 
 class GroupTiles:
-    """What tile lowering sees of a group (a `TileContext`)."""
+    """The group as tile lowering sees it: a `TileContext`."""
 
     def __init__(self, code: LaneContext) -> None:
         self._code = code
 
     @property
     def emitter(self) -> Emitter:
-        """The emitter."""
+        """Return the emitter."""
         return self._code.emit
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """The target scalar of a uniform Tile IR scalar."""
+        """Return the target scalar of a uniform Tile IR scalar."""
         return self._code.from_bits(self._code.scalar(value), value.type)
 
     def array(self, value: ir.Value) -> ArrayRef:
-        """The array or shared buffer behind a Tile IR memref."""
+        """Return the array or shared buffer behind a Tile IR memref."""
         return self._code.array(value)
 
     def scratch(self, size: int, align: int = 64) -> ir.Value:
@@ -57,15 +57,15 @@ class Group:
         self._code = code
         self._facts = facts
         self._control = MaskedControl(code)
-        self._stretches = ParallelRegions(code, self._control, facts)
+        self._parallel_regions = ParallelRegions(code, self._control, facts)
         self._tiles = TileLowering(GroupTiles(code), machine)
-        parts = (code, self._control, self._stretches, self._tiles, self.block)
+        parts = (code, self._control, self._parallel_regions, self._tiles, self.block)
         self._uniform_regions, self._divergent_regions = UniformControl(*parts), DivergentControl(*parts)
 
     def body(self, block: IrTree) -> None:
         """Emit a whole kernel."""
         self.block(block)
-        self._stretches.flush()
+        self._parallel_regions.flush()
 
     def block(self, block: IrTree) -> None:
         """Emit the operations of one block but its terminator; lane code at its end is left pending."""
@@ -77,30 +77,30 @@ class Group:
         if node.name == "tessera.alloc":
             return
         if not node.blocks and node.has_tiles:
-            self._stretches.flush()
+            self._parallel_regions.flush()
             self._once(node, lambda: self._tiles.lower(node.op))
         elif self._facts.synchronizes(node):
-            self._stretches.flush()
+            self._parallel_regions.flush()
         elif not self._facts.lanes(node):
             self._uniform(node)
         elif self._facts.group(node):
-            self._stretches.flush()
+            self._parallel_regions.flush()
             self._region(node)
         else:
-            self._stretches.pending.append(node)
+            self._parallel_regions.pending.append(node)
 
     def _uniform(self, node: Node) -> None:
         """Scalar code, once a group."""
         if self._waits(node):
-            self._stretches.flush()
+            self._parallel_regions.flush()
         if node.blocks:
             self._region(node)
         else:
             self._once(node, lambda: self._control.node(node, ALL))
 
     def _waits(self, node: Node) -> bool:
-        """Whether `node` has to come after pending lane code: it uses a result of it, or memory tells them apart."""
-        pending = self._stretches.pending
+        """Return whether `node` depends on pending lane code: on a result of it, or through memory."""
+        pending = self._parallel_regions.pending
         if not pending:
             return False
         made = {result for other in pending for result in other.results}
@@ -114,7 +114,7 @@ class Group:
         if code.group is not None or code.position.lanes is None or not self._facts.writes(node):
             emit()
             return
-        if self._stretches.region is not None:
+        if self._parallel_regions.region is not None:
             emit()
             return
 

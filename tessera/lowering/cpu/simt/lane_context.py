@@ -1,4 +1,4 @@
-"""What lane code is emitted with: the lane value of every Tile IR value that is defined, and where a group stands."""
+"""Hold the state of lane code: the lane value of each Tile IR value that is defined, and the position of the group."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -17,12 +17,12 @@ from tessera.lowering.cpu.simt.entry_point import EntryPoint
 from tessera.lowering.cpu.simt.vectors import Lane, Linear, Prefix, Scalar, Scope, Vector, Vectors
 
 HALVES: Final = ("f16", "bf16")
-"""Kept as i16 between operations: what LLVM does to vectors of them is slow, or needs functions nobody has."""
+"""Kept as i16 between operations: LLVM's code for vectors of them is slow, or calls functions that are not linked."""
 
 
 @dataclass(slots=True)
 class Position:
-    """Where a group, and inside it a warp, stands; i64 values, None where there is none.
+    """The position of a group, and of a warp in it; i64 values, None where there is none.
 
     group: index of the group in the grid; coordinates: the same along each axis
     base: index in the group of the warp's first lane; warp: row of the warp in scratch memory
@@ -49,7 +49,7 @@ class LaneContext:
 
     @property
     def emit(self) -> Emitter:
-        """The emitter."""
+        """Return the emitter."""
         return self.kernel.emit
 
     @property
@@ -72,7 +72,7 @@ class LaneContext:
         self.vectors.scope.values[value] = lane
 
     def lane(self, value: ir.Value) -> Lane:
-        """The lane value of a Tile IR value."""
+        """Return the lane value of a Tile IR value."""
         found = self.vectors.scope.find(value)
         if found is None:
             places = () if isinstance(value.owner, ir.Block) else spans(value.owner.location)
@@ -85,11 +85,11 @@ class LaneContext:
         return self.shapes.of(value)
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """The target scalar of a value that is the same in all lanes of the warp (for a linear one, its base)."""
+        """Return the target scalar of a value that all lanes of the warp share (of a linear one, its base)."""
         return self.base(self.lane(value))
 
     def base(self, lane: Lane) -> ir.Value:
-        """A scalar, or the base of a linear value."""
+        """Return a scalar, or the base of a linear value."""
         match lane:
             case Scalar(value):
                 return value
@@ -100,11 +100,11 @@ class LaneContext:
                 raise CompilerCrash(msg)
 
     def vector(self, value: ir.Value) -> ir.Value:
-        """The target vector of a Tile IR value."""
+        """Return the target vector of a Tile IR value."""
         return self.vectors.vector(self.lane(value))
 
     def element(self, value: ir.Value) -> str:
-        """The type, as text, of the target values of a Tile IR scalar: memories are pointers, 16-bit floats bits."""
+        """Return the type of a Tile IR scalar's target values: memories are pointers, 16-bit floats bits."""
         kind = value.type
         if isinstance(kind, ir.MemRefType):
             return "!llvm.ptr"
@@ -112,11 +112,11 @@ class LaneContext:
         return "i16" if text in HALVES else text
 
     def to_bits(self, value: ir.Value) -> ir.Value:
-        """A target value, 16-bit floats (scalar or vector) as their bits."""
+        """Return a target value, 16-bit floats (scalar or vector) as their bits."""
         return self._recast(value, HALVES, "i16")
 
     def from_bits(self, value: ir.Value, kind: ir.Type) -> ir.Value:
-        """The bits of a float of the Tile IR type `kind` as that float; any other target value as it is."""
+        """Return the bits of a float of the Tile IR type `kind` as that float; any other target value as it is."""
         text = self.vectors.text(kind)
         return self._recast(value, ("i16",), text) if text in HALVES else value
 
@@ -128,17 +128,17 @@ class LaneContext:
         return self.emit.value("arith.bitcast", [value], self.vectors.wide(element) if wide else element)
 
     def shaped(self, lane: Lane, shape: Divergence) -> ir.Value:
-        """The one target value that carries `lane` through control flow, for a value of shape `shape`."""
+        """Return the one target value that carries `lane` through control flow, for a value of shape `shape`."""
         return self.vectors.vector(lane) if shape.kind == "varying" else self.base(lane)
 
     def lane_of(self, value: ir.Value, shape: Divergence) -> Lane:
-        """The lane value carried by a target value: the reverse of `shaped`."""
+        """Return the lane value carried by a target value: the reverse of `shaped`."""
         if shape.kind == "varying":
             return Vector(value)
         return Linear(value, shape.stride) if shape.stride else Scalar(value)
 
     def array(self, value: ir.Value) -> ArrayRef:
-        """The array or shared buffer behind a Tile IR memref; its pointer is a vector when lanes differ in it."""
+        """Return the array or shared buffer behind a memref; its pointer is a vector where lanes differ."""
         found = self.arrays.get(value)
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""Two versions of a stretch of lane code: most warps are full, and need no masks.
+"""Emit two versions of a parallel region: most warps are full, and need no masks.
 
     if i < n: y[i] = x[i]      becomes      if all 32 lanes have i < n:  y[i] = x[i]   without any mask
                                             else:                       the same under a mask
@@ -77,7 +77,7 @@ def _is_head(code: LaneContext, node: Node) -> bool:
 
 
 def _counts(code: LaneContext, nodes: Sequence[Node], mask: Mask) -> Facts:
-    """What has to be 32 for the warp to be full: how many lanes are below each bound that `nodes` ask about."""
+    """Count the lanes below each bound that `nodes` ask about: all counts are 32 where the warp is full."""
     found: Facts = {}
     if mask.count is not None:
         found[mask.facts] = mask.count

@@ -14,7 +14,7 @@ from tessera.lowering.cpu.simt.vectors import Mask
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MaskedAccess:
     """Loads and stores elements of type `stored` (`size` bytes each) for the warp's lanes."""
 
     code: LaneContext
@@ -24,7 +24,7 @@ class Access:
 
     @property
     def kind(self) -> str:
-        """The type of 32 elements."""
+        """Return the type of 32 elements."""
         return self.code.vectors.wide(self.stored)
 
     def load(self, address: ir.Value, mask: Mask) -> ir.Value:
@@ -35,7 +35,7 @@ class Access:
         if self.processor.masks(self.size):
             operands = [address, self.code.vectors.bits(mask), zero]
             return self.code.vectors.op("llvm.intr.masked.load", operands, self.kind, self._aligned)
-        place = self._room(self.size)
+        place = self._scratch(self.size)
         self.code.kernel.store(zero, place, self.size)
 
         def one(lane: ir.Value) -> None:
@@ -54,12 +54,12 @@ class Access:
             operands = [value, address, code.vectors.bits(mask)]
             code.emit.create("llvm.intr.masked.store", operands, (), self._aligned)
         else:
-            place = self._room(self.size)
+            place = self._scratch(self.size)
             code.kernel.store(value, place, self.size)
             self._each(mask, lambda lane: self._put(self._get(place, lane), address, lane))
 
     def gather(self, addresses: ir.Value, mask: Mask) -> ir.Value:
-        """The elements at `addresses`, one a lane; 0 in inactive lanes."""
+        """Return the elements at `addresses`, one a lane; 0 in inactive lanes."""
         vectors = self.code.vectors
         bits, zero = vectors.bits(mask), vectors.constant(0, self.kind)
         if not self.processor.scatters(self.size):  # plain loads then: inactive lanes read a zero
@@ -75,7 +75,7 @@ class Access:
             operands = [value, addresses, code.vectors.bits(mask)]
             code.emit.create("llvm.intr.masked.scatter", operands, (), self._aligned)
             return
-        values, places = self._room(self.size), self._room(8)
+        values, places = self._scratch(self.size), self._scratch(8)
         code.kernel.store(value, values, self.size)
         code.kernel.store(addresses, places, 8)
 
@@ -91,7 +91,7 @@ class Access:
     def _aligned(self) -> dict[str, str]:
         return {"alignment": f"{self.size} : i32"}
 
-    def _room(self, size: int) -> ir.Value:
+    def _scratch(self, size: int) -> ir.Value:
         return self.code.kernel.scratch(LANES * size)
 
     def _zero(self) -> ir.Value:

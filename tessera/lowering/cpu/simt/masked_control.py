@@ -76,7 +76,7 @@ class MaskedControl:
             self._masked_if(node, mask)
 
     def _settled(self, condition: ir.Value, mask: Mask) -> bool | None:
-        """What a condition is in every active lane, when what is known of those lanes tells."""
+        """Return what a condition is in every active lane; None where the facts about these lanes do not decide it."""
         lane = self._code.lane(condition)
         if isinstance(lane, Prefix) and lane.exact and lane.facts <= mask.facts:
             return not lane.negated
@@ -127,7 +127,7 @@ class MaskedControl:
     def _guarded(
         self, block: IrTree, mask: Mask, results: Sequence[ir.Value], shapes: list[Divergence]
     ) -> list[ir.Value]:
-        """A block behind a branch on whether any lane is active; zeros where none is."""
+        """Emit a block behind a branch on whether any lane is active; zeros where none is."""
         code = self._code
         active = Mask(mask.count, mask.vector, mask.facts, some=True)
         types = [self._type(v, s) for v, s in zip(results, shapes, strict=True)]
@@ -135,7 +135,7 @@ class MaskedControl:
         return list(code.kernel.flow.branch(code.vectors.some(mask), self._side(block, active, shapes), zeros, types))
 
     def cost(self, node: Node) -> int:
-        """A rough cost of one operation under a mask; anything with loops is dear."""
+        """Return a rough cost of one operation under a mask; anything with loops is dear."""
         if node.name == "scf.if":
             return 1 + sum(self.cost(inner) for block in node.blocks for inner in block.nodes)
         if node.name in ("tessera.read", "tessera.write"):
@@ -173,7 +173,7 @@ class MaskedControl:
     def count(
         self, node: Node, lower: ir.Value, upper: ir.Value, step: ir.Value, initial: list[ir.Value], body: Body
     ) -> Sequence[ir.Value]:
-        """A counted loop that looks at the cancel flag as often as its length asks for."""
+        """Emit a counted loop that looks at the cancel flag as often as its length asks for."""
         flow = self._code.kernel.flow
         if is_short(node, self._code.shapes):
             return flow.count(lower, upper, step, initial, body)
@@ -182,7 +182,7 @@ class MaskedControl:
         return flow.watched(lower, upper, step, initial, body, innermost=innermost)
 
     def _masked_for(self, node: Node, mask: Mask) -> None:
-        """A loop whose bounds differ from lane to lane: lanes leave when their own range is over.
+        """Emit a loop whose bounds differ from lane to lane: lanes leave when their own range is over.
 
         Carried: the index, the loop's own values, and, for those that all active lanes share, what is held for the
         lanes that left.
@@ -230,7 +230,7 @@ class MaskedControl:
             code.define(result, Vector(value))
 
     def _runs_full(self, node: Node, mask: Mask) -> bool:
-        """Whether to run the iterations that all lanes take part in first, without a mask."""
+        """Return whether to run the iterations that all lanes take part in first, without a mask."""
         code = self._code
         index, upper, step = (code.shape(v) for v in (node.blocks[0].arguments[0], *node.operands[1:3]))
         if not (mask.all and index.kind == "linear" and index.stride == 1 and upper.scalar and step.scalar):
@@ -255,7 +255,7 @@ class MaskedControl:
         return code.kernel.flow.watched(start, limit, step, [start, *initial], inside, innermost=True)
 
     def next_index(self, index: ir.Value, shape: Divergence, step: ir.Value) -> ir.Value:
-        """The index of the next iteration."""
+        """Return the index of the next iteration."""
         code = self._code
         amount = code.shaped(code.lane(step), shape if shape.kind == "varying" else code.shape(step))
         return code.emit.value("arith.addi", [index, amount], index.type)
@@ -281,7 +281,7 @@ class MaskedControl:
             self._masked_while(node, mask)
 
     def _shared_while(self, node: Node, mask: Mask) -> None:
-        """All lanes leave the loop together."""
+        """Emit a loop that all lanes leave together."""
         code = self._code
         before, after = node.blocks
         first = [code.shape(v) for v in before.arguments]
@@ -360,7 +360,7 @@ class MaskedControl:
             self._code.define(value, self._code.lane_of(target, shape))
 
     def _type(self, value: ir.Value, shape: Divergence) -> str:
-        """The type of the target value that carries a Tile IR value of this shape."""
+        """Return the type of the target value that carries a Tile IR value of this shape."""
         element = self._code.element(value)
         return self._code.vectors.wide(element) if shape.kind == "varying" else element
 

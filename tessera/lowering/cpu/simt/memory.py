@@ -15,7 +15,7 @@ from tessera.lowering.analysis.ir_tree import Node
 from tessera.lowering.base.ir_walk import constant
 from tessera.lowering.cpu.base.emit_context import ArrayRef
 from tessera.lowering.cpu.simt.lane_context import LaneContext
-from tessera.lowering.cpu.simt.masked_access import Access
+from tessera.lowering.cpu.simt.masked_access import MaskedAccess
 from tessera.lowering.cpu.simt.vector_lanes import below
 from tessera.lowering.cpu.simt.vectors import ALL, Lane, Linear, Mask, Scalar, Vector
 
@@ -33,8 +33,8 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
-    """Where lanes access memory: element `base` + lane * `stride`, plus `offsets` (a vector) where it is not None.
+class LaneAddresses:
+    """The elements that lanes access: `base` + lane * `stride`, plus `offsets` (a vector) where it is not None.
 
     `mask` holds the lanes that access at all, `valid` (i1 or None) what an access that all lanes share depends on;
     `full` (i1 or None) tells that every lane of the warp accesses.
@@ -51,12 +51,12 @@ class Place:
 
     @property
     def shared(self) -> bool:
-        """Whether all lanes access the same element."""
+        """Return whether all lanes access the same element."""
         return self.offsets is None and self.stride == 0 and not isinstance(self.pointer.type, ir.VectorType)
 
     @property
     def contiguous(self) -> bool:
-        """Whether consecutive lanes access consecutive elements."""
+        """Return whether consecutive lanes access consecutive elements."""
         return self.offsets is None and self.stride == 1 and not isinstance(self.pointer.type, ir.VectorType)
 
 
@@ -84,7 +84,7 @@ def write(code: LaneContext, node: Node, mask: Mask) -> None:
 
 
 def indices_of(code: LaneContext, node: Node, values: Sequence[ir.Value], mask: Mask) -> list[Index]:
-    """What is known of each index.  Where no lane may be active, what was proven for active lanes does not count."""
+    """Return the facts about each index; those proven for active lanes are dropped where no lane may be active."""
     flags = list(ir.DenseBoolArrayAttr(node.op.attributes["in_bounds"]))
     found = [Index(code.lane(v), code.shape(v).natural, flag) for v, flag in zip(values, flags, strict=True)]
     if mask.some or not all(isinstance(index.lane, Scalar) for index in found):
@@ -95,8 +95,8 @@ def indices_of(code: LaneContext, node: Node, values: Sequence[ir.Value], mask: 
 # -- addresses -------------------------------------------------------------------------------------------------
 
 
-def locate(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> Place:
-    """The place that `indices` name in `array`, for the lanes of `mask`."""
+def locate(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: Mask) -> LaneAddresses:
+    """Return the place that `indices` name in `array`, for the lanes of `mask`."""
     vectors = code.vectors
     bounds = _bounds(code, array, indices, mask)
     base: ir.Value | None = None
@@ -115,7 +115,7 @@ def locate(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: M
         base = vectors.constant(0, "i64")
     if stride == 0 and offsets is None and any(isinstance(index.lane, Linear) for index in indices):
         offsets = vectors.constant(0, vectors.wide("i64"))  # one element, but not for all lanes: bounds may differ
-    place = Place(array.pointer, base, stride, offsets, bounds.mask, bounds.valid, _is_small(array))
+    place = LaneAddresses(array.pointer, base, stride, offsets, bounds.mask, bounds.valid, _is_small(array))
     if place.shared or bounds.valid is None:
         return replace(place, full=bounds.full if place.contiguous else None)
     if place.contiguous and bounds.full is not None:
@@ -126,7 +126,7 @@ def locate(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: M
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bounds:
-    """Which lanes are inside (`mask`), given `valid` (i1 or None) about the axes in which all lanes agree.
+    """The lanes that are inside the array (`mask`), given `valid` (i1 or None) about the axes in which all lanes agree.
 
     `full` (i1 or None: not known without looking at each lane) tells that all of them are inside on the other axes.
     """
@@ -168,13 +168,13 @@ def _bounds(code: LaneContext, array: ArrayRef, indices: Sequence[Index], mask: 
 
 
 def _known_inside(index: Index, extent: ir.Value, mask: Mask) -> bool:
-    """Whether the lanes of `mask` are known to be inside along one axis."""
+    """Return whether the lanes of `mask` are known to be inside along one axis."""
     lane = index.lane
     return isinstance(lane, Linear) and lane.stride == 1 and index.natural and (lane.base, extent) in mask.facts
 
 
 def _is_small(array: ArrayRef) -> bool:
-    """Whether offsets fit 32 bits: outermost extent times stride, both known."""
+    """Return whether offsets fit 32 bits: outermost extent times stride, both known."""
     if not array.strides:
         return True
     extent, stride = constant(array.extents[0]), array.strides[0]
@@ -202,14 +202,14 @@ def _scaled(code: LaneContext, value: ir.Value, step: int | ir.Value) -> ir.Valu
 
 
 def in_memory(element: str) -> tuple[str, int]:
-    """The type and size in bytes of an element of this type in memory."""
+    """Return the type and size in bytes of an element of this type in memory."""
     if element == "i1":
         return "i8", 1
     return element, int(element.lstrip("fi")) // 8
 
 
-def _load_scalar(code: LaneContext, place: Place, element: str) -> ir.Value:
-    """The one element all lanes read, 0 where it lies outside."""
+def _load_scalar(code: LaneContext, place: LaneAddresses, element: str) -> ir.Value:
+    """Return the one element all lanes read, 0 where it lies outside."""
     kernel = code.kernel
     stored, size = in_memory(element)
 
@@ -225,11 +225,11 @@ def _load_scalar(code: LaneContext, place: Place, element: str) -> ir.Value:
     return kernel.to_bool(value) if element == "i1" else value
 
 
-def load_lanes(code: LaneContext, place: Place, element: str) -> ir.Value:
-    """What every lane reads, as a vector; 0 in lanes that read nothing."""
+def load_lanes(code: LaneContext, place: LaneAddresses, element: str) -> ir.Value:
+    """Load one element a lane as a vector, 0 in lanes that read nothing."""
     kernel = code.kernel
     stored, size = in_memory(element)
-    access = Access(code, kernel.processor, stored, size)
+    access = MaskedAccess(code, kernel.processor, stored, size)
     if not place.contiguous:
         value = access.gather(_addresses(code, place, stored), place.mask)
     else:
@@ -249,11 +249,11 @@ def load_lanes(code: LaneContext, place: Place, element: str) -> ir.Value:
     return kernel.to_bool(value) if element == "i1" else value
 
 
-def store_lanes(code: LaneContext, place: Place, value: ir.Value, element: str) -> None:
+def store_lanes(code: LaneContext, place: LaneAddresses, value: ir.Value, element: str) -> None:
     """Write a vector, every active lane to its own place."""
     kernel = code.kernel
     stored, size = in_memory(element)
-    access = Access(code, kernel.processor, stored, size)
+    access = MaskedAccess(code, kernel.processor, stored, size)
     value = kernel.to_byte(value) if element == "i1" else value
     if not place.contiguous:
         access.scatter(value, _addresses(code, place, stored), place.mask)
@@ -274,7 +274,7 @@ def store_lanes(code: LaneContext, place: Place, value: ir.Value, element: str) 
         kernel.flow.branch(place.full, under(ALL), under(place.mask))
 
 
-def _store_shared(code: LaneContext, place: Place, lane: Lane, element: str, mask: Mask) -> None:
+def _store_shared(code: LaneContext, place: LaneAddresses, lane: Lane, element: str, mask: Mask) -> None:
     """Write one element that all lanes share: the value of the last active lane, if there is one."""
     kernel, vectors = code.kernel, code.vectors
     stored, size = in_memory(element)
@@ -297,7 +297,7 @@ def _store_shared(code: LaneContext, place: Place, lane: Lane, element: str, mas
 
 
 def _last(code: LaneContext, vector: ir.Value, mask: Mask) -> ir.Value:
-    """The element of the last active lane."""
+    """Return the element of the last active lane."""
     vectors = code.vectors
     if mask.all:
         last = vectors.constant(LANES - 1, "i32")
@@ -307,8 +307,8 @@ def _last(code: LaneContext, vector: ir.Value, mask: Mask) -> ir.Value:
     return vectors.op("llvm.extractelement", [vector, last], vectors.text(ir.VectorType(vector.type).element_type))
 
 
-def _addresses(code: LaneContext, place: Place, stored: str) -> ir.Value:
-    """The address of every lane's element."""
+def _addresses(code: LaneContext, place: LaneAddresses, stored: str) -> ir.Value:
+    """Return the address of every lane's element."""
     vectors = code.vectors
     offsets = vectors.splat(place.base)
     if place.stride:

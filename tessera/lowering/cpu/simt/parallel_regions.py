@@ -1,8 +1,8 @@
-"""Stretches of lane code: loops over the warps of a group, and what lives from one stretch to the next.
+"""Form parallel regions: loops over the warps of a group, and the values that live from one region to the next.
 
 Operations on lanes are collected until something has to be done by the group as a whole (a barrier, a tile, a write
 that no lane differs in, control flow around one of them); then they are emitted as one loop over the group's warps.
-A value that is still needed later is kept in a home, or computed again where that is cheap.
+A value that is still needed later is kept in a context array, or computed again where that is cheap.
 """
 
 import math
@@ -32,9 +32,9 @@ _WORD: Final = Divergence("varying")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParallelRegion:
-    """The lanes that a part of the kernel runs for: `home` holds a word a warp, `any` (i32) is 0 when it is empty."""
+    """The lanes that a part of the kernel runs for: `slot` holds a word a warp, `any` (i32) is 0 when it is empty."""
 
-    home: ContextSlot
+    slot: ContextSlot
     any: ir.Value | None = None
 
 
@@ -45,29 +45,29 @@ class ParallelRegions:
         self._code = code
         self._control = control
         self._facts = facts
-        self._homes: dict[ir.Value, ContextSlot] = {}
+        self._slots: dict[ir.Value, ContextSlot] = {}
         self.pending: list[Node] = []
         self.region: ParallelRegion | None = None
         lanes = LANES_PER_GROUP if code.group is None else math.prod(code.group)
         self._warps = -(-lanes // LANES)
         self._last = lanes % LANES
 
-    # -- homes -------------------------------------------------------------------------------------------------
+    # -- slots -------------------------------------------------------------------------------------------------
 
-    def home(self, value: ir.Value, shape: Divergence | None = None) -> ContextSlot:
-        """The home of a Tile IR value, made when it has none."""
-        found = self._homes.get(value)
+    def slot(self, value: ir.Value, shape: Divergence | None = None) -> ContextSlot:
+        """Return the context slot of a Tile IR value, made when it has none."""
+        found = self._slots.get(value)
         if found is None:
             kind = self._code.shape(value) if shape is None else shape
-            found = self._homes[value] = make_slot(self._code, self._code.element(value), kind, self._warps)
+            found = self._slots[value] = make_slot(self._code, self._code.element(value), kind, self._warps)
         return found
 
-    def adopt(self, value: ir.Value, home: ContextSlot) -> None:
-        """Let a value live in the home of another one."""
-        self._homes[value] = home
+    def adopt(self, value: ir.Value, slot: ContextSlot) -> None:
+        """Let a value share the context slot of another one."""
+        self._slots[value] = slot
 
     def new_region(self) -> ParallelRegion:
-        """A set of lanes, to be filled by a stretch (see `select`)."""
+        """Return a set of lanes, to be filled by a parallel region (see `select`)."""
         return ParallelRegion(make_slot(self._code, "i1", _WORD, self._warps), self._code.kernel.scratch(4, 4))
 
     # -- stretches ---------------------------------------------------------------------------------------------
@@ -96,17 +96,18 @@ class ParallelRegions:
         def warp() -> None:
             for region in regions:
                 if self.region not in (None, region):  # this warp may be skipped
-                    store_mask(self._code, region.home, self._code.vectors.constant(0, "i32"))
+                    store_mask(self._code, region.slot, self._code.vectors.constant(0, "i32"))
             self._masked(lambda mask: self._emit(nodes, wanted, spilled, tail, mask))
 
         self._each_warp(warp)
         for value in spilled:
             if self._code.shape(value).kind == "uniform":  # every warp left the same
-                self._code.define(value, load(self._code, self.home(value)))
+                self._code.define(value, load(self._code, self.slot(value)))
 
     def _must_keep(self, value: ir.Value, inside: set[Node], end: Node | None) -> bool:
         uniform = self._code.shape(value).kind == "uniform"
-        return (uniform or not self._again(value)) and self._facts.used_outside(value, inside, None if uniform else end)
+        liveness, known = self._facts.liveness, None if uniform else end
+        return (uniform or not self._again(value)) and liveness.is_read_outside(value, inside, known)
 
     def _emit(
         self, nodes: list[Node], wanted: list[ir.Value], spilled: list[ir.Value], tail: Tail | None, mask: Mask
@@ -118,20 +119,20 @@ class ParallelRegions:
 
         def after(now: Mask) -> None:
             for value in spilled:
-                store(self._code, self.home(value), self._code.lane(value), ALL)
+                store(self._code, self.slot(value), self._code.lane(value), ALL)
             if tail is not None:
                 tail(now)
 
         in_versions(self._code, self._control, nodes, mask, after)
 
     def _bring(self, value: ir.Value) -> None:
-        """Define a value that an earlier stretch computed: from its home, or by computing it again."""
+        """Define a value that an earlier region computed: from its context slot, or by computing it again."""
         code = self._code
         if is_tile(value) or value in code.arrays or code.vectors.scope.find(value) is not None:
             return
-        home = self._homes.get(value)
-        if home is not None:
-            code.define(value, load(code, home))
+        slot = self._slots.get(value)
+        if slot is not None:
+            code.define(value, load(code, slot))
         elif self._again(value):
             node = self._facts.definitions[value]
             for operand in node.operands:
@@ -139,11 +140,11 @@ class ParallelRegions:
             self._control.node(node, ALL)
 
     def _again(self, value: ir.Value) -> bool:
-        """Whether a value is computed again rather than kept: ids and the scalar arithmetic on them."""
+        """Return whether a value is computed again rather than kept: ids and the scalar arithmetic on them."""
         if self._code.shape(value).kind == "uniform":
             return True
         node = self._facts.definitions.get(value)
-        if node is None or value in self._homes:
+        if node is None or value in self._slots:
             return False
         if node.name == "tessera.id":
             return True
@@ -196,7 +197,7 @@ class ParallelRegions:
         if self.region is None:
             body(self._existing(code.position))
             return
-        word = load_mask(code, self.region.home)
+        word = load_mask(code, self.region.slot)
         bits = vectors.op("llvm.bitcast", [word], vectors.wide("i1"))
 
         def inside() -> list[ir.Value]:
@@ -207,7 +208,7 @@ class ParallelRegions:
         code.kernel.flow.branch(vectors.compare("ne", word, vectors.constant(0, "i32")), inside)
 
     def _existing(self, position: Position) -> Mask:
-        """The lanes of the warp that exist: the last warp of a group, or of a launch, may have fewer than 32."""
+        """Return the lanes of the warp that exist: the last warp of a group, or of a launch, may have fewer than 32."""
         code = self._code
         if code.group is not None and self._last == 0:
             return ALL
@@ -218,10 +219,10 @@ class ParallelRegions:
     # -- regions -----------------------------------------------------------------------------------------------
 
     def fill(self, region: ParallelRegion, mask: Mask) -> None:
-        """Inside a stretch: the lanes of `mask` are the warp's part of `region`."""
+        """Say inside a region: the lanes of `mask` are the warp's part of `region`."""
         code = self._code
         word = code.vectors.word(mask)
-        store_mask(code, region.home, word)
+        store_mask(code, region.slot, word)
         seen = code.kernel.load(required(region.any), "i32", 4)
         code.kernel.store(code.emit.value("arith.ori", [seen, word], "i32"), required(region.any), 4)
 

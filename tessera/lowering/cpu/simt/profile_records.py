@@ -60,7 +60,7 @@ class ProfileRecorder:
         return []
 
     def _write(self, group: ir.Value, began: ir.Value) -> ir.Value:
-        """The record of `group`, which began at `began`; gives the time at which it ended."""
+        """Write the record of `group`, which began at `began`; return the time at which it ended."""
         kernel, vectors = self._kernel, self._kernel.vectors
         size = vectors.constant(RECORD_BYTES, "i64")
         record = kernel.element(self._records, vectors.integer("muli", group, size), "i8")
@@ -70,7 +70,7 @@ class ProfileRecorder:
         return ended
 
     def _where(self) -> ir.Value:
-        """The record's PLACE: asked for once a chunk of groups."""
+        """Return the record's PLACE: asked for once a chunk of groups."""
         kernel, vectors = self._kernel, self._kernel.vectors
         ran = vectors.constant(RAN, "i64")
         if not sys.platform.startswith("linux"):
@@ -79,7 +79,7 @@ class ProfileRecorder:
         return vectors.integer("ori", core, ran)
 
     def _now(self) -> ir.Value:
-        """The clock, in ns."""
+        """Return the clock, in ns."""
         kernel, vectors = self._kernel, self._kernel.vectors
         self._call(_CLOCK, [vectors.constant(_MONOTONIC, "i32"), self._timespec], "i32", declare=False)
         seconds = kernel.load(self._timespec, "i64", WORD)

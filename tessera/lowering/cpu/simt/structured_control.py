@@ -31,7 +31,7 @@ class StructuredControl:
     cancel: ir.Value
 
     def constant(self, value: int, kind: str = "i64") -> ir.Value:
-        """An integer constant at the current point."""
+        """Return an integer constant at the current point."""
         return self.emit.constant(value, kind)
 
     def compare(self, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -39,7 +39,7 @@ class StructuredControl:
         return self.emit.value("arith.cmpi", [left, right], "i1", {"predicate": f"{predicate} : i64"})
 
     def going(self) -> ir.Value:
-        """Whether the launch was not cancelled (i1)."""
+        """Return whether the launch was not cancelled (i1)."""
         flag = self.emit.value(
             "llvm.load", [self.cancel], "i32", {"volatile_": "unit", "alignment": "4 : i64", "ordering": "0 : i64"}
         )
@@ -88,7 +88,7 @@ class StructuredControl:
         *,
         innermost: bool,
     ) -> Sequence[ir.Value]:
-        """A counted loop that looks at the flag: every `_CHUNK` iterations when innermost, else at each."""
+        """Emit a counted loop that looks at the flag: every `_CHUNK` iterations when innermost, else at each."""
         emit = self.emit
         stride = step
         if innermost:

@@ -10,7 +10,7 @@ _FEW: Final = 1 << 14
 
 
 def is_short(loop: Node, shapes: DivergenceAnalysis) -> bool:
-    """Whether all iterations of an `scf.for` together run only a few operations."""
+    """Return whether all iterations of an `scf.for` together run only a few operations."""
     operations = work(loop, shapes)
     return operations is not None and operations < _FEW
 

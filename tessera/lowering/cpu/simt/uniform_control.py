@@ -1,6 +1,6 @@
 """Control flow that a whole group follows together: its condition is the same in all lanes.
 
-Carried values that are uniform are scalars of the loop; those that differ between lanes are kept in homes; tiles are
+Carried values that are uniform are scalars of the loop; those that differ between lanes are kept in slots; tiles are
 handed to tile lowering.
 """
 
@@ -24,13 +24,13 @@ class UniformControl:
         self,
         code: LaneContext,
         control: MaskedControl,
-        stretches: ParallelRegions,
+        parallel_regions: ParallelRegions,
         tiles: TileLowering,
         block: Callable[[IrTree], None],
     ) -> None:
         self.code = code
         self.control = control
-        self.stretches = stretches
+        self.parallel_regions = parallel_regions
         self.tiles = tiles
         self.block = block
 
@@ -41,46 +41,46 @@ class UniformControl:
     # -- what is carried ---------------------------------------------------------------------------------------
 
     def scalars(self, values: Sequence[ir.Value]) -> list[int]:
-        """The numbers of the values that are scalars of the group."""
+        """Return the numbers of the values that are scalars of the group."""
         return [n for n, v in enumerate(values) if not is_tile(v) and self.code.shape(v).kind == "uniform"]
 
     def lanes(self, values: Sequence[ir.Value]) -> list[int]:
-        """The numbers of the values that differ between lanes."""
+        """Return the numbers of the values that differ between lanes."""
         return [n for n, v in enumerate(values) if not is_tile(v) and self.code.shape(v).kind != "uniform"]
 
     def tiles_of(self, values: Sequence[ir.Value]) -> list[int]:
-        """The numbers of the values that are tiles."""
+        """Return the numbers of the values that are tiles."""
         return [n for n, v in enumerate(values) if is_tile(v)]
 
     @contextmanager
     def inside(self) -> Generator[None]:
-        """A block of its own: values defined in it are gone after it, and it has its own pending lane code."""
-        outer, self.stretches.pending = self.stretches.pending, []
+        """Open a scope: values defined in it are gone after it, and it has its own pending lane code."""
+        outer, self.parallel_regions.pending = self.parallel_regions.pending, []
         with self.code.scope():
             yield
-        self.stretches.pending = outer
+        self.parallel_regions.pending = outer
 
-    def keeping(self, values: Sequence[ir.Value], homes: Sequence[ContextSlot]) -> Tail:
-        """A tail that puts `values` into `homes`, in the active lanes."""
+    def keeping(self, values: Sequence[ir.Value], slots: Sequence[ContextSlot]) -> Tail:
+        """Return a tail that puts `values` into `slots`, in the active lanes."""
 
         def tail(mask: Mask) -> None:
             lanes = [self.code.lane(v) for v in values]
-            for home, lane in zip(homes, lanes, strict=True):
-                store(self.code, home, lane, mask)
+            for slot, lane in zip(slots, lanes, strict=True):
+                store(self.code, slot, lane, mask)
 
         return tail
 
-    def keep(self, values: Sequence[ir.Value], homes: Sequence[ContextSlot], end: Node | None = None) -> None:
-        """Emit pending lane code, and put `values` into `homes` at its end."""
-        if homes:
-            self.stretches.flush(self.keeping(values, homes), values, end)
+    def keep(self, values: Sequence[ir.Value], slots: Sequence[ContextSlot], end: Node | None = None) -> None:
+        """Emit pending lane code, and put `values` into `slots` at its end."""
+        if slots:
+            self.parallel_regions.flush(self.keeping(values, slots), values, end)
         else:
-            self.stretches.flush(end=end)
+            self.parallel_regions.flush(end=end)
 
     def finish(self, block: IrTree, targets: Sequence[ir.Value], ends: Sequence[ir.Value]) -> list[ir.Value]:
         """End a block that hands `ends` to `targets`: the scalars among them are returned."""
         lanes = self.lanes(targets)
-        self.keep([ends[n] for n in lanes], [self.stretches.home(targets[n]) for n in lanes], block.end)
+        self.keep([ends[n] for n in lanes], [self.parallel_regions.slot(targets[n]) for n in lanes], block.end)
         for number in self.tiles_of(targets):
             self.tiles.yield_to(targets[number], ends[number])
         return [self.code.scalar(ends[n]) for n in self.scalars(targets)]
@@ -90,19 +90,19 @@ class UniformControl:
         for number, scalar in zip(numbers, made, strict=True):
             self.code.define(values[number], Scalar(scalar))
 
-    def share_homes(self, values: Sequence[ir.Value], others: Sequence[ir.Value]) -> None:
-        """Let each value that differs between lanes live in the home of its counterpart."""
+    def share_slots(self, values: Sequence[ir.Value], others: Sequence[ir.Value]) -> None:
+        """Let each value that differs between lanes share the context slot of its counterpart."""
         for number in self.lanes(values):
-            self.stretches.adopt(others[number], self.stretches.home(values[number]))
+            self.parallel_regions.adopt(others[number], self.parallel_regions.slot(values[number]))
 
     def types(self, values: Sequence[ir.Value], numbers: Sequence[int]) -> list[str]:
-        """The target types of scalars."""
+        """Return the target types of scalars."""
         return [self.code.element(values[n]) for n in numbers]
 
     # -- control flow ------------------------------------------------------------------------------------------
 
     def _if(self, node: Node) -> None:
-        self.stretches.flush()
+        self.parallel_regions.flush()
         results = node.results
         for number in self.tiles_of(results):
             self.tiles.enter_loop(None, results[number])
@@ -140,14 +140,14 @@ class UniformControl:
 
         made = self.control.count(node, lower, upper, step, start, inside)
         self.define(node.results, scalars, made)
-        self.share_homes(arguments, node.results)
+        self.share_slots(arguments, node.results)
         for number in self.tiles_of(arguments):
             self.tiles.leave_loop(arguments[number], node.results[number])
 
     def enter(self, arguments: Sequence[ir.Value], initial: Sequence[ir.Value]) -> list[ir.Value]:
         """Hand a loop's initial values to its block arguments; the scalars among them are returned."""
         lanes = self.lanes(arguments)
-        self.keep([initial[n] for n in lanes], [self.stretches.home(arguments[n]) for n in lanes])
+        self.keep([initial[n] for n in lanes], [self.parallel_regions.slot(arguments[n]) for n in lanes])
         for number in self.tiles_of(arguments):
             self.tiles.enter_loop(initial[number], arguments[number])
         return [self.code.scalar(initial[n]) for n in self.scalars(arguments)]
@@ -176,6 +176,6 @@ class UniformControl:
         types = self.types(after.arguments, passed_numbers)
         made = self.code.kernel.flow.repeat(start, condition, inside, types)
         self.define(node.results, passed_numbers, made)
-        self.share_homes(after.arguments, node.results)
+        self.share_slots(after.arguments, node.results)
         for number in self.tiles_of(after.arguments):
             self.tiles.leave_loop(after.arguments[number], node.results[number])

@@ -31,7 +31,7 @@ def _general(code: LaneContext, node: Node) -> Lane:
 
 
 def below(code: LaneContext, base: ir.Value, bound: ir.Value, *, safe: bool, negated: bool = False) -> Prefix:
-    """The lanes l with base + l < bound (the others, when `negated`); `safe` tells that bound - base is in range."""
+    """Return the lanes l with base + l < bound (the others, when `negated`); `safe`: bound - base is in range."""
     vectors = code.vectors
     key = ("count", base, bound)
     count = vectors.scope.reuse(key)
@@ -149,16 +149,16 @@ def _divided(code: LaneContext, base: ir.Value, divisor: ir.Value) -> tuple[ir.V
     turn = vectors.op("arith.uitofp", [vectors.integer("minui", divisor, most)], "f32")
     beyond = vectors.op("arith.trunci", [gap], "i32")
     beyond = vectors.op("arith.subi", [vectors.iota("i32"), vectors.splat(beyond)], ints)
-    turns = vectors.op("arith.sitofp", [beyond], floats)
-    turns = vectors.op("arith.divf", [turns, vectors.splat(turn)], floats)
-    turns = vectors.op("arith.fptosi", [turns], ints)
-    turns = vectors.op("arith.addi", [turns, vectors.constant(1, ints)], ints)
+    wraps = vectors.op("arith.sitofp", [beyond], floats)
+    wraps = vectors.op("arith.divf", [wraps, vectors.splat(turn)], floats)
+    wraps = vectors.op("arith.fptosi", [wraps], ints)
+    wraps = vectors.op("arith.addi", [wraps, vectors.constant(1, ints)], ints)
     before = vectors.compare("slt", beyond, vectors.constant(0, ints), vectors.wide("i1"))
-    turns = vectors.select(before, vectors.constant(0, ints), turns)
-    turns = vectors.op("arith.extui", [turns], longs)
-    passed = vectors.op("arith.muli", [turns, vectors.splat(divisor)], longs)
+    wraps = vectors.select(before, vectors.constant(0, ints), wraps)
+    wraps = vectors.op("arith.extui", [wraps], longs)
+    passed = vectors.op("arith.muli", [wraps, vectors.splat(divisor)], longs)
     along = vectors.op("arith.addi", [vectors.splat(rest), vectors.iota("i64")], longs)
-    quotient = vectors.op("arith.addi", [vectors.splat(first), turns], longs)
+    quotient = vectors.op("arith.addi", [vectors.splat(first), wraps], longs)
     return quotient, vectors.op("arith.subi", [along, passed], longs)
 
 

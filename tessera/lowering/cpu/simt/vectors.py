@@ -54,7 +54,7 @@ Lane = Scalar | Linear | Vector | Prefix
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which lanes are active: the first `count` (None: all) of those in `vector` (None: all).
+    """The active lanes: the first `count` (None: all) of those in `vector` (None: all).
 
     `facts` are comparisons (see `Prefix`) that hold in every active lane; `some` tells that at least one lane is
     active wherever this mask is in force.
@@ -67,7 +67,7 @@ class Mask:
 
     @property
     def all(self) -> bool:
-        """Whether every lane is active."""
+        """Return whether every lane is active."""
         return self.count is None and self.vector is None
 
 
@@ -83,7 +83,7 @@ class Scope:
     made: dict[Hashable, ir.Value] = field(default_factory=dict[Hashable, ir.Value])
 
     def find(self, value: ir.Value) -> Lane | None:
-        """The lane value of a Tile IR value, if it is defined here."""
+        """Return the lane value of a Tile IR value, if it is defined here."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.values.get(value)
@@ -116,22 +116,22 @@ class Vectors:
     # -- types and constants -----------------------------------------------------------------------------------
 
     def text(self, kind: ir.Type) -> str:
-        """The text of an MLIR type, kept."""
+        """Return the text of an MLIR type, kept."""
         found = self._texts.get(kind)
         if found is None:
             found = self._texts[kind] = str(kind)
         return found
 
     def wide(self, element: str) -> str:
-        """The text of the vector type of an element type's text."""
+        """Return the text of the vector type of an element type's text."""
         return f"vector<{LANES}x{element}>" if element != "!llvm.ptr" else f"vector<{LANES}x!llvm.ptr>"
 
     def constant(self, value: float, kind: str) -> ir.Value:
-        """A constant (a splat for a vector type), made once at the top of the entry point."""
+        """Return a constant (a splat for a vector type), made once at the top of the entry point."""
         return self.at_top((value, kind), lambda: self.emit.constant(value, kind))
 
     def pattern(self, values: Sequence[int], element: str) -> ir.Value:
-        """A constant vector of these numbers."""
+        """Return a constant vector of these numbers."""
         numbers = ", ".join(map(str, values))
         kind = f"vector<{len(values)}x{element}>"
         attributes = {"value": f"dense<[{numbers}]> : {kind}"}
@@ -151,7 +151,7 @@ class Vectors:
     def op(
         self, name: str, operands: Sequence[ir.Value], kind: str, attributes: dict[str, str] | None = None
     ) -> ir.Value:
-        """An operation with one result."""
+        """Create an operation with one result and return that."""
         return self.emit.value(name, operands, kind, attributes)
 
     def integer(self, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -167,7 +167,7 @@ class Vectors:
         return self.emit.value("arith.select", [condition, yes, no], yes.type)
 
     def splat(self, scalar: ir.Value) -> ir.Value:
-        """A scalar in every lane."""
+        """Return a scalar in every lane."""
         key = ("splat", scalar)
         found = self.scope.reuse(key)
         if found is None:
@@ -176,11 +176,11 @@ class Vectors:
         return found
 
     def iota(self, element: str, stride: int = 1) -> ir.Value:
-        """The constant vector 0, stride, 2 * stride, ..."""
+        """Return the constant vector 0, stride, 2 * stride, ..."""
         return self.pattern([wrap(lane * stride, element) for lane in range(LANES)], element)
 
     def vector(self, lane: Lane) -> ir.Value:
-        """The vector of a lane value."""
+        """Return the vector of a lane value."""
         match lane:
             case Vector(value):
                 return value
@@ -207,7 +207,7 @@ class Vectors:
     # -- masks -------------------------------------------------------------------------------------------------
 
     def bits(self, mask: Mask) -> ir.Value:
-        """The mask as a vector of i1."""
+        """Return the mask as a vector of i1."""
         if mask.all:
             return self.constant(1, self.wide("i1"))
         if mask.count is None:
@@ -221,7 +221,7 @@ class Vectors:
         return self.integer("minsi", positive, self.constant(LANES, "i64"))
 
     def narrow(self, mask: Mask, condition: Lane, *, negated: bool = False) -> Mask:
-        """The lanes of `mask` in which `condition` holds (does not hold, when `negated`)."""
+        """Return the lanes of `mask` in which `condition` holds (does not hold, when `negated`)."""
         if isinstance(condition, Prefix) and condition.negated == negated:
             facts = mask.facts | condition.facts
             if condition.exact and facts == mask.facts:
@@ -246,11 +246,11 @@ class Vectors:
         return Mask(mask.count, vector, mask.facts, some=False)
 
     def word(self, mask: Mask) -> ir.Value:
-        """The mask as an i32, lane l in bit l."""
+        """Return the mask as an i32, lane l in bit l."""
         return self.op("llvm.bitcast", [self.bits(mask)], "i32")
 
     def some(self, mask: Mask) -> ir.Value:
-        """Whether any lane is active (i1)."""
+        """Return whether any lane is active (i1)."""
         if mask.all:
             return self.constant(1, "i1")
         if mask.vector is None:

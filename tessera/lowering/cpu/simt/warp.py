@@ -1,4 +1,4 @@
-"""Where a lane stands (`id`) and what lanes of a warp tell each other (`shuffle`)."""
+"""Emit the indices of lanes (`id`) and their exchange of values inside a warp (`shuffle`)."""
 
 import math
 from typing import Final
@@ -75,7 +75,7 @@ def _lane(code: LaneContext, axis: int | None, group: tuple[int, ...], of: str) 
 
 
 def _along(code: LaneContext, axis: int, extents: tuple[int, ...]) -> Lane:
-    """The lane's coordinate along one axis of its group; the last is the fastest.  As `shapes.id_shape` says."""
+    """Return the lane's coordinate along one axis of its group; the last is the fastest.  As `shapes.id_shape` says."""
     position, vectors = code.position, code.vectors
     below, extent = math.prod(extents[axis + 1 :]), extents[axis]
     if extent == 1:
@@ -113,7 +113,7 @@ def shuffle(code: LaneContext, node: Node, mask: Mask) -> None:
 
 
 def _source(lane: int, amount: int, mode: str, width: int) -> int:
-    """The lane that `lane` reads from."""
+    """Return the lane that `lane` reads from."""
     place = lane % width
     wanted = {"down": place + amount, "up": place - amount, "xor": place ^ amount, "idx": amount}[mode]
     return lane - place + wanted if 0 <= wanted < width else lane
@@ -131,7 +131,7 @@ def _by_pattern(code: LaneContext, value: ir.Value, sources: list[int], mask: Ma
 
 
 def _sources(code: LaneContext, lane: ir.Value, mode: str, width: int) -> ir.Value:
-    """The lane every lane reads from, as a vector of i32, for an amount that is not a constant."""
+    """Return the lane every lane reads from, as a vector of i32, for an amount that is not a constant."""
     vectors = code.vectors
     kind = vectors.wide("i32")
 

@@ -13,7 +13,7 @@ _PANEL_BYTES: Final = 32 << 10
 _STREAM_DEPTH: Final = 16
 _PACKED_VECTORS: Final = 8 << 10
 """Vectors of packed columns kept in the second-level cache while all rows pass by: a quarter of it, or half."""
-_BAND_BYTES: Final = 136 << 10
+_MACRO_BLOCK_BYTES: Final = 136 << 10
 """Bytes of rows that stay there beside them."""
 STREAM_ROWS: Final = 4
 """With so few rows, columns are used as they come: packing them would cost more than it saves."""
@@ -50,7 +50,7 @@ class Blocking:
     step: int
     depth_block: int
     panels_packed: int
-    band: int
+    macro_block: int
     stream: bool
 
     @property
@@ -70,7 +70,7 @@ class Blocking:
 
     @property
     def one_pass(self) -> bool:
-        """Whether all panels are packed together, so that rows pass by once."""
+        """Return whether all panels are packed together, so that rows pass by once."""
         return self.panels <= self.panels_packed
 
     @property
@@ -101,7 +101,7 @@ def unrolled(depth: int) -> int:
 
 
 def choose(rows: int, columns: int, depth: int, element_bytes: int, machine: CacheModel) -> Blocking:
-    """The blocking of a product on `machine`.
+    """Return the blocking of a product on `machine`.
 
     One register in four holds columns and a row's element, the others sums.  Two vectors side by side use each element
     of a row twice: then multiply-adds take longer than loads, and the panel is still narrow enough to stay near.
@@ -109,23 +109,23 @@ def choose(rows: int, columns: int, depth: int, element_bytes: int, machine: Cac
     row = padded(columns)
     lanes = min(machine.lanes(element_bytes), row)
     stream = rows <= STREAM_ROWS
-    sums = machine.registers * 3 // 4
+    accumulators = machine.registers * 3 // 4
     if stream:
-        vectors = max(v for v in (8, 4, 2, 1) if v * rows <= max(sums, rows) and row % (v * lanes) == 0)
+        vectors = max(v for v in (8, 4, 2, 1) if v * rows <= max(accumulators, rows) and row % (v * lanes) == 0)
     else:
         vectors = 2 if row % (2 * lanes) == 0 else 1
     # A single vector is bound by loads in any case, and needs sums for the latency of a multiply-add only.
-    step = min(rows, sums // vectors if vectors > 1 else machine.registers // 2)
+    step = min(rows, accumulators // vectors if vectors > 1 else machine.registers // 2)
     step_bytes = lanes * vectors * element_bytes
     wanted, most = (_STREAM_DEPTH, _STREAM_DEPTH) if stream else (_DEPTH, min(2 * _DEPTH, _PANEL_BYTES // step_bytes))
     depth_block = _divisor(depth, min(wanted, most), most)
     packed = max(1, _PACKED_VECTORS * machine.vector_bytes // (depth_block * step_bytes))
-    band = max(1, _BAND_BYTES // (depth_block * element_bytes * step))
-    return Blocking(rows, columns, depth, lanes, vectors, step, depth_block, packed, band, stream)
+    macro_block = max(1, _MACRO_BLOCK_BYTES // (depth_block * element_bytes * step))
+    return Blocking(rows, columns, depth, lanes, vectors, step, depth_block, packed, macro_block, stream)
 
 
 def _divisor(extent: int, wanted: int, most: int) -> int:
-    """A block length up to `most`: all of it if that fits, else a divisor near `wanted`, else `wanted`."""
+    """Return a block length up to `most`: all of it if that fits, else a divisor near `wanted`, else `wanted`."""
     if extent <= most:
         return extent
     divisors = [d for d in range(wanted // 2, most + 1) if extent % d == 0]

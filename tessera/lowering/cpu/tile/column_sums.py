@@ -31,7 +31,7 @@ class ColumnSums:
     table: ir.Value | None
 
     def block(self, base: Index, count: int) -> list[ir.Value]:
-        """The sums of a block of `count` elements from `base` on."""
+        """Return the sums of a block of `count` elements from `base` on."""
         emitter, indices = self.emitter, Indices(self.emitter)
         columns = min(count, COLUMNS)
         if columns == 1:
@@ -55,7 +55,7 @@ class ColumnSums:
         return self._read(0)
 
     def _chain(self, base: Index, column: Index, count: int) -> list[ir.Value]:
-        """The running sum of one column over the steps of a block."""
+        """Return the running sum of one column over the steps of a block."""
         emitter, indices = self.emitter, Indices(self.emitter)
         steps, rest = divmod(count, COLUMNS)
         start = indices.add(base, column)

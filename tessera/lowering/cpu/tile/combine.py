@@ -30,7 +30,7 @@ class Combine:
 
     @property
     def is_float(self) -> bool:
-        """Whether values are floats."""
+        """Return whether values are floats."""
         return self.element.startswith("f")
 
     @property
@@ -39,7 +39,7 @@ class Combine:
         return 2 if self.is_float and self.kind != "sum" else 0
 
     def identity(self, lanes: int) -> ir.Value:
-        """The value that changes nothing, in every lane."""
+        """Return the value that changes nothing, in every lane."""
         if self.element == "i1":
             return self.emitter.constant(int(self.kind == "min"), shaped(lanes, "i1"))
         prefix = "u" if self.unsigned else ""
@@ -50,7 +50,7 @@ class Combine:
         return self.emitter.constant(value, shaped(lanes, self.element))
 
     def __call__(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """One step; of a NaN and a number, max and min give either, and of two zeros either (see `watch`)."""
+        """Emit one step; of a NaN and a number, max and min give either, and of two zeros either (see `watch`)."""
         if self.element == "i1":
             return self.emitter.value("arith.andi" if self.kind == "min" else "arith.ori", [a, b], a.type)
         if self.kind == "sum":
@@ -61,19 +61,19 @@ class Combine:
         return self.emitter.value(f"arith.{self.kind}{sign}i", [a, b], a.type)
 
     def _choose(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """One instruction on x86: b where it is beyond a, else a."""
+        """Emit one instruction on x86: b where it is beyond a, else a."""
         lanes, _ = lanes_and_element(a.type)
         predicate = _GREATER if self.kind == "max" else _LESS
         beyond = self.emitter.value("arith.cmpf", [b, a], shaped(lanes, "i1"), {"predicate": f"{predicate} : i64"})
         return self.emitter.value("arith.select", [beyond, b, a], a.type)
 
     def unwatched(self, lanes: int) -> list[ir.Value]:
-        """The start of a watch."""
+        """Return the initial values of a watch."""
         kind = shaped(lanes, f"i{self.element[1:]}")
         return [self.emitter.constant(start, kind) for start in (0, -(self.kind == "max"))][: self.watches]
 
     def watch(self, seen: Sequence[ir.Value], values: Sequence[ir.Value]) -> list[ir.Value]:
-        """What was seen so far and one or two `values` more: whether a NaN came by, and the signs.
+        """Add one or two `values` to what was seen so far: whether a NaN was among them, and the signs.
 
         A largest value of zero is +0 unless every sign was set (numbers above zero there were none), a smallest one -0
         if one was; so all bits are put together by `and` or `or`, of which the sign matters.
@@ -95,7 +95,7 @@ class Combine:
         return "and" if self.kind == "max" else "or"
 
     def across(self, seen: Sequence[ir.Value]) -> list[ir.Value]:
-        """What all lanes of a vector have seen together, as scalars."""
+        """Combine what the lanes of a vector have seen into scalars."""
         kinds = zip(seen, ("or", self._signs), strict=False)
         return [
             self.emitter.value("vector.reduction", [v], f"i{self.element[1:]}", {"kind": f"#vector.kind<{kind}>"})
@@ -103,7 +103,7 @@ class Combine:
         ]
 
     def settle(self, value: ir.Value, seen: Sequence[ir.Value]) -> ir.Value:
-        """The result: `value`, a zero of the right sign, or NaN; as it is where nothing was watched."""
+        """Return the result: `value`, a zero of the right sign, or NaN; as it is where nothing was watched."""
         if not seen:
             return value
         nan, signs = seen
@@ -123,7 +123,7 @@ class Combine:
         )
 
     def halve(self, vector: ir.Value) -> ir.Value:
-        """All lanes of a vector put together by halving: lane i with lane i + n/2, and so on."""
+        """Combine all lanes of a vector by halving: lane i with lane i + n/2, and so on."""
         lanes, element = lanes_and_element(vector.type)
         while lanes > 1:
             lanes //= 2

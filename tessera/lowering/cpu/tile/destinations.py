@@ -32,12 +32,12 @@ class Scratch(Source):
         self.axis = next(unit, None)
 
     def start(self, frame: Frame) -> ir.Value:
-        """The address of the row's first element."""
+        """Return the address of the row's first element."""
         point = [0 if a == frame.axis else i for a, i in enumerate(frame.point)]
         return frame.memory.address(self.pointer, frame.indices.dot(point, self.strides), self.element)
 
     def row(self, frame: Frame) -> Row:
-        """A load a vector."""
+        """Load one vector at a time."""
         start, stride, memory = self.start(frame), self.strides[frame.axis], frame.memory
         if self.shape[frame.axis] == 1:
             return frame.uniform(memory.load(start, 0, self.element))
@@ -69,7 +69,7 @@ class Scratch(Source):
 
 
 class Span:
-    """Which indices of a block's axis lie inside the array: `low <= index < high` (both `i64`)."""
+    """The indices of a block's axis that lie inside the array: `low <= index < high` (both `i64`)."""
 
     def __init__(self, indices: Indices, start: Index, block: int, extent: Index) -> None:
         self.low = indices.min(indices.max(indices.sub(0, start), 0), block)
@@ -78,7 +78,7 @@ class Span:
         self.inside = indices.both(at_start, indices.at_most(indices.value(block), self.high))
 
 
-class Block(Source):
+class MemoryBlock(Source):
     """A block of an array or shared buffer, from `starts` on; the parts outside the array read as 0.
 
     axes: the array's axis behind each axis of the tile
@@ -121,7 +121,7 @@ class Block(Source):
         return isinstance(stride, int) and stride == 1
 
     def start(self, frame: Frame) -> ir.Value:
-        """The address of the row's first element."""
+        """Return the address of the row's first element."""
         point = [0 if a == frame.axis else i for a, i in enumerate(frame.point)]
         return frame.memory.address(self.origin, frame.indices.dot(point, self.strides), self.element)
 
@@ -138,21 +138,21 @@ class Block(Source):
         return indices.select(more, self.shape[axis], indices.sub(0, self.starts[axis]))
 
     def row(self, frame: Frame) -> Row:
-        """A load a vector, masked unless the whole block is inside."""
-        access = Access(self, frame)
+        """Load one vector at a time, masked unless the whole block is inside."""
+        access = RowAccess(self, frame)
         if self.shape[frame.axis] == 1:
             return frame.uniform(access.load(0, 0, None))
         return frame.varying(access.load)
 
     def writer(self, frame: Frame) -> Writer:
         """Stores of a row, masked unless the whole block is inside."""
-        return Access(self, frame).store
+        return RowAccess(self, frame).store
 
 
-class Access:
+class RowAccess:
     """Loads and stores of one row of a block."""
 
-    def __init__(self, block: Block, frame: Frame) -> None:
+    def __init__(self, block: MemoryBlock, frame: Frame) -> None:
         self.block = block
         self.memory = frame.memory
         self.indices = frame.indices
@@ -161,10 +161,10 @@ class Access:
         self.span = None if frame.inside else block.spans[frame.axis]
         self.outer = None if frame.inside else self._outer(frame)
         self.only = None if block.only is None else frame.row(block.only)
-        self.ahead = frame.ahead if frame.inside and self._consecutive else None
+        self.prefetch = frame.prefetch if frame.inside and self._consecutive else None
 
     def _outer(self, frame: Frame) -> ir.Value | None:
-        """Whether the fixed indices are inside; None when they are known to be."""
+        """Return whether the fixed indices are inside; None when they are known to be."""
         conditions = list(self.block.dropped)
         for axis, span in enumerate(self.block.spans):
             if span is not None and axis != frame.axis:
@@ -173,7 +173,7 @@ class Access:
         return self.indices.all(conditions)
 
     def mask(self, index: Index, lanes: int, valid: int | None) -> ir.Value | None:
-        """The lanes to touch: an `i1` for a scalar, None for all."""
+        """Return the lanes to touch: an `i1` for a scalar, None for all."""
         if not lanes:
             spans = [self.span] if self.span is not None else []
             checks = [c for s in spans for c in (self.indices.at_most(s.low, index), self.indices.less(index, s.high))]
@@ -194,7 +194,7 @@ class Access:
         return result
 
     def _compare(self, predicate: int, bound: Index, index: Index, lanes: int) -> ir.Value:
-        """The lanes whose index compares so with `bound`, both within the block, so 32 bits are enough."""
+        """Return the lanes whose index compares so with `bound`, both within the block, so 32 bits are enough."""
         emitter = self.memory.emitter
         distance = emitter.value(
             "arith.trunci", [self.indices.value(self.indices.sub(self.indices.value(bound), index))], "i32"
@@ -210,14 +210,14 @@ class Access:
         return isinstance(self.stride, int) and self.stride == 1
 
     def load(self, index: Index, lanes: int, valid: int | None) -> ir.Value:
-        """The vector (or scalar, for 0 lanes) at `index`."""
+        """Return the vector (or scalar, for 0 lanes) at `index`."""
         element, mask, address = self.block.element, self.mask(index, lanes, valid), self._address(index)
         if not lanes:
             return self._load_scalar(address, mask)
         if not self._consecutive:
             return self.memory.gather(address, self.stride, mask, lanes, element)
-        if self.ahead is not None:
-            beyond = self.indices.mul(self.block.strides[self.ahead[0]], self.ahead[1])
+        if self.prefetch is not None:
+            beyond = self.indices.mul(self.block.strides[self.prefetch[0]], self.prefetch[1])
             self.memory.prefetch(self.memory.address(address, beyond, element), near=False)
         if mask is None:
             return self.memory.load(address, lanes, element)

@@ -56,7 +56,7 @@ class Dot:
 
     @property
     def element(self) -> str:
-        """The type of sums, and of the operands."""
+        """Return the type of sums, and of the operands."""
         return self.result.element
 
     def emit(self) -> None:
@@ -78,7 +78,7 @@ class Dot:
             one_block(whole * blocking.depth_block, rest)
 
     def _prepare(self, single: bool) -> Source | None:
-        """Where sums start from: the accumulator itself if it is read once, else `result`, filled from it."""
+        """Return the source of the initial sums: the accumulator if it is read once, else `result`, filled from it."""
         start = self.start
         if single and (start is None or (not start.guards and self.blocking.columns % self.blocking.lanes == 0)):
             return start
@@ -94,7 +94,7 @@ class Dot:
         rows = columns = None
         packed = not blocking.stream and self._columns_in_place() is None
         if strided(self.a, self.element) is None:
-            count = rows_elements(self.a, blocking, by_band=packed and blocking.one_pass)
+            count = rows_elements(self.a, blocking, by_macro_block=packed and blocking.one_pass)
             rows = self.scratch(count * size + 256)
         if packed:
             panels = min(blocking.panels_packed, blocking.panels)
@@ -102,7 +102,7 @@ class Dot:
         return rows, columns
 
     def _columns_in_place(self) -> Strided | None:
-        """The columns as they are, where the inner loop can read them so."""
+        """Return the columns as they are, where the inner loop can read them so."""
         found = strided(self.b, self.element) if isinstance(self.b, Scratch) else None
         if found is None or found.strides[1] != 1:
             return None
@@ -130,7 +130,7 @@ class Dot:
         panels.run(0, self.blocking.panels, self._reader(b, self.blocking.width), lambda _lower, _upper: (a, ()))
 
     def _all_rows(self, buffer: ir.Value | None, first: Index, depth: int) -> Strided:
-        """All rows, from step `first` of K on: packed, or without a buffer where they are."""
+        """Return all rows, from step `first` of K on: packed, or without a buffer where they are."""
         if buffer is not None:
             packer = RowPacker(self.emitter, self.a, buffer, first, depth)
             packer.pack(0, self.blocking.rows)
@@ -143,27 +143,30 @@ class Dot:
     def _packed(self, panels: MicroKernel, buffer_a: ir.Value | None, buffer_b: ir.Value, first: Index) -> None:
         """Blocks of panels: pack, then run all rows over them; a band of rows is packed when it is used first."""
         blocking, indices, depth = self.blocking, Indices(self.emitter), panels.depth
-        ahead = Prefetcher(self.emitter, self.a, self.b, blocking, first, depth)
-        columns = PanelPacker(self.emitter, self.b, buffer_b, blocking, first, depth, ahead.asks_columns)
-        rows = RowPacker(self.emitter, self.a, buffer_a, first, depth, blocking.one_pass, ahead.asks_rows)
+        prefetcher = Prefetcher(self.emitter, self.a, self.b, blocking, first, depth)
+        columns = PanelPacker(self.emitter, self.b, buffer_b, blocking, first, depth, prefetcher.asks_columns)
+        rows = RowPacker(self.emitter, self.a, buffer_a, first, depth, blocking.one_pass, prefetcher.asks_rows)
         whole = self._all_rows(buffer_a, first, depth) if buffer_a is None or by_depth(self.a) else None
         reader = self._reader(Strided(buffer_b, (blocking.width, 1)), depth * blocking.width)
 
         def one_block(first_panel: Index, _: list[ir.Value]) -> tuple[()]:
             columns.pack(first_panel)
             count = indices.min(blocking.panels_packed, indices.sub(blocking.panels, first_panel))
-            asks = [ahead.columns(first_panel)] if ahead.asks_columns else []
+            asks = [prefetcher.columns(first_panel)] if prefetcher.asks_columns else []
 
             def begin(lower: Index, upper: Index) -> tuple[Strided, Sequence[Ask]]:
                 if whole is not None:
                     return whole, asks
-                band = rows.packed(lower)
+                macro_block = rows.packed(lower)
                 if blocking.one_pass:
                     rows.pack(lower, upper)
                 else:
                     at_first = indices.at_most(first_panel, 0)
                     run_either(self.emitter, at_first, lambda: rows.pack(lower, upper))
-                return band, [*asks, *([ahead.rows(first_panel, lower, upper)] if ahead.asks_rows else [])]
+                return macro_block, [
+                    *asks,
+                    *([prefetcher.rows(first_panel, lower, upper)] if prefetcher.asks_rows else []),
+                ]
 
             panels.run(first_panel, count, reader, begin)
             return ()
@@ -171,7 +174,7 @@ class Dot:
         for_range(self.emitter, 0, blocking.panels, blocking.panels_packed, one_block)
 
     def _stream(self, panels: MicroKernel, a: Strided, first: Index, inside: bool) -> None:
-        """All panels, columns read where they are."""
+        """Multiply all panels, with columns read where they are."""
         emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
 
         def run(lower: int, count: int, partial: int | None) -> None:
@@ -217,7 +220,7 @@ class Dot:
 
 
 def strided(source: Source, element: str) -> Strided | None:
-    """The memory behind a matrix of `element`, if it is in scratch, maybe transposed."""
+    """Return the memory behind a matrix of `element`, if it is in scratch, maybe transposed."""
     if isinstance(source, Moved) and source.axes == (1, 0):
         found = strided(source.source, element)
         return None if found is None else Strided(found.pointer, (found.strides[1], found.strides[0]))
@@ -226,11 +229,11 @@ def strided(source: Source, element: str) -> Strided | None:
     return None
 
 
-def sum_element(factor: str, result: str) -> str:
-    """The type of sums of products: f32 (f64 for f64), i32 for integers (i64 for an i64 result)."""
-    if factor.startswith(("f", "b")):
-        return "f64" if "f64" in (factor, result) else "f32"
-    return "i64" if "i64" in (factor, result) else "i32"
+def accumulator_element(operand: str, result: str) -> str:
+    """Return the type of sums of products: f32 (f64 for f64), i32 for integers (i64 for an i64 result)."""
+    if operand.startswith(("f", "b")):
+        return "f64" if "f64" in (operand, result) else "f32"
+    return "i64" if "i64" in (operand, result) else "i32"
 
 
 def as_element(source: Source, element: str, *, unsigned: bool = False) -> Source:
@@ -249,7 +252,7 @@ def as_element(source: Source, element: str, *, unsigned: bool = False) -> Sourc
 
 
 def turned(source: Source) -> Source:
-    """The transpose of a matrix."""
+    """Return the transpose of a matrix."""
     return Moved(source.shape[::-1], source, (1, 0))
 
 

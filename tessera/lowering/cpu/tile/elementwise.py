@@ -50,7 +50,7 @@ def emit_elementwise(emitter: Emitter, op: AnyOp, operands: Sequence[ir.Value], 
 
 
 def without_traps(emitter: Emitter, op: AnyOp, operands: Sequence[ir.Value], lanes: int) -> Sequence[ir.Value]:
-    """The operands of `op` on vectors of a tile; for an integer division a divisor of 1 where there is no quotient.
+    """Read the operands of `op` as vectors; an integer division has a divisor of 1 where there is no quotient.
 
     Tile IR guards its divisions, but lanes past the end of a row hold anything, a guard that does not belong to its
     divisor too: both may have been kept in memory, each on its own.
@@ -76,7 +76,7 @@ def without_traps(emitter: Emitter, op: AnyOp, operands: Sequence[ir.Value], lan
 
 
 def _extreme(emitter: Emitter, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The larger or smaller of two scalars; NaN wins, and -0 is less than +0.
+    """Return the larger or smaller of two scalars; NaN wins, and -0 is less than +0.
 
     LLVM's own code for AVX-512 (`vfpclass`) takes a signalling NaN for a number where it knows the other operand for
     one; that for vectors does not.
@@ -101,5 +101,5 @@ def _select(emitter: Emitter, operands: Sequence[ir.Value], lanes: int, element:
 
 
 def element_type(kind: ir.Type) -> ir.Type:
-    """The element type of a tile's type; a scalar's own type."""
+    """Return the element type of a tile's type; a scalar's own type."""
     return ir.ShapedType(kind).element_type if isinstance(kind, ir.ShapedType) else kind

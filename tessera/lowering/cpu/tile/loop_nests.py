@@ -7,16 +7,16 @@ from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import for_points, for_range, for_vectors, lanes_for, run_either
-from tessera.lowering.cpu.tile.destinations import Block, Scratch
+from tessera.lowering.cpu.tile.destinations import MemoryBlock, Scratch
 from tessera.lowering.cpu.tile.memory import Memory, stored
 from tessera.lowering.cpu.tile.operands import Computed, Frame, Source, all_guards, vector_axis
 from tessera.lowering.cpu.tile.transposition import transpose
 from tessera.lowering.math.algebra import shaped
 
-_AHEAD: Final = 4
+_PREFETCH_DISTANCE: Final = 4
 """Rows asked for before they are written."""
 
-Target = Scratch | Block
+Target = Scratch | MemoryBlock
 """Where a tile can be written."""
 
 
@@ -51,17 +51,17 @@ def copy(emitter: Emitter, source: Source, target: Target, side: int) -> None:
 def _copy_rows(emitter: Emitter, source: Source, target: Target, axis: int, inside: bool) -> None:
     lanes = lanes_for(source.shape[axis], source.bytes)
     # What is computed into scratch is expensive, and leaves the memory idle: time to ask for the next group's block.
-    ahead = (0, source.shape[0]) if isinstance(source, Computed) and isinstance(target, Scratch) else None
+    prefetch = (0, source.shape[0]) if isinstance(source, Computed) and isinstance(target, Scratch) else None
     # Rows of an array lie in pages of their own, where the processor does not look by itself.
-    far = target if isinstance(source, Scratch) and axis != 0 and source.shape[0] > _AHEAD else None
+    far = target if isinstance(source, Scratch) and axis != 0 and source.shape[0] > _PREFETCH_DISTANCE else None
 
     def one_row(point: tuple[Index, ...]) -> None:
-        frame = Frame(emitter, point, axis, inside=inside, ahead=ahead)
+        frame = Frame(emitter, point, axis, inside=inside, prefetch=prefetch)
         row, write = frame.row(source), target.writer(frame)
-        below = (Indices(emitter).add(point[0], _AHEAD), *point[1:])
+        below = (Indices(emitter).add(point[0], _PREFETCH_DISTANCE), *point[1:])
 
         def one_vector(index: Index, count: int, valid: int | None) -> None:
-            if isinstance(far, Block):
+            if isinstance(far, MemoryBlock):
                 far.ask(emitter, [index if a == axis else i for a, i in enumerate(below)], near=True)
             write(row.at(index, count, valid), index, count, valid)
 

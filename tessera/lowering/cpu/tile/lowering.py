@@ -14,11 +14,11 @@ from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.structured_control import LANES, padded
 from tessera.lowering.cpu.base.cache_model import CacheModel
-from tessera.lowering.cpu.base.emit_context import TileContext
+from tessera.lowering.cpu.base.emit_context import CpuTileContext
 from tessera.lowering.cpu.tile.blocking import choose
 from tessera.lowering.cpu.tile.combine import Combine
-from tessera.lowering.cpu.tile.destinations import Block, Scratch
-from tessera.lowering.cpu.tile.dot import Dot, as_element, sum_element, turned
+from tessera.lowering.cpu.tile.destinations import MemoryBlock, Scratch
+from tessera.lowering.cpu.tile.dot import Dot, accumulator_element, as_element, turned
 from tessera.lowering.cpu.tile.elementwise import element_type, emit_elementwise, without_traps
 from tessera.lowering.cpu.tile.loop_nests import copy
 from tessera.lowering.cpu.tile.memory import Memory, bytes_of
@@ -50,7 +50,7 @@ SLACK: Final = 64
 class TileLowering:
     """Lowers the tile operations of one kernel through `context`, in program order."""
 
-    context: TileContext
+    context: CpuTileContext
     machine: CacheModel = field(default_factory=CacheModel)
     values: dict[ir.Value, Source] = field(default_factory=dict[ir.Value, Source])
     _saved: dict[ir.Value, Source] = field(default_factory=dict[ir.Value, Source])
@@ -74,7 +74,7 @@ class TileLowering:
 
     @property
     def emitter(self) -> Emitter:
-        """Where code is emitted."""
+        """Return the emitter."""
         return self.context.emitter
 
     def lower(self, op: AnyOp) -> None:
@@ -110,8 +110,8 @@ class TileLowering:
         block = carried.owner
         if not isinstance(block, ir.Block) or block.owner.name != "scf.for":
             return
-        later = list(block.operations)[-1].operation.operands
-        for value in list(later)[ir.BlockArgument(carried).arg_number :]:
+        yielded = list(block.operations)[-1].operation.operands
+        for value in list(yielded)[ir.BlockArgument(carried).arg_number :]:
             if value in self.values and same_place(place, self.values[value]):
                 self._saved[value] = self.materialize(place)
 
@@ -122,7 +122,7 @@ class TileLowering:
     # -- places ------------------------------------------------------------------------------------------------
 
     def source(self, value: ir.Value) -> Source:
-        """The source of a tile; a scalar becomes a splat without a shape of its own."""
+        """Return the source of a tile; a scalar becomes a splat without a shape of its own."""
         return self.values[value]
 
     def allocate(self, shape: Sequence[int], element: str) -> Scratch:
@@ -178,13 +178,13 @@ class TileLowering:
 
     def _block(
         self, op: AnyOp, memory: ir.Value, tile: ir.Value, starts: Sequence[ir.Value], only: Source | None = None
-    ) -> Block:
+    ) -> MemoryBlock:
         extents, dropped = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("extents", "dropped"))
         axes = [axis for axis in range(len(extents)) if axis not in dropped]
         in_bounds = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
         places = [self.context.scalar(v) for v in starts]
         shape, element = shape_and_element(tile.type)
-        return Block(self.emitter, shape, element, self.context.array(memory), places, axes, in_bounds, only)
+        return MemoryBlock(self.emitter, shape, element, self.context.array(memory), places, axes, in_bounds, only)
 
     def _load(self, op: AnyOp) -> Source:
         memory, *starts = op.operands
@@ -223,7 +223,7 @@ class TileLowering:
         return Scratch(shape, element, self._dense(source).pointer, row_major(shape), dense=True)
 
     def _dense(self, source: Source) -> Scratch:
-        """The tile in scratch with its rows one right after the other."""
+        """Return the tile in scratch with its rows one right after the other."""
         strides = row_major(source.shape)
         carried = isinstance(source, Scratch) and any(source.pointer is place for place in self._carried)
         if isinstance(source, Scratch) and source.strides == strides and not carried:
@@ -245,17 +245,17 @@ class TileLowering:
             wide, axis = self._flat(wide), 0
         scalar = not isinstance(result.type, ir.RankedTensorType)
         shape = [1] if scalar else [e for a, e in enumerate(wide.shape) if a != axis]
-        sums = self._home(op) if not scalar and wide.element == element else self.allocate(shape, wide.element)
+        destination = self._home(op) if not scalar and wide.element == element else self.allocate(shape, wide.element)
         reduction = Reduction(self.emitter, wide, axis, combine, self.machine, lambda n: self.context.scratch(n, 64))
-        reduction.emit(_Reduced(self.emitter, sums, axis, scalar))
+        reduction.emit(_ReducedRows(self.emitter, destination, axis, scalar))
         if not scalar:
-            return as_element(sums, element)
-        value = Memory(self.emitter).load(sums.pointer, 0, sums.element)
+            return as_element(destination, element)
+        value = Memory(self.emitter).load(destination.pointer, 0, destination.element)
         self.context.set_scalar(result, convert(self.emitter, value, element) if combine.is_float else value)
         return None
 
     def _flat(self, source: Source) -> Source:
-        """The tile as a row of all its elements."""
+        """Return the tile as a row of all its elements."""
         if sum(e > 1 for e in source.shape) <= 1:
             return Moved((math.prod(source.shape),), source, unit_axes(source.shape, (math.prod(source.shape),)))
         if source.shape[vector_axis(source.shape)] % LANES == 0:
@@ -265,12 +265,12 @@ class TileLowering:
 
     def _dot(self, op: AnyOp) -> Source:
         shape, element = shape_and_element(op.results[0].type)
-        factors = [self.source(v) for v in op.operands[:2]]
-        sums = sum_element(factors[0].element, element)
+        operands = [self.source(v) for v in op.operands[:2]]
+        accumulator = accumulator_element(operands[0].element, element)
         unsigned = UNSIGNED in op.attributes
-        a, b = (as_element(source, sums, unsigned=unsigned) for source in factors)
-        start = as_element(self.source(op.operands[2]), sums) if len(op.operands) > 2 else None
-        result = self._home(op) if sums == element else self.allocate(shape, sums)
+        a, b = (as_element(source, accumulator, unsigned=unsigned) for source in operands)
+        start = as_element(self.source(op.operands[2]), accumulator) if len(op.operands) > 2 else None
+        result = self._home(op) if accumulator == element else self.allocate(shape, accumulator)
         self._emit_dot(a, b, start, result)
         return as_element(result, element)
 
@@ -284,7 +284,7 @@ class TileLowering:
         Dot(self.emitter, a, b, start, result, blocking, lambda count: self.context.scratch(count, 64)).emit()
 
     def _home(self, op: AnyOp) -> Scratch:
-        """Where the result of `op` is kept: the carried tile it replaces, if the pass allows it, or a new place."""
+        """Return memory for the result of `op`: of the carried tile that it may replace, or new memory."""
         attributes = op.attributes
         if "tessera.replaces" in attributes:
             carried = op.operation.block.arguments[1 + int(ir.IntegerAttr(attributes["tessera.replaces"]).value)]
@@ -306,7 +306,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def same_place(a: Scratch, b: Source) -> bool:
-    """Whether two sources are one piece of memory."""
+    """Return whether two sources are one piece of memory."""
     return isinstance(b, Scratch) and a.pointer is b.pointer
 
 
@@ -320,7 +320,7 @@ def _emit_function(op: AnyOp, emitter: Emitter, operands: Sequence[ir.Value], la
 
 
 @dataclass(frozen=True, slots=True)
-class _Reduced:
+class _ReducedRows:
     """Stores what a reduction along axis `reduced` gives to `result`; see `reduce.Write`."""
 
     emitter: Emitter

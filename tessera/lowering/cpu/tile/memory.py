@@ -19,7 +19,7 @@ _STORED: Final = {"i1": "i8", "f16": "i16", "bf16": "i16"}
 
 
 def stored(element: str) -> str:
-    """The type with which an element is moved: 16-bit floats as integers, for which every processor has vectors."""
+    """Return the type an element is moved as: 16-bit floats as integers, which all processors have vectors of."""
     return _STORED.get(element, element)
 
 
@@ -35,7 +35,7 @@ class Memory:
     emitter: Emitter
 
     def address(self, pointer: ir.Value, offset: Index, element: str) -> ir.Value:
-        """The address `offset` elements past `pointer`."""
+        """Return the address `offset` elements past `pointer`."""
         if isinstance(offset, int) and -_DYNAMIC > offset > _DYNAMIC:
             if offset == 0:
                 return pointer
@@ -61,7 +61,7 @@ class Memory:
         self.emitter.create("llvm.intr.prefetch", [pointer], (), attributes)
 
     def load_masked(self, pointer: ir.Value, mask: ir.Value, lanes: int, element: str) -> ir.Value:
-        """The elements where `mask` holds, 0 elsewhere."""
+        """Return the elements where `mask` holds, 0 elsewhere."""
         kind = shaped(lanes, stored(element))
         zero = self.emitter.constant(0, kind)
         value = self.emitter.value("llvm.intr.masked.load", [pointer, mask, zero], kind, _mask_aligned(element))
@@ -89,7 +89,7 @@ class Memory:
         self.emitter.create("llvm.intr.masked.scatter", operands, (), _mask_aligned(element))
 
     def first_lanes(self, valid: int, lanes: int) -> ir.Value:
-        """The mask that holds in the first `valid` lanes."""
+        """Return the mask that holds in the first `valid` lanes."""
         numbers = ", ".join("true" if lane < valid else "false" for lane in range(lanes))
         kind = shaped(lanes, "i1")
         return self.emitter.value("arith.constant", (), kind, {"value": f"dense<[{numbers}]> : {kind}"})
@@ -123,13 +123,13 @@ class Memory:
         return self.emitter.constant(1, shaped(lanes, "i1")) if mask is None else mask
 
     def from_stored(self, value: ir.Value, lanes: int, element: str) -> ir.Value:
-        """A value of type `stored(element)` as `element`."""
+        """Return a value of type `stored(element)` as `element`."""
         if element == "i1":
             return self.emitter.value("arith.trunci", [value], shaped(lanes, "i1"))
         return value if element not in _STORED else self.emitter.value("arith.bitcast", [value], shaped(lanes, element))
 
     def to_stored(self, value: ir.Value, lanes: int, element: str) -> ir.Value:
-        """A value of `element` as type `stored(element)`."""
+        """Return a value of `element` as type `stored(element)`."""
         if element == "i1":
             return self.emitter.value("arith.extui", [value], shaped(lanes, "i8"))
         if element not in _STORED:

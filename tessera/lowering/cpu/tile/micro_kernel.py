@@ -42,8 +42,8 @@ class MicroKernel:
         """Panels [first, first + count), one band of rows after the other: `reader` counts panels from 0."""
         indices, blocking = Indices(self.emitter), self.blocking
 
-        def one_band(lower: Index, _: list[ir.Value]) -> tuple[()]:
-            upper = indices.min(indices.add(lower, blocking.band), blocking.blocks)
+        def one_macro_block(lower: Index, _: list[ir.Value]) -> tuple[()]:
+            upper = indices.min(indices.add(lower, blocking.macro_block), blocking.blocks)
             a, asks = begin(self.row(lower), self.row(upper))
 
             def one_panel(panel: Index, _: list[ir.Value]) -> tuple[()]:
@@ -54,18 +54,18 @@ class MicroKernel:
             for_range(self.emitter, 0, count, 1, one_panel)
             return ()
 
-        for_range(self.emitter, 0, blocking.blocks, blocking.band, one_band)
+        for_range(self.emitter, 0, blocking.blocks, blocking.macro_block, one_macro_block)
 
     def row(self, block: Index) -> Index:
-        """The first row of a block of rows."""
+        """Return the first row of a block of rows."""
         indices, blocking = Indices(self.emitter), self.blocking
         low = blocking.heights[-1]
         if low.first == 0:
             return indices.mul(block, low.rows)
         return indices.add(indices.mul(block, low.rows), indices.min(block, low.first))
 
-    def _rows(self, band: tuple[Index, Index], panel: Index, column: Index, operands: "_Operands") -> None:
-        """A band's blocks of rows times one panel."""
+    def _rows(self, macro_block: tuple[Index, Index], panel: Index, column: Index, operands: "_Operands") -> None:
+        """Multiply a band's blocks of rows by one panel."""
         indices = Indices(self.emitter)
         for height in self.blocking.heights:
 
@@ -78,32 +78,32 @@ class MicroKernel:
                 )
                 return ()
 
-            first, past = indices.max(band[0], height.first), indices.min(band[1], height.past)
+            first, past = indices.max(macro_block[0], height.first), indices.min(macro_block[1], height.past)
             for_range(self.emitter, first, past, 1, one_block)
 
     def _block(self, work: PrefetchWork, column: Index, operands: "_Operands") -> None:
-        """One block of rows times one panel: sums in registers over `depth` steps."""
+        """Multiply one block of rows by one panel: accumulators stay in registers over `depth` steps."""
         emitter, indices, memory, blocking = self.emitter, Indices(self.emitter), Memory(self.emitter), self.blocking
         length = self.depth // work.segments
         step = unrolled(length)
 
-        def segment(first: Index, sums: list[ir.Value]) -> Sequence[ir.Value]:
+        def segment(first: Index, accumulators: list[ir.Value]) -> Sequence[ir.Value]:
             number = indices.divide(first, length)
-            self._ask_for_sums(work, column, number)
+            self._prefetch_accumulators(work, column, number)
             for ask in operands.asks:
                 ask(work, number)
 
-            def steps(k: Index, sums: list[ir.Value]) -> Sequence[ir.Value]:
-                return self._steps(work, k, step, operands, sums)
+            def steps(k: Index, accumulators: list[ir.Value]) -> Sequence[ir.Value]:
+                return self._steps(work, k, step, operands, accumulators)
 
-            return for_range(emitter, first, indices.add(first, length), step, steps, sums)
+            return for_range(emitter, first, indices.add(first, length), step, steps, accumulators)
 
-        sums = for_range(emitter, 0, self.depth, length, segment, self._initial(work, column))
+        accumulators = for_range(emitter, 0, self.depth, length, segment, self._initial(work, column))
         for r in range(work.rows):
             place = self._result_row(indices.add(work.row, r), column)
             for vector in range(blocking.vectors):
                 address = memory.address(place, vector * blocking.lanes, self.result.element)
-                memory.store(sums[r * blocking.vectors + vector], address, blocking.lanes, self.result.element)
+                memory.store(accumulators[r * blocking.vectors + vector], address, blocking.lanes, self.result.element)
 
     def _steps(
         self, work: PrefetchWork, k: Index, count: int, operands: "_Operands", initial: Sequence[ir.Value]
@@ -114,30 +114,30 @@ class MicroKernel:
         element = self.result.element
         begin = memory.address(operands.a.pointer, indices.mul(work.row, across), element)
         start = memory.address(begin, indices.mul(k, along), element)
-        sums = list(initial)
+        accumulators = list(initial)
         for step in range(count):
             columns = [operands.read(k, step, vector) for vector in range(blocking.vectors)]
             for r in range(work.rows):
                 address = memory.address(start, along * step + across * r, element)
-                factor = memory.splat(memory.load(address, 0, element), blocking.lanes)
+                broadcast = memory.splat(memory.load(address, 0, element), blocking.lanes)
                 for vector, value in enumerate(columns):
                     place = r * blocking.vectors + vector
-                    sums[place] = self._multiply_add(factor, value, sums[place])
-        return sums
+                    accumulators[place] = self._multiply_add(broadcast, value, accumulators[place])
+        return accumulators
 
     def _initial(self, work: PrefetchWork, column: Index) -> list[ir.Value]:
         emitter, indices, blocking = self.emitter, Indices(self.emitter), self.blocking
         if self.start is None:
             zero = emitter.constant(0, shaped(blocking.lanes, self.result.element))
             return [zero] * (work.rows * blocking.vectors)
-        sums: list[ir.Value] = []
+        accumulators: list[ir.Value] = []
         for r in range(work.rows):
             source = Frame(emitter, (indices.add(work.row, r), 0), 1).row(self.start)
             columns = [indices.add(column, vector * blocking.lanes) for vector in range(blocking.vectors)]
-            sums += [source.at(place, blocking.lanes) for place in columns]
-        return sums
+            accumulators += [source.at(place, blocking.lanes) for place in columns]
+        return accumulators
 
-    def _ask_for_sums(self, work: PrefetchWork, column: Index, segment: Index) -> None:
+    def _prefetch_accumulators(self, work: PrefetchWork, column: Index, segment: Index) -> None:
         """Ask for a segment's part of the next block's sums, which may have to come from far."""
         indices, memory = Indices(self.emitter), Memory(self.emitter)
         count = -(-work.rows // work.segments)
@@ -161,7 +161,7 @@ class MicroKernel:
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """What a panel's blocks read: rows, the vectors of its columns, and hints to give."""
+    """The inputs of a panel's blocks: rows, the vectors of its columns, and prefetch hints."""
 
     a: Strided
     read: VectorReader

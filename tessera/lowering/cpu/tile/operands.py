@@ -1,4 +1,4 @@
-"""What a tile value is to the code around it: a source of vectors.
+"""Read tile values as sources of vectors.
 
 A `Source` knows how to give vectors along any axis.  Reading is in two steps, so that what does not change along the
 axis is computed once a row: `Frame` fixes every index but that of the vector axis, `Source.row(frame)` emits what
@@ -54,9 +54,9 @@ class Row:
 
 
 class Frame:
-    """Where vectors are read: an index for every axis of the source, of which the one of `axis` means nothing.
+    """A row of vectors in a source: an index for each axis, of which that of `axis` is not used.
 
-    `inside` promises that every guard of the sources holds, so no access needs a mask.  `ahead`, (axis, count), asks
+    `inside` promises that every guard of the sources holds, so no access needs a mask.  `prefetch`, (axis, count), asks
     for what lies `count` further along an axis of an array, which will be read soon and the processor cannot guess.
     """
 
@@ -67,7 +67,7 @@ class Frame:
         axis: int,
         *,
         inside: bool = True,
-        ahead: tuple[int, int] | None = None,
+        prefetch: tuple[int, int] | None = None,
     ) -> None:
         self.emitter = emitter
         self.memory = Memory(emitter)
@@ -75,29 +75,29 @@ class Frame:
         self.point = tuple(point)
         self.axis = axis
         self.inside = inside
-        self.ahead = ahead
+        self.prefetch = prefetch
         self._rows: dict[int, tuple[Source, Row]] = {}
 
     def row(self, source: "Source") -> Row:
-        """The row of `source` here; a source that is used twice is computed once."""
+        """Return the row of `source` here; a source that is used twice is computed once."""
         found = self._rows.get(id(source))
         if found is None:
             found = self._rows[id(source)] = (source, source.row(self))  # the source too: it keeps its id
         return found[1]
 
     def moved(self, point: Sequence[Index], axis: int, axes: Sequence[int | None] = ()) -> "Frame":
-        """The same place in another source's axes; `axes` as in `Moved`."""
-        ahead = self.ahead
-        if ahead is not None:
-            ahead = (axes.index(ahead[0]), ahead[1]) if ahead[0] in axes else None
-        return Frame(self.emitter, point, axis, inside=self.inside, ahead=ahead)
+        """Return this frame in another source's axes; `axes` as in `Moved`."""
+        prefetch = self.prefetch
+        if prefetch is not None:
+            prefetch = (axes.index(prefetch[0]), prefetch[1]) if prefetch[0] in axes else None
+        return Frame(self.emitter, point, axis, inside=self.inside, prefetch=prefetch)
 
     def uniform(self, scalar: ir.Value) -> Row:
-        """A row that repeats one scalar."""
+        """Return a row that repeats one scalar."""
         return Row(self.memory, uniform=scalar)
 
     def varying(self, at: At) -> Row:
-        """A row computed by `at`."""
+        """Return a row computed by `at`."""
         return Row(self.memory, at)
 
 
@@ -124,7 +124,7 @@ class Source(ABC):
 
 
 def vector_axis(shape: Sequence[int]) -> int:
-    """The axis that loops run vectors along: the last one with more than one element."""
+    """Return the axis that loops run vectors along: the last one with more than one element."""
     return max((axis for axis, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
 
 
@@ -136,7 +136,7 @@ class Splat(Source):
         self._scalar = scalar
 
     def row(self, frame: Frame) -> Row:
-        """The scalar."""
+        """Return the scalar."""
         return frame.uniform(self._scalar(frame.emitter))
 
 
@@ -148,7 +148,7 @@ class Arange(Source):
         self._start = start
 
     def row(self, frame: Frame) -> Row:
-        """An addition a vector."""
+        """Compute each vector by one addition."""
         emitter, memory = frame.emitter, frame.memory
 
         def at(index: Index, lanes: int, _: int | None) -> ir.Value:
@@ -173,7 +173,7 @@ class Moved(Source):
         self.axis = None if source.axis is None else self.axes[source.axis]
 
     def row(self, frame: Frame) -> Row:
-        """The source's row; where the vector axis is none of its own, one element repeated."""
+        """Return the source's row; where the vector axis is none of its own, one element repeated."""
         point: list[Index] = [0 if axis is None else frame.point[axis] for axis in self.axes]
         if frame.axis in self.axes:
             return frame.moved(point, self.axes.index(frame.axis), self.axes).row(self.source)
@@ -192,7 +192,7 @@ class Flat(Source):
         self.bytes = source.bytes
 
     def row(self, frame: Frame) -> Row:
-        """A row of the source a vector."""
+        """Take each vector from another row of the source."""
         along = vector_axis(self.source.shape)
 
         def at(index: Index, lanes: int, valid: int | None) -> ir.Value:
@@ -226,7 +226,7 @@ class Computed(Source):
         self.axis = max((o.axis for o in operands if o.axis is not None), default=None)
 
     def row(self, frame: Frame) -> Row:
-        """The function of the operands' rows."""
+        """Apply the function to the operands' rows."""
         rows = [frame.row(operand) for operand in self.operands]
         if all(row.uniform is not None for row in rows):
             return frame.uniform(self.function.emit(frame.emitter, [required(row.uniform) for row in rows], 0))
@@ -238,5 +238,5 @@ class Computed(Source):
 
 
 def all_guards(sources: Sequence[Source]) -> tuple[ir.Value, ...]:
-    """The guards of several sources, each once."""
+    """Return the guards of several sources, each once."""
     return tuple({id(guard): guard for source in sources for guard in source.guards}.values())

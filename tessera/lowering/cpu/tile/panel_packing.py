@@ -20,7 +20,7 @@ from tessera.lowering.cpu.tile.operands import Frame, Row, Source
 from tessera.lowering.cpu.tile.transposition import transpose
 from tessera.lowering.math.algebra import shaped
 
-_AHEAD: Final = 8
+_PREFETCH_DISTANCE: Final = 8
 """Rows asked for before they are copied: each lies in pages of its own, where the processor does not look by itself."""
 
 
@@ -45,15 +45,15 @@ class RowPacker:
     buffer: ir.Value | None
     first_depth: Index
     depth: int
-    by_band: bool = False
+    by_macro_block: bool = False
     asked: bool = False
 
     def packed(self, lower: Index) -> Strided:
-        """The matrix that rows from `lower` on are in, once they are packed."""
+        """Return the matrix that rows from `lower` on are in, once they are packed."""
         if by_depth(self.a):
             return Strided(required(self.buffer), (1, padded(self.a.shape[0])))
         indices, stride = Indices(self.emitter), padded(self.depth)
-        start = indices.mul(indices.sub(0, lower), stride) if self.by_band else 0
+        start = indices.mul(indices.sub(0, lower), stride) if self.by_macro_block else 0
         return Strided(Memory(self.emitter).address(required(self.buffer), start, self.a.element), (stride, 1))
 
     def pack(self, lower: Index, upper: Index) -> None:
@@ -65,11 +65,11 @@ class RowPacker:
         emitter, memory, indices = self.emitter, Memory(self.emitter), Indices(self.emitter)
         turned = by_depth(self.a)
         inner, outer_axis = (self.a.shape[0], 1) if turned else (self.depth, 0)
-        ahead = None if self.asked else (outer_axis, _AHEAD)
+        prefetch = None if self.asked else (outer_axis, _PREFETCH_DISTANCE)
 
         def one_row(number: Index, _: list[ir.Value]) -> tuple[()]:
             point = (0, indices.add(self.first_depth, number)) if turned else (number, 0)
-            row = Frame(emitter, point, 1 - outer_axis, inside=inside, ahead=ahead).row(self.a)
+            row = Frame(emitter, point, 1 - outer_axis, inside=inside, prefetch=prefetch).row(self.a)
             start = memory.address(packed.pointer, indices.mul(number, packed.strides[outer_axis]), self.a.element)
 
             def one_vector(index: Index, count: int, valid: int | None) -> None:
@@ -85,15 +85,15 @@ class RowPacker:
 
 
 def by_depth(a: Source) -> bool:
-    """Whether the vectors of `a` run across its rows: then it is packed step by step, all rows at once."""
+    """Return whether the vectors of `a` run across its rows: then it is packed step by step, all rows at once."""
     return a.axis == 0 and a.shape[0] > 1
 
 
-def rows_elements(a: Source, blocking: Blocking, *, by_band: bool) -> int:
+def rows_elements(a: Source, blocking: Blocking, *, by_macro_block: bool) -> int:
     """Elements a `RowPacker` may write."""
     if by_depth(a):
         return blocking.depth_block * padded(blocking.rows)
-    rows = min(blocking.rows, blocking.band * blocking.step) if by_band else blocking.rows
+    rows = min(blocking.rows, blocking.macro_block * blocking.step) if by_macro_block else blocking.rows
     return rows * padded(blocking.depth_block)
 
 
@@ -136,7 +136,7 @@ class PanelPacker:
                 run_either(self.emitter, indices.less(last, blocking.panels_packed), tail)
 
     def _place(self, panel: Index, depth: Index, vector: int) -> ir.Value:
-        """Where vector `vector` of step `depth` of packed panel `panel` goes."""
+        """Return the address of vector `vector` of step `depth` of packed panel `panel`."""
         indices, blocking = Indices(self.emitter), self.blocking
         step = indices.add(indices.mul(panel, self.depth), depth)
         offset = indices.mul(step, blocking.width)
@@ -150,7 +150,9 @@ class PanelPacker:
 
         def one_step(step: Index, _: list[ir.Value]) -> tuple[()]:
             point = (indices.add(self.first_depth, step), 0)
-            row = Frame(emitter, point, 1, inside=inside, ahead=None if self.asked else (0, _AHEAD)).row(self.b)
+            row = Frame(emitter, point, 1, inside=inside, prefetch=None if self.asked else (0, _PREFETCH_DISTANCE)).row(
+                self.b
+            )
 
             def one_panel(panel: Index, _: list[ir.Value]) -> tuple[()]:
                 column = indices.mul(indices.add(first, panel), blocking.width)
@@ -165,7 +167,7 @@ class PanelPacker:
         for_range(emitter, 0, self.depth, 1, one_step)
 
     def _vector(self, row: Row, column: Index, vector: int, partial: int | None) -> ir.Value:
-        """One vector of a row: zeros past the last column of a partial panel."""
+        """Return one vector of a row: zeros past the last column of a partial panel."""
         lanes = self.blocking.lanes
         valid = None if partial is None else partial - vector * lanes
         if valid is not None and valid <= 0:

@@ -1,4 +1,4 @@
-"""What a matrix product asks for while it multiplies: memory is idle then, and packing would have to wait for it.
+"""Prefetch what is packed next while a matrix product multiplies: memory is idle then, and packing need not wait.
 
 Between the segments of their chains, the blocks of rows times a panel ask for a few cache lines each of the rows and
 of the columns that are packed next: together they ask for all of them.  Many at once would hold up the loads of sums.
@@ -14,7 +14,7 @@ from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.indices import Indices
 from tessera.lowering.base.structured_control import run_either
 from tessera.lowering.cpu.tile.blocking import Blocking
-from tessera.lowering.cpu.tile.destinations import Block
+from tessera.lowering.cpu.tile.destinations import MemoryBlock
 from tessera.lowering.cpu.tile.memory import bytes_of
 from tessera.lowering.cpu.tile.operands import Computed, Moved, Source
 from tessera.lowering.cpu.tile.panel_packing import by_depth
@@ -51,13 +51,13 @@ class Prefetcher:
 
     @property
     def asks_rows(self) -> bool:
-        """Whether rows are asked for before they are packed."""
+        """Return whether rows are asked for before they are packed."""
         rows, lines = self._lines_of_rows(self.blocking.step)
         return not by_depth(self.a) and rows * lines <= _MOST * self._segments
 
     @property
     def asks_columns(self) -> bool:
-        """Whether columns are asked for before they are packed."""
+        """Return whether columns are asked for before they are packed."""
         rows, lines = self._lines_of_columns(self.blocking.step)
         return rows * lines <= _MOST * self._segments
 
@@ -69,7 +69,7 @@ class Prefetcher:
         indices, blocking = Indices(self.emitter), self.blocking
         distance, depth = indices.sub(0, lower), self._next_depth(self.a, 1)
         wanted = None if blocking.one_pass else self._at_last_panels(first_panel)
-        if blocking.band < blocking.blocks:
+        if blocking.macro_block < blocking.blocks:
             last = indices.at_most(blocking.rows, upper)
             distance = indices.select(last, distance, indices.sub(upper, lower))
             depth = indices.select(last, depth, self.first_depth)
@@ -105,7 +105,7 @@ class Prefetcher:
         return lambda work, segment: self._ask_columns(column, depth, work, segment)
 
     def _next_depth(self, source: Source, axis: int) -> Index:
-        """The step of K that is packed next: in this product, or in the next one of a loop."""
+        """Return the step of K that is packed next: in this product, or in the next one of a loop."""
         if self.blocking.depth_block >= self.blocking.depth:
             return onward(self.emitter, source, axis)
         return Indices(self.emitter).add(self.first_depth, self.depth)
@@ -133,7 +133,7 @@ class Prefetcher:
 
     @property
     def _panel(self) -> tuple[int, int]:
-        """The extents of a panel across and along the lines of b."""
+        """Return the extents of a panel across and along the lines of b."""
         width = self.blocking.width
         return (width, self.depth) if self.b.axis == 0 else (self.depth, width)
 
@@ -155,7 +155,7 @@ class Prefetcher:
             ask(self.emitter, self.b, (indices.add(first_depth, step), indices.add(begin, place)))
 
     def _parts(self, lines: tuple[int, int], segment: Index) -> list[tuple[Index, Index]]:
-        """One segment's part of lines[0] rows of lines[1] lines each: numbers of rows, and of lines in them."""
+        """Return one segment's part of lines[0] rows of lines[1] lines each: numbers of rows, and of lines in them."""
         indices = Indices(self.emitter)
         count = -(-lines[0] * lines[1] // self._segments)
         places = [indices.add(indices.mul(segment, count), number) for number in range(count)]
@@ -164,7 +164,7 @@ class Prefetcher:
 
 def ask(emitter: Emitter, source: Source, point: Sequence[Index]) -> None:
     """Ask for what the element at `point` is read from in arrays: the rest is near."""
-    if isinstance(source, Block):
+    if isinstance(source, MemoryBlock):
         source.ask(emitter, point)
     elif isinstance(source, Moved):
         ask(emitter, source.source, [0 if axis is None else point[axis] for axis in source.axes])
@@ -174,8 +174,8 @@ def ask(emitter: Emitter, source: Source, point: Sequence[Index]) -> None:
 
 
 def onward(emitter: Emitter, source: Source, axis: int) -> Index:
-    """How far along `axis` what is likely to be read next begins: see `Block.onward`."""
-    if isinstance(source, Block):
+    """How far along `axis` what is likely to be read next begins: see `MemoryBlock.onward`."""
+    if isinstance(source, MemoryBlock):
         return source.onward(emitter, axis)
     if isinstance(source, Moved) and axis in source.axes:
         return onward(emitter, source.source, source.axes.index(axis))

@@ -29,7 +29,7 @@ Write = Callable[[tuple[Index, ...], int, ir.Value, Index, int, int | None], Non
 
 _STRIPE: Final = {"sum": 8, "max": 4, "min": 4}
 """Most vectors side by side when reducing across rows: with fewer, too little is read of each row at a time."""
-_AHEAD: Final = 8
+_PREFETCH_DISTANCE: Final = 8
 """Rows to ask for in time where they are visited one after the other; each may lie in a page of its own."""
 
 
@@ -52,13 +52,13 @@ class Reduction:
         source = self.source
         along = vector_axis(source.shape) if source.axis is None else source.axis
         by_row = along == self.axis or source.shape[along] == 1
-        room = self._partials(along)
+        buffers = self._partials(along)
 
         def emit(inside: bool) -> None:
             if by_row:
-                self._rows(inside, room, write)
+                self._rows(inside, buffers, write)
             else:
-                self._columns(along, inside, room, write)
+                self._columns(along, inside, buffers, write)
 
         versions(self.emitter, (source,), emit)
 
@@ -88,12 +88,12 @@ class Reduction:
 
     # -- along the vectors -------------------------------------------------------------------------------------
 
-    def _rows(self, inside: bool, room: tuple[ir.Value | None, ir.Value | None], write: Write) -> None:
+    def _rows(self, inside: bool, buffers: tuple[ir.Value | None, ir.Value | None], write: Write) -> None:
         emitter = self.emitter
 
         def one_row(point: tuple[Index, ...]) -> None:
             row = Frame(emitter, point, self.axis, inside=inside).row(self.source)
-            value = self._sum_row(row, room[0]) if self.combine.kind == "sum" else self._extreme_row(row)
+            value = self._sum_row(row, buffers[0]) if self.combine.kind == "sum" else self._extreme_row(row)
             write(point, self.axis, value, 0, 0, None)
 
         for_points(emitter, self.source.shape, (self.axis,), one_row)
@@ -118,7 +118,7 @@ class Reduction:
         return memory.load(partials, 0, element)
 
     def _sum_block(self, row: Row, base: Index, count: int) -> ir.Value:
-        """The sum of `count` elements from `base` on, at most a block."""
+        """Return the sum of `count` elements from `base` on, at most a block."""
         lanes = LANES if count >= LANES else lanes_for(count)
         if not lanes:
             return row.at(base, 0)
@@ -126,22 +126,23 @@ class Reduction:
         together = max(
             1, self.machine.registers * self.machine.vector_bytes // (2 * lanes * bytes_of(self.source.element))
         )
-        sums: list[ir.Value] = []
+        partials: list[ir.Value] = []
         for first in range(0, columns, together):
-            sums += self._chains(row, base, count, lanes, range(first, min(first + together, columns)))
+            partials += self._chains(row, base, count, lanes, range(first, min(first + together, columns)))
         width = COLUMNS // LANES
         while width > 1:
             width //= 2
-            sums = [
-                self.combine(s, sums[c + width]) if c + width < len(sums) else s for c, s in enumerate(sums[:width])
+            partials = [
+                self.combine(s, partials[c + width]) if c + width < len(partials) else s
+                for c, s in enumerate(partials[:width])
             ]
-        return self.combine.halve(sums[0])
+        return self.combine.halve(partials[0])
 
     def _chains(self, row: Row, base: Index, count: int, lanes: int, columns: range) -> list[ir.Value]:
-        """The running sums of some columns (vectors of them) over the steps of a block."""
+        """Return the running sums of some columns (vectors of them) over the steps of a block."""
         indices, steps = Indices(self.emitter), count // COLUMNS
         rest = count % COLUMNS
-        sums: list[ir.Value | None] = [None] * len(columns)
+        partials: list[ir.Value | None] = [None] * len(columns)
         if steps:
 
             def one_step(offset: Index, carried: list[ir.Value]) -> Sequence[ir.Value]:
@@ -150,18 +151,18 @@ class Reduction:
                 return [self.combine(s, v) for s, v in zip(carried, vectors, strict=True)]
 
             initial = [self.combine.identity(lanes)] * len(columns)
-            sums[:] = for_range(self.emitter, 0, steps * COLUMNS, COLUMNS, one_step, initial)
+            partials[:] = for_range(self.emitter, 0, steps * COLUMNS, COLUMNS, one_step, initial)
         for place, column in enumerate(columns):
             left = rest - column * lanes
             if left > 0:
                 start = indices.add(base, steps * COLUMNS + column * lanes)
                 value = self._partial(row, start, lanes, min(left, lanes))
-                before = sums[place]
-                sums[place] = value if before is None else self.combine(before, value)
-        return [required(found) for found in sums]
+                before = partials[place]
+                partials[place] = value if before is None else self.combine(before, value)
+        return [required(found) for found in partials]
 
     def _partial(self, row: Row, start: Index, lanes: int, valid: int) -> ir.Value:
-        """A vector whose lanes past `valid` hold the identity."""
+        """Return a vector whose lanes past `valid` hold the identity."""
         if valid == lanes:
             return row.at(start, lanes)
         value = row.at(start, lanes, valid)
@@ -169,7 +170,7 @@ class Reduction:
         return self.emitter.value("arith.select", [mask, value, self.combine.identity(lanes)], value.type)
 
     def _extreme_row(self, row: Row) -> ir.Value:
-        """The largest or smallest of a row: several vectors run side by side."""
+        """Return the largest or smallest of a row: several vectors run side by side."""
         extent, combine = self.extent, self.combine
         lanes = LANES if extent >= LANES else lanes_for(extent)
         if not lanes:
@@ -195,7 +196,7 @@ class Reduction:
         return combine.settle(value, combine.across(carried[:watches]))
 
     def _watched(self, carried: list[ir.Value], values: list[ir.Value]) -> list[ir.Value]:
-        """One step of largest or smallest: what is watched first."""
+        """Emit one step of largest or smallest: what is watched first."""
         combine = self.combine
         seen, best = carried[: combine.watches], carried[combine.watches :]
         for pair in range(0, len(values), 2):
@@ -204,22 +205,24 @@ class Reduction:
 
     # -- across the vectors ------------------------------------------------------------------------------------
 
-    def _columns(self, along: int, inside: bool, room: tuple[ir.Value | None, ir.Value | None], write: Write) -> None:
+    def _columns(
+        self, along: int, inside: bool, buffers: tuple[ir.Value | None, ir.Value | None], write: Write
+    ) -> None:
         """Vectors run along `along`; each lane reduces on its own."""
         emitter, extent = self.emitter, self.source.shape[along]
         lanes = lanes_for(extent, 4)
         # A sum visits every 128th row: then asking helps no more than it costs.
-        ahead = None if self.combine.kind == "sum" else (self.axis, _AHEAD)
+        prefetch = None if self.combine.kind == "sum" else (self.axis, _PREFETCH_DISTANCE)
 
         def one_line(point: tuple[Index, ...]) -> None:
             def at(number: Index, starts: Sequence[Index], valid: int | None) -> list[ir.Value]:
                 place = [number if a == self.axis else i for a, i in enumerate(point)]
-                row = Frame(emitter, place, along, inside=inside, ahead=ahead).row(self.source)
+                row = Frame(emitter, place, along, inside=inside, prefetch=prefetch).row(self.source)
                 return [row.at(start, lanes, valid) for start in starts]
 
             def stripe(index: Index, count: int, valid: int | None) -> None:
                 starts = [Indices(emitter).add(index, v * lanes) for v in range(count)]
-                values = self._reduce_stripe(lambda number: at(number, starts, valid), count, lanes, room)
+                values = self._reduce_stripe(lambda number: at(number, starts, valid), count, lanes, buffers)
                 for start, value in zip(starts, values, strict=True):
                     write(point, along, value, start, lanes, valid)
 
@@ -240,14 +243,14 @@ class Reduction:
         at: Callable[[Index], list[ir.Value]],
         count: int,
         lanes: int,
-        room: tuple[ir.Value | None, ir.Value | None],
+        buffers: tuple[ir.Value | None, ir.Value | None],
     ) -> list[ir.Value]:
         if self.combine.kind != "sum":
             return self._extreme_stripe(at, count, lanes)
-        stripe = ColumnSums(self.emitter, self.combine, self.source.element, at, count, lanes, room[1])
+        stripe = ColumnSums(self.emitter, self.combine, self.source.element, at, count, lanes, buffers[1])
         if self.blocks == 1:
             return stripe.block(0, self.extent)
-        memory, element, partials = Memory(self.emitter), self.source.element, required(room[0])
+        memory, element, partials = Memory(self.emitter), self.source.element, required(buffers[0])
         whole, rest = divmod(self.extent, BLOCK)
         width = count * lanes
 
@@ -307,7 +310,7 @@ class Reduction:
                 return ()
 
             for_range(emitter, 0, pairs, 1, one_pair)
-            # Without a lone last one this copies a sum to where nobody looks any more.
+            # Without a lone last one this copies a sum to memory that is not read any more.
             keep(pairs, read(indices.sub(carried[0], 1)))
             return [indices.value(indices.sub(carried[0], pairs))]
 

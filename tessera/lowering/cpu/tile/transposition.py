@@ -11,7 +11,7 @@ _GROUP: Final = 4
 
 
 def transpose(emitter: Emitter, rows: Sequence[ir.Value], kind: str) -> list[ir.Value]:
-    """The columns of a square matrix given by its rows: n vectors of n lanes of type `kind`, n a power of two.
+    """Return the columns of a square matrix given by its rows: n vectors of n lanes of type `kind`, n a power of two.
 
     log2(n) rounds of shuffles of two vectors.  A round exchanges one bit of the row's number with the same bit of the
     lane's; the first two are done as interleavings within 128 bits, which take one instruction a vector.
@@ -38,7 +38,10 @@ def transpose(emitter: Emitter, rows: Sequence[ir.Value], kind: str) -> list[ir.
 
 
 def _exchange(count: int, distance: int) -> tuple[Callable[[int], int], Callable[[int], int]]:
-    """Which lane of the two vectors (the second's count from `count` on) goes where when one bit is exchanged."""
+    """Return, for both results of exchanging one bit, the lane of the two vectors that each lane takes.
+
+    Lanes of the second vector count from `count` on.
+    """
 
     def low(lane: int) -> int:
         return count + lane - distance if lane & distance else lane

@@ -1,4 +1,4 @@
-"""Addresses inside one block of memory, given out and taken back while code is generated."""
+"""Allocate addresses inside one block of memory, and free them, while code is emitted."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,26 +17,29 @@ class Allocation:
 
 @dataclass
 class BufferAllocator:
-    """First fit, lowest address first; `limit` in bytes, or None for no limit; `peak` is what was ever in use."""
+    """Allocate by first fit, lowest address first.
+
+    limit: bytes, or None for no limit; peak: the highest address ever in use
+    """
 
     limit: int | None = None
     peak: int = 0
     _taken: list[Allocation] = field(default_factory=list[Allocation])
 
     def take(self, size: int, alignment: int = ALIGNMENT) -> Allocation | None:
-        """Reserve `size` bytes, or give None where they do not fit under the limit."""
+        """Reserve `size` bytes, or return None where they do not fit under the limit."""
         size = max(1, size)
         start = self._start(size, alignment)
         return None if self.limit is not None and start + size > self.limit else self._reserve(start, size)
 
     def take_beyond(self, size: int, alignment: int = ALIGNMENT) -> Allocation:
-        """Reserve `size` bytes behind all others, as if there were no limit; `peak` then says how much is missing."""
+        """Reserve `size` bytes after all others, ignoring the limit; `peak` then tells how much is missing."""
         end = max((piece.start + piece.size for piece in self._taken), default=0)
         start = -(-max(end, self.limit or 0) // alignment) * alignment
         return self._reserve(start, max(1, size))
 
     def _start(self, size: int, alignment: int) -> int:
-        """Where the first gap is that is large enough."""
+        """Return the start of the first gap that is large enough."""
         start = 0
         for piece in self._taken:
             if piece.start - start >= size:
@@ -56,5 +59,5 @@ class BufferAllocator:
         self._taken.remove(piece)
 
     def overlaps(self, a: Allocation, b: Allocation) -> bool:
-        """Whether two pieces share a byte."""
+        """Return whether two pieces share a byte."""
         return a.start < b.start + b.size and b.start < a.start + a.size

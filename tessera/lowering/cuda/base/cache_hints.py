@@ -1,6 +1,6 @@
-"""Cache hints of reads and writes of global memory, as PTX says them.
+"""Emit cache hints on reads and writes of global memory, as PTX spells them.
 
-LLVM has no way to say them, so an access with a hint is inline PTX.  What each does (PTX ISA, "Cache Operators" and
+LLVM cannot express them, so an access with a hint is inline PTX.  What each does (PTX ISA, "Cache Operators" and
 "Cache Eviction Priority Hints"):
 
     streaming      used once: first to be evicted (`.cs`)
@@ -11,10 +11,10 @@ LLVM has no way to say them, so an access with a hint is inline PTX.  What each 
     no_allocate    takes no place in L1
 """
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.errors.catalog import NotOnCuda
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 
@@ -29,8 +29,8 @@ _WORDS: Final = {1: ("b8", "h", "i16"), 2: ("b16", "h", "i16"), 4: ("b32", "r", 
 _WORD: Final = 4
 
 
-def cache_of(op: Any) -> str:
-    """The hint of a `tessera.read`, `write`, `load` or `store`: "" or one of `HINTS`.
+def cache_of(op: AnyOp) -> str:
+    """Return the hint of a `tessera.read`, `write`, `load` or `store`: "" or one of `HINTS`.
 
     Raises:
         NotOnCuda: there is no such hint.
@@ -42,7 +42,7 @@ def cache_of(op: Any) -> str:
 
 
 def phrase(hint: str, *, store: bool = False) -> tuple[str, str, str]:
-    """A hint inside a longer piece of inline PTX: (what goes before, the instruction's suffix, its last operand).
+    """Return how a hint is written inside longer inline PTX: (prologue, suffix of the instruction, last operand).
 
     "" gives three empty texts; the policy of an eviction hint is a register of that piece, called `policy`.
     """
@@ -53,8 +53,8 @@ def phrase(hint: str, *, store: bool = False) -> tuple[str, str, str]:
     return f".reg .b64 policy; {_policy(hint, 'policy')} ", ".L2::cache_hint", ", policy"
 
 
-def load_with_hint(emit: Emitter, pointer: Any, kind: Any, size: int, hint: str) -> Any:
-    """The value of type `kind` (1, 2, 4, 8 or 16 bytes: `size`) at a global address, read with a hint."""
+def load_with_hint(emit: Emitter, pointer: ir.Value, kind: ir.Type | str, size: int, hint: str) -> ir.Value:
+    """Read a value of type `kind`, of 1, 2, 4, 8 or 16 bytes (`size`), from a global address with a hint."""
     suffix, letter, word, count = _shape(size)
     names = [f"${number}" for number in range(count)]
     target = "{" + ", ".join(names) + "}" if count > 1 else names[0]
@@ -66,8 +66,8 @@ def load_with_hint(emit: Emitter, pointer: Any, kind: Any, size: int, hint: str)
     return _from_words(emit, words, kind, size)
 
 
-def store_with_hint(emit: Emitter, value: Any, pointer: Any, size: int, hint: str) -> None:
-    """Put `value`, of `size` bytes, at a global address, with a hint."""
+def store_with_hint(emit: Emitter, value: ir.Value, pointer: ir.Value, size: int, hint: str) -> None:
+    """Write `value`, of `size` bytes, to a global address with a hint."""
     suffix, letter, word, count = _shape(size)
     words = _to_words(emit, value, count, word, size)
     names = [f"${number + 1}" for number in range(count)]
@@ -80,15 +80,15 @@ def store_with_hint(emit: Emitter, value: Any, pointer: Any, size: int, hint: st
 
 
 def _shape(size: int) -> tuple[str, str, str, int]:
-    """PTX type, constraint letter, MLIR type and number of the words that `size` bytes are moved in."""
+    """Return the PTX type, constraint letter, MLIR type and number of the words that move `size` bytes."""
     if size > _WORD:
         return "b32", "r", "i32", size // _WORD
     suffix, letter, word = _WORDS[size]
     return suffix, letter, word, 1
 
 
-def _modifiers(emit: Emitter, hint: str, which: int, place: int) -> tuple[str, list[Any], str]:
-    """The instruction's suffix, the value of its policy where it has one, and how that operand is written."""
+def _modifiers(emit: Emitter, hint: str, which: int, place: int) -> tuple[str, list[ir.Value], str]:
+    """Return the instruction's suffix, the value of its policy where it has one, and how that operand is written."""
     if hint not in _POLICIES:
         return f".{_OPERATORS[hint][which]}", [], ""
     policy = inline_ptx(emit, _policy(hint, "$0"), "=l", (), ["i64"], effects=False, memory=False)
@@ -96,12 +96,12 @@ def _modifiers(emit: Emitter, hint: str, which: int, place: int) -> tuple[str, l
 
 
 def _policy(hint: str, register: str) -> str:
-    """The instruction that makes an eviction policy for all of an access (the fraction 1.0)."""
+    """Return the instruction that makes an eviction policy for all of an access (the fraction 1.0)."""
     return f"createpolicy.fractional.L2::{hint}.b64 {register}, 0f3F800000;"
 
 
-def _from_words(emit: Emitter, words: list[Any], kind: Any, size: int) -> Any:
-    """The value of type `kind`, of `size` bytes, that the words of an inline load are."""
+def _from_words(emit: Emitter, words: list[ir.Value], kind: ir.Type | str, size: int) -> ir.Value:
+    """Convert the words of an inline load to a value of type `kind`, of `size` bytes."""
     if len(words) == 1:
         if size == 1:
             return emit.value("arith.trunci", words, kind)
@@ -112,8 +112,8 @@ def _from_words(emit: Emitter, words: list[Any], kind: Any, size: int) -> Any:
     return emit.value("llvm.bitcast", [vector], kind)
 
 
-def _to_words(emit: Emitter, value: Any, count: int, word: str, size: int) -> list[Any]:
-    """The words that a value of `size` bytes is."""
+def _to_words(emit: Emitter, value: ir.Value, count: int, word: str, size: int) -> list[ir.Value]:
+    """Convert a value of `size` bytes to words."""
     if count == 1:
         if size == 1:
             return [emit.value("arith.extui", [value], word)]

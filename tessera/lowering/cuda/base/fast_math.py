@@ -1,7 +1,8 @@
-"""What a kernel with `fast=True` computes on the GPU: the hardware's approximations, and fused multiply-adds.
+"""Emit the fast-math forms of a kernel with `fast=True`: hardware approximations and fused multiply-adds.
 
-Without it every function has the bits of the other targets (`vector_math`).  With it, in f32 (16-bit floats go by way
-of f32, f64 is as ever), denormals count as zero and the errors are those of the PTX ISA's `.approx` instructions:
+Without it every function returns the same bits as on the other targets (`vector_math`).  With it, in f32 (16-bit
+floats are converted to f32 and back, f64 is unaffected), denormals count as zero and the errors are those of the PTX
+ISA's `.approx` instructions:
 
     exp           2 + 1.2 |x| ulp           2 instructions: a multiplication, MUFU.EX2
     exp2          2 ulp                     1
@@ -17,8 +18,9 @@ Where a product is added, both round once together.  Sums keep their association
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
 
@@ -28,9 +30,14 @@ _CONTRACT: Final = "#arith.fastmath<contract>"
 
 
 def fast_operation(
-    emit: Emitter, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any], narrow: bool = False
-) -> Any | None:
-    """The value of an operation on f32 scalars in its fast form; None where it has none.
+    emit: Emitter,
+    name: str,
+    operands: Sequence[ir.Value],
+    result: str,
+    attributes: Mapping[str, ir.Attribute | str],
+    narrow: bool = False,
+) -> ir.Value | None:
+    """Return the value of an operation on f32 scalars in its fast form; None where it has none.
 
     narrow: the result is rounded to 16 bits anyway
     """
@@ -44,41 +51,41 @@ def fast_operation(
     return None if function is None else function(emit, *operands)
 
 
-def approximate(emit: Emitter, instruction: str, *operands: Any) -> Any:
-    """One PTX instruction of f32 operands and an f32 result."""
+def approximate(emit: Emitter, instruction: str, *operands: ir.Value) -> ir.Value:
+    """Emit one PTX instruction with f32 operands and an f32 result."""
     names = ", ".join(f"${number}" for number in range(len(operands) + 1))
     constraints = ",".join(["=f", *["f"] * len(operands)])
     return inline_ptx(emit, f"{instruction} {names};", constraints, operands, ["f32"], effects=False, memory=False)[0]
 
 
-def _one(instruction: str) -> Callable[..., Any]:
-    def emit_one(emit: Emitter, *operands: Any) -> Any:
+def _one(instruction: str) -> Callable[..., ir.Value]:
+    def emit_one(emit: Emitter, *operands: ir.Value) -> ir.Value:
         return approximate(emit, instruction, *operands)
 
     return emit_one
 
 
-def _scaled(emit: Emitter, x: Any, factor: float) -> Any:
-    return emit.value("arith.mulf", [x, emit.constant(factor, "f32")], "f32")
+def _scaled(emit: Emitter, x: ir.Value, scale: float) -> ir.Value:
+    return emit.value("arith.mulf", [x, emit.constant(scale, "f32")], "f32")
 
 
-def _exp(emit: Emitter, x: Any) -> Any:
+def _exp(emit: Emitter, x: ir.Value) -> ir.Value:
     return approximate(emit, "ex2.approx.ftz.f32", _scaled(emit, x, math.log2(math.e)))
 
 
-def _log(emit: Emitter, x: Any) -> Any:
+def _log(emit: Emitter, x: ir.Value) -> ir.Value:
     return _scaled(emit, approximate(emit, "lg2.approx.ftz.f32", x), math.log(2.0))
 
 
-def _tanh(emit: Emitter, x: Any) -> Any:
-    """1 - 2 / (1 + e^(2x)): right at both infinities, with an absolute error near zero."""
+def _tanh(emit: Emitter, x: ir.Value) -> ir.Value:
+    """Emit 1 - 2 / (1 + e^(2x)): correct at both infinities, with an absolute error near zero."""
     grown = approximate(emit, "ex2.approx.ftz.f32", _scaled(emit, x, 2.0 * math.log2(math.e)))
     one = emit.constant(1.0, "f32")
     inverse = approximate(emit, "rcp.approx.ftz.f32", emit.value("arith.addf", [grown, one], "f32"))
     return emit.value("math.fma", [inverse, emit.constant(-2.0, "f32"), one], "f32")
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[..., ir.Value]]] = {
     "math.exp": _exp,
     "math.exp2": _one("ex2.approx.ftz.f32"),
     "math.log": _log,

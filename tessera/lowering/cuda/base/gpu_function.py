@@ -1,4 +1,4 @@
-"""The GPU function around a kernel's code: its parameters, its ids, its shared memory, and how it is launched.
+"""Build the GPU function around a kernel's code: its parameters, ids, shared memory and launch rule.
 
 A group is a block of lanes along x.  Groups are numbered along x too, the last axis fastest, so that a launch of any
 shape is one row of blocks; a kernel that needs private global memory (`spill`) runs as many blocks as fit the machine,
@@ -8,16 +8,18 @@ each of which takes one group after the other.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import LaunchRule, Slot
 from tessera.core.errors.catalog import NotOnCuda
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.profile import wants_profile
 from tessera.core.program.expressions import Expression, translate
 from tessera.core.program.program import Program
-from tessera.core.program.types import Array, Scalar
+from tessera.core.program.types import Array, Scalar, Type
 from tessera.core.targets import Architecture
+from tessera.lowering.base.emit import required
+from tessera.lowering.base.ir_walk import defining
 from tessera.lowering.cuda.base.buffer_allocation import BufferAllocator
 from tessera.lowering.cuda.base.index_builder import GLOBAL, INDEX, SHARED, IndexBuilder
 
@@ -33,10 +35,10 @@ STATIC_LIMIT: Final = 48 * 1024
 class GpuFunction:
     """One kernel function under construction.
 
-    block_lanes: lanes of a hardware block (a multiple of nothing: what the kernel says)
+    block_lanes: lanes of a hardware block, as the kernel says (not necessarily a multiple of a warp)
     symbols: extents by name, as i64 values
-    arguments: what each parameter of the kernel is: a pointer, or a scalar value
-    records: address of the records of a profiled launch, None in an ordinary kernel (see `instrument`)
+    arguments: for each parameter of the kernel, a pointer or a scalar value
+    records: address of the records of a profiled launch, None in an ordinary kernel (see `profile_records`)
     every: how many groups there are to a record, 0 in an ordinary kernel
     """
 
@@ -44,41 +46,41 @@ class GpuFunction:
     chip: Architecture
     rule: LaunchRule
     build: IndexBuilder
-    entry: Any
+    entry: ir.Block
     block_lanes: int
     spill: bool
     slots: list[Slot] = field(default_factory=list[Slot])
-    symbols: dict[str, Any] = field(default_factory=dict[str, Any])
-    arguments: list[Any] = field(default_factory=list[Any])
-    strides: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    symbols: dict[str, ir.Value] = field(default_factory=dict[str, ir.Value])
+    arguments: list[ir.Value] = field(default_factory=list[ir.Value])
+    strides: list[tuple[ir.Value, ...]] = field(default_factory=list[tuple[ir.Value, ...]])
     shared: BufferAllocator = field(default_factory=BufferAllocator)
     scratch: BufferAllocator = field(default_factory=BufferAllocator)
-    tid: Any = None
-    lane: Any = None
-    block: Any = None
-    group: Any = None
-    lanes_in_launch: Any = None
-    scratch_base: Any = None
-    shared_base: Any = None
-    records: Any = None
+    tid: ir.Value = field(init=False)
+    lane: Index = field(init=False)
+    block: ir.Value = field(init=False)
+    group: Index = field(init=False)
+    lanes_in_launch: ir.Value = field(init=False)
+    scratch_base: ir.Value = field(init=False)
+    shared_base: ir.Value = field(init=False)
+    records: ir.Value | None = None
     every: int = 0
-    _grid: tuple[Any, ...] = ()
-    _scratch_size: Any = None
+    _grid: tuple[ir.Value, ...] = ()
+    _scratch_size: ir.Value | None = None
 
     @property
     def whole_launch(self) -> bool:
-        """Whether the kernel's one group is the whole launch, which no barrier can hold together."""
+        """Return whether the kernel's one group is the whole launch, which no barrier can hold together."""
         return self.rule.kind == "lanes"
 
     @property
     def warps_are_full(self) -> bool:
-        """Whether every warp of a block has all of its lanes."""
+        """Return whether every warp of a block has all of its lanes."""
         return self.block_lanes % WARP == 0
 
     # -- the beginning -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Declare parameters and emit what every kernel starts with."""
+        """Declare parameters and emit the prologue of every kernel."""
         build = self.build
         build.fast = bool(self.program.options.get("fast"))
         if self.block_lanes > self.chip.lanes:
@@ -109,7 +111,7 @@ class GpuFunction:
             offset = build.mul(self.block, self._scratch_size)
             self.scratch_base = build.offset(base, offset, "i8")
 
-    def _declare(self, number: int, kind: Any) -> None:
+    def _declare(self, number: int, kind: Type) -> None:
         match kind:
             case Array(shape=shape, contiguous=contiguous):
                 self.arguments.append(self.slot(Slot("pointer", number), GLOBAL))
@@ -128,15 +130,15 @@ class GpuFunction:
                 message = f"a parameter cannot be {kind}"
                 raise NotOnCuda(message, self.program.span)
 
-    def slot(self, slot: Slot, kind: str) -> Any:
-        """Add a kernel parameter of the MLIR type `kind`; give its value."""
+    def slot(self, slot: Slot, kind: str) -> ir.Value:
+        """Add a kernel parameter of the MLIR type `kind` and return its value."""
         self.slots.append(slot)
         return self.entry.add_argument(self.build.type(kind), self.build.location)
 
     # -- ids ---------------------------------------------------------------------------------------------------
 
-    def grid(self, axis: int | None) -> Any:
-        """Groups of the launch along an axis, or in all."""
+    def grid(self, axis: int | None) -> Index:
+        """Return the number of groups of the launch along an axis, or in total."""
         if self.rule.kind != "groups":
             return 1
         if not self._grid:
@@ -145,30 +147,30 @@ class GpuFunction:
             return self._grid[axis]
         return self.build.mul(self.build.mul(self._grid[0], self._grid[1]), self._grid[2])
 
-    def groups(self) -> Any:
-        """Groups of the launch, in all, however they came about."""
+    def groups(self) -> Index:
+        """Return the total number of groups of the launch: grid, times the trips of the loops spread over groups."""
         build, total = self.build, self.grid(None)
         for length, step in self.rule.ranges:
             total = build.mul(total, self.trips(length, step))
         return total
 
-    def trips(self, length: Expression, step: int) -> Any:
-        """Trips of a loop that is spread over groups; it has one at least where there is a group."""
+    def trips(self, length: Expression, step: int) -> Index:
+        """Return the trip count of a loop that is spread over groups; at least one wherever a group exists."""
         return self.build.divide(self.build.add(translate(length, self), step - 1), step)
 
-    def leaf(self, leaf: int | str) -> Any:
-        """A number, or the value of a symbol (see `core.program.expressions.Emits`)."""
+    def leaf(self, leaf: int | str) -> Index:
+        """Return a number, or the value of a symbol (see `core.program.expressions.Emits`)."""
         return self.symbols[leaf] if isinstance(leaf, str) else leaf
 
-    def apply(self, name: str, a: Any, b: Any) -> Any:
-        """One operation of an expression."""
+    def apply(self, name: str, a: Index, b: Index) -> Index:
+        """Emit one operation of an expression."""
         build = self.build
         make = {"add": build.add, "sub": build.sub, "mul": build.mul, "divide": build.divide, "min": build.minimum,
                 "max": build.maximum}  # fmt: skip
         return make[name](a, b)
 
-    def group_at(self, axis: int | None) -> Any:
-        """The group's index along an axis of the grid, or its linear index."""
+    def group_at(self, axis: int | None) -> Index:
+        """Return the group's index along an axis of the grid, or its linear index."""
         if axis is None or self.rule.kind != "groups":
             return self.group if axis in (None, 0) else 0
         along = self.group
@@ -176,8 +178,8 @@ class GpuFunction:
             along = self.build.divide(along, self.grid(inner))
         return along if axis == 0 else self.build.remainder(along, self.grid(axis))
 
-    def lane_at(self, axis: int | None) -> Any:
-        """The lane's index within its group along an axis, or its linear index; the last axis is the fastest."""
+    def lane_at(self, axis: int | None) -> Index:
+        """Return the lane's index within its group along an axis, or its linear index; the last axis is the fastest."""
         if axis is None:
             return self.lane
         if self.whole_launch:
@@ -191,15 +193,15 @@ class GpuFunction:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Lanes of a group along each axis."""
+        """Return the number of lanes of a group along each axis."""
         first, second, third = (*(self.program.group or (self.block_lanes,)), 1, 1)[:3]
         return first, second, third
 
-    def identify(self, of: str, axis: int | None) -> Any:
-        """The value of `id`: an index."""
+    def identify(self, of: str, axis: int | None) -> Index:
+        """Return the value of `id`: an index."""
         build = self.build
         lanes = self.lanes_in_launch if self.whole_launch and axis in (None, 0) else None
-        choices: dict[str, Callable[[], Any]] = {
+        choices: dict[str, Callable[[], Index]] = {
             "lane": lambda: self.lane_at(axis),
             "group": lambda: self.group_at(axis),
             "grid_groups": lambda: self.grid(axis),
@@ -210,7 +212,7 @@ class GpuFunction:
         }
         return choices[of]()
 
-    def _thread(self, axis: int | None) -> Any:
+    def _thread(self, axis: int | None) -> Index:
         if self.whole_launch:
             return self.lane_at(axis)
         base = self.build.mul(self.group_at(axis), self._extent(axis))
@@ -221,22 +223,22 @@ class GpuFunction:
             return 1
         return self.block_lanes if axis is None else self.shape[axis]
 
-    def leader(self) -> Any:
-        """An i1: this is the group's lane 0."""
+    def leader(self) -> ir.Value:
+        """Return an i1: this is the group's lane 0."""
         return self.build.compare("eq", self.lane, 0)
 
-    def blocks(self) -> Any:
-        """Hardware blocks of the launch, as an index."""
+    def blocks(self) -> ir.Value:
+        """Return the number of hardware blocks of the launch, as an index."""
         return self.build.to_index(self.build.value("nvvm.read.ptx.sreg.nctaid.x", [], "i32"))
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of private global memory of a block, in whole lines."""
+        """Return the bytes of private global memory of a block, in whole lines."""
         return -(-self.scratch.peak // 256) * 256
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def finish(self, module_block: Any, function: Any) -> None:
+    def finish(self, module_block: ir.Block, function: AnyOp) -> None:
         """Give the function its type and the module its shared memory; call once, after all code."""
         build = self.build
         kinds = ", ".join(str(argument.type) for argument in self.entry.arguments)
@@ -246,10 +248,10 @@ class GpuFunction:
             function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{', '.join(each)}]")
         if self._scratch_size is not None:
             total = ir.IntegerAttr.get(self._scratch_size.type, self.scratch_bytes)
-            self._scratch_size.owner.attributes["value"] = total
+            required(defining(self._scratch_size)).attributes["value"] = total
         size = self.shared.peak
         if not size:
-            self.shared_base.owner.erase()
+            required(defining(self.shared_base)).erase()
             return
         dynamic = size > STATIC_LIMIT
         attributes = {
@@ -259,6 +261,5 @@ class GpuFunction:
             "addr_space": "3 : i32",
             "alignment": "1024 : i64",
         }
-        before, build.point = build.point, ir.InsertionPoint.at_block_begin(module_block)
-        build.create("llvm.mlir.global", attributes=attributes, regions=1)
-        build.point = before
+        with build.at_start(module_block):
+            build.create("llvm.mlir.global", attributes=attributes, regions=1)

@@ -1,24 +1,24 @@
-"""Inline PTX: instructions for which LLVM has no operation."""
+"""Emit inline PTX: instructions for which LLVM has no operation."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 from tessera.core.mlir import ir
 from tessera.lowering.base.emit import Emitter
 
 
 def inline_ptx(
-    emit: Emitter, text: str, constraints: str, operands: Sequence[Any] = (), results: Sequence[str] = (), *,
+    emit: Emitter, text: str, constraints: str, operands: Sequence[ir.Value] = (), results: Sequence[str] = (), *,
     effects: bool = True, memory: bool = True,
-) -> list[Any]:  # fmt: skip
-    """Emit a piece of PTX; gives its results.
+) -> list[ir.Value]:  # fmt: skip
+    """Emit a piece of PTX and return its results.
 
-    text: the instructions, `$0` the first result, or operand; constraints: a letter for each of both, as LLVM has them
-    effects: it does more than give results: it is kept, and stays in order with others of this kind
-    memory: it may touch memory, too: accesses are not moved across it
+    text: the instructions; `$0` is the first result, or else the first operand
+    constraints: one letter for each result and operand, as LLVM defines them
+    effects: it has side effects: it is kept even if unused, in order with others of this kind
+    memory: it may access memory: accesses are not moved across it
     """
-    attributes: dict[str, Any] = {
+    attributes: dict[str, ir.Attribute | str] = {
         "asm_string": ir.StringAttr.get(text),
         "constraints": ir.StringAttr.get(",".join(filter(None, (constraints, "~{memory}" if memory else "")))),
         "asm_dialect": "0 : i64",

@@ -1,28 +1,27 @@
-"""What the parameters of a kernel are inside its GPU function: arrays with their extents and strides, and symbols."""
-
-from typing import Any
+"""Map a kernel's parameters to values of its GPU function: arrays with extents and strides, scalars, symbols."""
 
 from tessera.core.errors.catalog import NotOnCuda
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.program.program import Program
 from tessera.core.program.types import Array, Scalar, Tile
 from tessera.core.tile.location import identities
 from tessera.core.tile.types import packed
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
-from tessera.lowering.cuda.base.memory import Memory, row_major
+from tessera.lowering.cuda.base.memory import GlobalMemory, row_major
 
 
-def parameter(frame: GpuFunction, number: int) -> Any:
-    """What a parameter is: a Memory, or the value of a scalar."""
+def parameter(frame: GpuFunction, number: int) -> GlobalMemory | ir.Value:
+    """Return a parameter: the Memory of an array, or the value of a scalar."""
     kind = frame.program.parameters[number].value.type
     if not isinstance(kind, Array):
         return frame.arguments[number]
     extents = tuple(_extent(frame, number, axis, extent) for axis, extent in enumerate(kind.shape))
     strides = frame.strides[number] or row_major(frame.build, extents)
-    return Memory(frame.arguments[number], packed(kind.dtype), extents, strides)
+    return GlobalMemory(frame.arguments[number], packed(kind.dtype), extents, strides)
 
 
-def symbol_value(frame: GpuFunction, name: str) -> Any:
-    """The value of a shape symbol.
+def symbol_value(frame: GpuFunction, name: str) -> ir.Value:
+    """Return the value of a shape symbol.
 
     Raises:
         NotOnCuda: nothing binds it.
@@ -34,8 +33,8 @@ def symbol_value(frame: GpuFunction, name: str) -> Any:
     return found
 
 
-def _extent(frame: GpuFunction, number: int, axis: int, extent: int | str) -> Any:
-    """An array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
+def _extent(frame: GpuFunction, number: int, axis: int, extent: int | str) -> Index:
+    """Return an array's extent as an index: a number, or its symbol divided by the scale it was bound with."""
     if isinstance(extent, int):
         return extent
     for symbol in frame.program.symbols:
@@ -45,13 +44,13 @@ def _extent(frame: GpuFunction, number: int, axis: int, extent: int | str) -> An
 
 
 class Signs:
-    """Which operations work on unsigned integers: Tile IR's integers have no sign, the Program's have."""
+    """Find operations on unsigned integers: the Program's types say so, Tile IR's signless integers do not."""
 
     def __init__(self, program: Program) -> None:
         self._operations = list(program.body.walk())
 
-    def unsigned(self, op: Any) -> bool:
-        """Whether the first operand of a Tile IR operation is unsigned in the Program."""
+    def unsigned(self, op: AnyOp) -> bool:
+        """Return whether the first operand of a Tile IR operation is unsigned in the Program."""
         found = identities(op.location)
         if not found or found[0] >= len(self._operations):
             return False

@@ -1,14 +1,15 @@
-"""One `arith` or `math` operation on scalars, as the GPU computes it: rounded once, nothing contracted.
+"""Lower one `arith` or `math` operation on scalars for the GPU: rounded once, nothing contracted.
 
-16-bit floats compute in f32 and round back.  Mathematical functions are those of the CPU target (`vector_math`), made
-of the same operations in the same order, so both targets give the same bits.  A kernel with `fast=True` has others
-(`fast`).
+16-bit floats compute in f32 and round back.  Mathematical functions are those of the CPU target (`vector_math`), the
+same operations in the same order, so both targets return the same bits.  A kernel with `fast=True` uses
+`fast_math` instead.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.errors.catalog import NotOnCuda
+from tessera.core.mlir import ir
 from tessera.lowering.cuda.base.fast_math import fast_operation
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.math.vector_math import NAMES, emit_math
@@ -31,12 +32,12 @@ _PLAIN_MATH: Final = frozenset(
 def scalar_operation(
     build: IndexBuilder,
     name: str,
-    operands: Sequence[Any],
+    operands: Sequence[ir.Value],
     result: str,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, ir.Attribute | str],
     narrow: bool = False,
-) -> Any:
-    """The value of operation `name` (`arith.addf`) on scalar values; `result` is the text of its type.
+) -> ir.Value:
+    """Emit operation `name` (`arith.addf`) on scalar values and return its result, whose type has the text `result`.
 
     narrow: the result is rounded to 16 bits next
 
@@ -69,16 +70,22 @@ def scalar_operation(
     raise NotOnCuda(message)
 
 
-def _wide(build: IndexBuilder, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any]) -> Any:
-    """The operation on f32 copies of its 16-bit operands."""
+def _wide(
+    build: IndexBuilder,
+    name: str,
+    operands: Sequence[ir.Value],
+    result: str,
+    attributes: Mapping[str, ir.Attribute | str],
+) -> ir.Value:
+    """Emit the operation on f32 copies of its 16-bit operands."""
     values = [build.value("arith.extf", [v], "f32") if str(v.type) in _HALVES else v for v in operands]
     narrow = result in _HALVES
     value = scalar_operation(build, name, values, "f32" if narrow else result, attributes, narrow)
     return build.value("arith.truncf", [value], result) if narrow else value
 
 
-def _narrow_double(build: IndexBuilder, value: Any, result: str) -> Any:
-    """f64 to a 16-bit float, rounded once: f32 by rounding to odd, which the second rounding cannot notice."""
+def _narrow_double(build: IndexBuilder, value: ir.Value, result: str) -> ir.Value:
+    """Convert f64 to a 16-bit float with one rounding: through f32 by rounding to odd, which hides the first one."""
     near = build.value("arith.truncf", [value], "f32")
     back = build.value("arith.extf", [near], "f64")
     bits = build.value("arith.bitcast", [near], "i32")
@@ -92,10 +99,11 @@ def _narrow_double(build: IndexBuilder, value: Any, result: str) -> Any:
     return build.value("arith.truncf", [build.value("arith.bitcast", [chosen], "f32")], result)
 
 
-def _remainder(build: IndexBuilder, operands: Sequence[Any]) -> Any:
-    """The remainder of a division of floats that truncates: exact, as C's `fmod`.
+def _remainder(build: IndexBuilder, operands: Sequence[ir.Value]) -> ir.Value:
+    """Return the exact remainder of a truncating division of floats, as C's `fmod`.
 
-    Long division in f64, one step a bit of the quotient that is set; NaN for an infinite dividend or a zero divisor.
+    It is a long division in f64, one step for each set bit of the quotient; NaN for an infinite dividend or a zero
+    divisor.
     """
     a, b = operands
     kind = str(a.type)
@@ -104,25 +112,23 @@ def _remainder(build: IndexBuilder, operands: Sequence[Any]) -> Any:
     r = _reduce(build, x, y)
     # What no subtraction defines: an infinite or NaN operand, a divisor of zero.
     infinity, zero, nan = (build.constant(v, "f64") for v in (float("inf"), 0.0, float("nan")))
-    usable = build.all_of([_compare_floats(build, "olt", x, infinity), _compare_floats(build, "ogt", y, zero)])
+    usable = build.both(_compare_floats(build, "olt", x, infinity), _compare_floats(build, "ogt", y, zero))
     r = build.select(usable, r, nan)
     signed = build.value("math.copysign", [r, wide[0]], "f64")
     return build.value("arith.truncf", [signed], "f32") if kind == "f32" else signed
 
 
-def _reduce(build: IndexBuilder, x: Any, y: Any) -> Any:
-    """x modulo y for finite x >= 0 and y > 0 (any x and y end): subtract y * 2^k, exactly, while x >= y."""
+def _reduce(build: IndexBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return x modulo y for finite x >= 0 and y > 0 (any x and y end): subtract y * 2^k, exactly, while x >= y."""
     huge = build.constant(float("inf"), "f64")
     op = build.create("scf.while", [x], ["f64"], regions=2)
     before = op.regions[0].blocks.append(build.type("f64"), arg_locs=[build.location])
     with build.at(before):
         rest = before.arguments[0]
-        more = build.all_of(
-            [
-                _compare_floats(build, "oge", rest, y),
-                _compare_floats(build, "ogt", y, build.constant(0.0, "f64")),
-                _compare_floats(build, "olt", rest, huge),
-            ]
+        more = build.both(
+            _compare_floats(build, "oge", rest, y),
+            _compare_floats(build, "ogt", y, build.constant(0.0, "f64")),
+            _compare_floats(build, "olt", rest, huge),
         )
         build.create("scf.condition", [more, rest])
     after = op.regions[1].blocks.append(build.type("f64"), arg_locs=[build.location])
@@ -132,22 +138,22 @@ def _reduce(build: IndexBuilder, x: Any, y: Any) -> Any:
     return op.results[0]
 
 
-def _largest_multiple(build: IndexBuilder, x: Any, y: Any) -> Any:
-    """y * 2^k <= x with k as large as the exponents allow (x >= y > 0): exact."""
+def _largest_multiple(build: IndexBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return y * 2^k <= x with k as large as the exponents allow (x >= y > 0), exactly."""
     distance = build.sub(_exponent(build, x), _exponent(build, y))
     # 2^distance in three factors, none of which overflows whatever the distance.
     third = build.divide(distance, 3)
     scaled = y
     for part in (third, third, build.sub(distance, build.mul(third, 2))):
-        power = build.value("arith.shli", [build.add(part, 1023), build.index(52)], "i64")
+        power = build.value("arith.shli", [build.index(build.add(part, 1023)), build.index(52)], "i64")
         scaled = build.value("arith.mulf", [scaled, build.value("arith.bitcast", [power], "f64")], "f64")
     lower = build.value("arith.mulf", [scaled, build.constant(0.5, "f64")], "f64")
     fits = _compare_floats(build, "ole", scaled, x)
     return build.select(fits, scaled, lower)
 
 
-def _exponent(build: IndexBuilder, value: Any) -> Any:
-    """The biased exponent of a positive f64; that of a denormal counts on below zero."""
+def _exponent(build: IndexBuilder, value: ir.Value) -> ir.Value:
+    """Return the biased exponent of a positive f64; that of a denormal continues below zero."""
     denormal = _compare_floats(build, "olt", value, build.constant(2.0**-1022, "f64"))
     normal = build.select(denormal, build.value("arith.mulf", [value, build.constant(2.0**52, "f64")], "f64"), value)
     bits = build.value("arith.bitcast", [normal], "i64")
@@ -158,9 +164,9 @@ def _exponent(build: IndexBuilder, value: Any) -> Any:
 _FLOAT_PREDICATES: Final = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6}
 
 
-def _compare_floats(build: IndexBuilder, predicate: str, a: Any, b: Any) -> Any:
+def _compare_floats(build: IndexBuilder, predicate: str, a: ir.Value, b: ir.Value) -> ir.Value:
     return build.value("arith.cmpf", [a, b], "i1", {"predicate": f"{_FLOAT_PREDICATES[predicate]} : i64"})
 
 
-def _magnitude(build: IndexBuilder, value: Any) -> Any:
+def _magnitude(build: IndexBuilder, value: ir.Value) -> ir.Value:
     return build.value("math.absf", [value], value.type)

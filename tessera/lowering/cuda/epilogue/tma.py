@@ -1,11 +1,12 @@
-"""Stores by the copy engine: a tile is gathered in shared memory, column block by column block."""
+"""Store tiles by TMA: gather them in shared memory, column block by column block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tessera.core.artifact import TensorMap
 from tessera.core.layouts import Layout, coordinates
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa import sm90
@@ -21,57 +22,57 @@ from tessera.lowering.cuda.storage.warps import WarpSet
 
 _GROUP_BITS: Final = 2
 _FIRST_BARRIER: Final = 4
-"""Of the warp groups' hardware barriers: those before it are the block's, the team's, and for turns (`overlap`)."""
+"""Of the warp groups' hardware barriers: those before it are the block's, the consumers', and two for ping-pong."""
 _COORDINATES: Final = 1 << 31
-"""What the copy engine counts in: signed words."""
+"""TMA coordinates are signed words."""
 
 
 class TmaStoreContext(ScratchContext, Protocol):
-    """What stores ask of the code around them."""
+    """The context that stores need."""
 
     stages: Pipelines
 
 
-def store_copied(host: TmaStoreContext, op: Any, tile: RegisterTile) -> bool:
-    """Store a tile through the copy engine, where it may; False, having done nothing, where not."""
+def store_copied(host: TmaStoreContext, op: AnyOp, tile: RegisterTile) -> bool:
+    """Store a tile by TMA, where that is possible; return False, having done nothing, where not."""
     if not host.stages.copies_stores:
         return False
     if copied_panels(op, tile.layout, host.stages.array(host.stages.parameter(op.operands[0]))) is None:
         return False
-    EpilogueTile.of(host, op, tile, [host.env[v] for v in list(op.operands)[2:]]).store_all()
+    EpilogueTile.of(host, op, tile, host.env.scalars(list(op.operands)[2:])).store_all()
     return True
 
 
-def is_there(build: IndexBuilder, op: Any, starts: Sequence[Any]) -> list[Any]:
-    """Return conditions (i1) under which the copy engine may store what begins at `starts`; see `may_copy`."""
+def is_there(build: IndexBuilder, op: AnyOp, starts: Sequence[Index]) -> list[ir.Value]:
+    """Return conditions (i1) under which TMA may store what begins at `starts`; see `may_copy`."""
     return [build.inside(starts[axis], _COORDINATES) for axis in sorted(before_array(op))]
 
 
 @dataclass(frozen=True, slots=True)
 class _Crew:
-    """Who gathers and stores rows of a tile together: the team, or one of its warp groups, which waits for nobody else.
+    """Warps that gather and store rows of a tile together: all consumers, or one warp group, which waits for no other.
 
-    team: these warps; groups: how many of them share the tile's rows
-    row, offset: where its rows begin, an index, and where its part of the memory for stores does, an i32
+    team: these warps; groups: how many crews share the tile's rows
+    row, offset: its first row, an index, and the offset of its part of the memory for stores, an i32
     """
 
-    team: WarpSet
+    warp_set: WarpSet
     groups: int
-    row: Any
-    offset: Any
+    row: Index
+    offset: ir.Value
 
     @staticmethod
     def of(host: TmaStoreContext, rows: int) -> "_Crew":
-        """The crew of a lane, for a tile of so many rows."""
-        build, team = host.build, host.team
-        if not host.stages.apart:
-            return _Crew(team, 1, 0, build.word(0))
-        groups = team.lanes // GROUP_LANES
-        number = group_number(build, team)
+        """Return the crew of a lane, for a tile of `rows` rows."""
+        build, warp_set = host.build, host.warp_set
+        if not host.stages.epilogue_per_warpgroup:
+            return _Crew(warp_set, 1, 0, build.word(0))
+        groups = warp_set.lanes // GROUP_LANES
+        number = group_number(build, warp_set)
         part = build.word(host.stages.store_blocks * BLOCK_BYTES // groups)
         offset = build.value("arith.muli", [number, part], "i32")
         barrier = build.value("arith.addi", [number, build.word(_FIRST_BARRIER)], "i32")
-        group = WarpSet(build, build.remainder(team.thread, GROUP_LANES), _GROUP_BITS, barrier)
+        group = WarpSet(build, build.remainder(warp_set.thread, GROUP_LANES), _GROUP_BITS, barrier)
         return _Crew(group, groups, build.mul(build.to_index(number), rows // groups), offset)
 
 
@@ -87,19 +88,19 @@ class EpilogueTile:
     tile: RegisterTile
     panels: SwizzledPanels
     crew: _Crew
-    pointer: Any
-    places: tuple[Any, ...]
-    base: Any
-    conditions: tuple[Any, ...]
+    pointer: ir.Value
+    places: tuple[Index, ...]
+    base: ir.Value
+    conditions: tuple[ir.Value, ...]
 
     @staticmethod
-    def of(host: TmaStoreContext, op: Any, tile: RegisterTile, starts: Sequence[Any]) -> "EpilogueTile":
-        """The store `op` of a tile that the copy engine may store, to what begins at `starts`."""
+    def of(host: TmaStoreContext, op: AnyOp, tile: RegisterTile, starts: Sequence[Index]) -> "EpilogueTile":
+        """Prepare the store `op` of a tile that TMA may store, to what begins at `starts`."""
         build, stages = host.build, host.stages
         parameter = stages.parameter(op.operands[0])
         panels = copied_panels(op, tile.layout, stages.array(parameter))
         if panels is None:
-            message = "the copy engine does not store such tiles"
+            message = "TMA does not store such tiles"
             raise AssertionError(message)
         dropped = dropped_axes(op)
         crew = _Crew.of(host, panels.rows)
@@ -114,28 +115,28 @@ class EpilogueTile:
 
     @property
     def blocks(self) -> int:
-        """Number of column blocks."""
+        """Return the number of column blocks."""
         return self.tile.shape[1] // self.panels.columns
 
     def store_all(self) -> None:
-        """One column block after the other: one is copied while the next one is gathered."""
+        """Store one column block after the other: one is copied while the next one is gathered."""
         for block in range(self.blocks):
             self.store(block)
 
     def store(self, block: int) -> None:
         """Gather a column block, then let one lane start its copy."""
-        build, team, panels = self.host.build, self.crew.team, self.panels
+        build, warp_set, panels = self.host.build, self.crew.warp_set, self.panels
         blocks, buffers = self.blocks, self.host.stages.store_blocks
         if not block or blocks > buffers:  # the buffer's last copy has been read
             in_turn = blocks > buffers and (block > 0 or self.host.stages.fills_buffers_in_turn)
-            with build.when(team.first()):
+            with build.when(warp_set.first()):
                 sm90.bulk_wait_read(build, buffers - 1 if in_turn else 0)
-            team.wait()
+            warp_set.wait()
         target = build.value("arith.addi", [self.base, build.word(block % buffers * panels.panel_bytes)], "i32")
-        write_panels(build, team, _part(self.tile, block, panels, self.crew.groups), panels, target)
+        write_panels(build, warp_set, _part(self.tile, block, panels, self.crew.groups), panels, target)
         sm90.fence_async_shared(build)
-        team.wait()
-        with build.when(build.all_of([team.first(), *self.conditions])):
+        warp_set.wait()
+        with build.when(build.all_of([warp_set.first(), *self.conditions])):
             inner = build.add(self.places[-1], block * panels.columns)
             indices = [build.to_word(v) for v in (inner, *reversed(self.places[:-1]))]
             sm90.tensor_store(build, self.pointer, indices, target)
@@ -143,7 +144,7 @@ class EpilogueTile:
 
 
 def _part(tile: RegisterTile, block: int, panels: SwizzledPanels, groups: int) -> RegisterTile:
-    """The block of `panels.columns` columns with this number, of the rows of one of `groups` crews."""
+    """Return block number `block` of `panels.columns` columns, of the rows of one of `groups` crews."""
     part = _columns(tile, block, panels.columns)
     if groups == 1:
         return part
@@ -152,7 +153,7 @@ def _part(tile: RegisterTile, block: int, panels: SwizzledPanels, groups: int) -
 
 
 def _columns(tile: RegisterTile, block: int, columns: int) -> RegisterTile:
-    """The part of a tile with columns [block * columns, (block + 1) * columns)."""
+    """Return the part of a tile with columns [block * columns, (block + 1) * columns)."""
     layout = tile.layout
     rows = tile.shape[0]
     chosen = [r for r in range(layout.count) if coordinates(layout.element(r), tile.shape)[1] // columns == block]

@@ -1,15 +1,16 @@
-"""Stores of 16-bit elements to rows that begin anywhere: each warp gathers its rows, and writes whole words of them.
+"""Store 16-bit elements to unaligned rows: each warp gathers its rows, and writes whole words of them.
 
-The results of products lie two by two in lanes, eight rows at a time: from there, rows that begin at odd elements would
+Lanes hold pairs of neighbouring accumulators, eight rows at a time: from there, rows that begin at odd elements would
 take a store for each element.  A warp's own rows go through its own shared memory instead, where lanes find the words
 as the array has them; no other warp has to be waited for.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.layouts import Layout, coordinates
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import address
 from tessera.lowering.cuda.epilogue.tma import TmaStoreContext
@@ -26,48 +27,48 @@ ROWS: Final = 8
 """Rows that a warp holds in one register pair of each lane, and gathers at a time."""
 
 
-def store_rows(host: TmaStoreContext, op: Any, tile: RegisterTile, window: Window) -> bool:
-    """Store a tile a row at a time, where it may; False, having done nothing, where not.
+def store_rows(host: TmaStoreContext, op: AnyOp, tile: RegisterTile, window: Window) -> bool:
+    """Store a tile a row at a time, where that is possible; return False, having done nothing, where not.
 
-    It takes tiles whose lanes lie as those of a product's sums do, in kernels that have room for stores, and arrays
-    whose rows have no gaps between elements.
+    It takes tiles in the layout of an MMA's accumulators, in kernels that have memory for stores, and arrays whose rows
+    have no gaps between elements.
     """
     last = len(window.starts) - 1
     if not host.stages.copies_stores or not fits_rows(tile.layout, tile.element) or last in window.dropped:
         return False
     if window.memory.strides[last] != 1 or window.left is not None:
         return False
-    if host.team.warps * ROWS * tile.shape[1] * _ELEMENT > host.stages.store_blocks * BLOCK_BYTES:
+    if host.warp_set.warps * ROWS * tile.shape[1] * _ELEMENT > host.stages.store_blocks * BLOCK_BYTES:
         return False
-    build, team = host.build, host.team
+    build, warp_set = host.build, host.warp_set
     if host.stages.has_copied_stores:
-        with build.when(team.first()):  # the copy engine may still be reading what another store gathered there
+        with build.when(warp_set.first()):  # TMA may still be reading what another store gathered there
             sm90.bulk_wait_read(build, 0)
-        team.wait()
-    with build.when(team.owns(tile.layout)):
-        Rows(host, op, tile.layout, window).store(tile)
+        warp_set.wait()
+    with build.when(warp_set.owns(tile.layout)):
+        UnalignedRows(host, op, tile.layout, window).store(tile)
     return True
 
 
 @dataclass
 class _Row:
-    """One row of a tile, and where it goes.
+    """One row of a tile, and its destination.
 
     pointer: of its first element in the array; odd: whether that is an odd one (i32); count: of elements inside (i32)
     line, swizzle: where it lies in shared memory, and what its units' addresses are permuted with (i32)
     """
 
-    pointer: Any
-    odd: Any
-    count: Any
-    line: Any
-    swizzle: Any
+    pointer: ir.Value
+    odd: ir.Value
+    count: ir.Value
+    line: ir.Value
+    swizzle: ir.Value
 
 
-class Rows:
-    """The stores of one warp: a tile by way of its part of the memory for stores, eight rows at a time."""
+class UnalignedRows:
+    """The stores of one warp, eight rows at a time, through its part of the memory for stores."""
 
-    def __init__(self, host: TmaStoreContext, op: Any, layout: Layout, window: Window) -> None:
+    def __init__(self, host: TmaStoreContext, op: AnyOp, layout: Layout, window: Window) -> None:
         self._build: IndexBuilder = host.build
         self._layout, self._window = layout, window
         build, columns = self._build, layout.shape[1]
@@ -75,9 +76,9 @@ class Rows:
         self._eights = [basis // columns for basis in layout.registers if basis >= columns]
         self._pitch = columns * _ELEMENT
         self._mask = min(ROWS, self._pitch // _UNIT) - 1
-        # Hidden, or what follows from it would be computed before the first group, and kept in registers from then on.
-        thread = build.to_index(sm90.hidden(build, build.to_word(host.team.thread)))
-        self._places = WarpSet(build, thread, host.team.bits).places(layout)
+        # Hidden, or what is computed from it would be hoisted out of the loop over groups, and kept in registers.
+        thread = build.to_index(sm90.hidden(build, build.to_word(host.warp_set.thread)))
+        self._places = WarpSet(build, thread, host.warp_set.bits).places(layout)
         lane = build.bits(thread, WARP - 1)
         mine = build.mul(build.divide(thread, WARP), ROWS * self._pitch)
         self._buffer = build.value("arith.addi", [host.stages.store_address, build.to_word(mine)], "i32")
@@ -91,7 +92,7 @@ class Rows:
         left = build.sub(window.memory.extents[-1], window.starts[-1])
         self._inside = extent if window.proven[-1] else build.maximum(build.minimum(left, extent), 0)
         # And how many of them lie before it.
-        self._before: Any = None
+        self._before: ir.Value | None = None
         last = len(window.starts) - 1
         if last in before_array(op):
             before = build.minimum(build.maximum(build.sub(0, window.starts[-1]), 0), extent)
@@ -103,14 +104,14 @@ class Rows:
         for eight in range(1 << len(self._eights)):
             self.gather(tile, eight)
 
-            def two(number: Any, _: list[Any], eight: int = eight) -> Sequence[Any]:
+            def two(number: ir.Value, _: list[ir.Value], eight: int = eight) -> Sequence[ir.Value]:
                 self.write_two(eight, number)
                 return []
 
             self._build.loop(0, ROWS // 2, 1, [], two, ROLLED)
 
-    def write_two(self, eight: Any, number: Any) -> None:
-        """Write rows 2 `number` and 2 `number` + 1 of those gathered, which are `eight`.
+    def write_two(self, eight: Index, number: Index) -> None:
+        """Write rows 2 `number` and 2 `number` + 1 of the eight rows gathered, number `eight`.
 
         One waits while the other works; more at a time would need more registers.
         """
@@ -119,7 +120,7 @@ class Rows:
             self._write(self._row(first, each))
 
     def gather(self, tile: RegisterTile, eight: int) -> None:
-        """Write eight rows to shared memory, behind everything that was read there.
+        """Write eight rows to shared memory, after everything there has been read.
 
         Units of 16 bytes are permuted so that no two rows share a bank.
         """
@@ -134,16 +135,16 @@ class Rows:
                 build.store(pack(build, tile.values[register : register + 2]), shared_pointer(build, target), "i32")
         build.create("nvvm.bar.warp.sync", [everyone])
 
-    def _first(self, eight: Any) -> Any:
-        """The row that eight rows, counted in the order of their registers, begin with in a warp's first lane."""
+    def _first(self, eight: Index) -> Index:
+        """Return the first row of eight rows, counted in the order of their registers, in a warp's first lane."""
         build = self._build
-        first: Any = 0
+        first: Index = 0
         for bit, row in enumerate(self._eights):
             first = build.add(first, build.mul(build.bits(build.divide(eight, 1 << bit), 1), row))
         return first
 
-    def _row(self, first: Any, line: Any) -> _Row:
-        """The row of the array that a line is of; `first`: that its eight begin with."""
+    def _row(self, first: Index, line: Index) -> _Row:
+        """Return the row of the array that a line belongs to; `first`: the first of its eight rows."""
         build, window = self._build, self._window
         base = build.sub(self._places.indices(0)[0], build.divide(self._lane_index, 4))
         number = build.bits(line, ROWS - 1)
@@ -158,7 +159,7 @@ class Rows:
         return _Row(pointer, build.to_word(odd), count, place, swizzle)
 
     def _write(self, row: _Row) -> None:
-        """Whole words; then the first and the last element, where a word has only one of this row's."""
+        """Write whole words, then the first and the last element, where a word has only one of this row."""
         build = self._build
         zero, one = build.word(0), build.word(1)
         lowest = zero if self._before is None else self._before
@@ -187,27 +188,27 @@ class Rows:
         target = build.offset(row.pointer, build.to_index(place), "i16")
         store_small(build, target, value, "i16", build.all_of(conditions), self._window.hint)
 
-    def _between(self, place: Any, limit: Any) -> Any:
-        """An i1: `place` (i32) is in front of `limit`, and not before the array."""
+    def _between(self, place: ir.Value, limit: ir.Value) -> ir.Value:
+        """Return whether `place` (i32) is below `limit` and not before the array, an i1."""
         build = self._build
         if self._before is None:
             return build.compare("ult", place, limit)
         reach = [build.value("arith.subi", [v, self._before], "i32") for v in (place, limit)]
         return build.compare("ult", *reach)
 
-    def _word(self, row: _Row, first: int, shift: Any) -> Any:
-        """Word `first` + lane of a row as the array has it: of one word here, or of halves of two neighbours."""
+    def _word(self, row: _Row, first: int, shift: ir.Value) -> ir.Value:
+        """Return word `first` + lane of a row as the array has it: one word here, or halves of two neighbours."""
         build = self._build
         one = build.word(1)
         upper = build.value("arith.addi", [self._lane, build.word(first)], "i32") if first else self._lane
         lower = build.value("arith.subi", [upper, one], "i32")
-        if not first:  # there is none before the first, and nobody looks at it
+        if not first:  # there is none before the first, and it is not used
             lower = build.value("arith.maxsi", [lower, build.word(0)], "i32")
         words = [build.load(shared_pointer(build, _at(build, row, place, WORD)), "i32") for place in (upper, lower)]
         return build.value("llvm.intr.fshl", [*words, shift], "i32")
 
 
-def _at(build: IndexBuilder, row: _Row, place: Any, size: int) -> Any:
-    """The address in shared memory of piece number `place` (i32) of a row, each of `size` bytes."""
+def _at(build: IndexBuilder, row: _Row, place: ir.Value, size: int) -> ir.Value:
+    """Return the address in shared memory of piece number `place` (i32) of a row, each of `size` bytes."""
     offset = build.value("arith.muli", [place, build.word(size)], "i32")
     return build.value("arith.addi", [row.line, build.value("arith.xori", [offset, row.swizzle], "i32")], "i32")

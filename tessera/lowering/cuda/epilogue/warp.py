@@ -1,13 +1,14 @@
-"""Stores inside loops whose products run on: each warp stores rows of its own, and waits for no other warp.
+"""Store inside loops with MMAs in flight: each warp stores its own rows by TMA, and waits for no other warp.
 
-The rows go to shared memory as the copy engine reads them; in the next round the copy has long been made, so that one
-buffer is enough and nobody waits for it.
+The rows go to shared memory in the layout that TMA reads; the copy is done long before the next iteration, so that one
+buffer is enough and no warp waits for it.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import TensorMap
 from tessera.core.layouts import coordinates, swizzled
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.epilogue.tma import is_there
@@ -25,17 +26,17 @@ _SWIZZLED_ROWS: Final = 8
 """What swizzles repeat after."""
 
 
-def store_in_loop(host: wgmma.WgmmaContext, op: Any, tile: RegisterTile) -> bool:
-    """Store a tile, where it may be so; False, having done nothing, where not.
+def store_in_loop(host: wgmma.WgmmaContext, op: AnyOp, tile: RegisterTile) -> bool:
+    """Store a tile from inside the loop, where that is possible; return False, having done nothing, where not.
 
-    It takes places that `may_copy`, and tiles, without padding, of 16-bit elements of which each warp has eight rows or
-    more, in loops of running products: such loops have no registers and no time to spare.
+    It takes stores that `may_copy`, of tiles without padding, of 16-bit elements of which each warp has eight rows or
+    more, in loops with MMAs in flight: such loops have no registers and no time to spare.
     """
     array = host.stages.array(host.stages.parameter(op.operands[0]))
     dropped = dropped_axes(op)
-    if host.running is None or not host.running.holds(op) or not _fits(host.team, tile):
+    if host.running is None or not host.running.holds(op) or not _fits(host.warp_set, tile):
         return False
-    if tuple(op.operands[1].type.shape) != tile.shape:
+    if tuple(ir.ShapedType(op.operands[1].type).shape) != tile.shape:
         return False
     if not may_copy(op, array):
         return False
@@ -43,35 +44,35 @@ def store_in_loop(host: wgmma.WgmmaContext, op: Any, tile: RegisterTile) -> bool
     return True
 
 
-def _fits(team: WarpSet, tile: RegisterTile) -> bool:
-    """Whether warp after warp has whole rows, and lanes have pairs of neighbours."""
+def _fits(warp_set: WarpSet, tile: RegisterTile) -> bool:
+    """Return whether each warp has whole rows, one warp after the other, and lanes have pairs of neighbours."""
     if len(tile.shape) != _PAIR or width(tile.element) != 8 * _PAIR or tile.layout.registers[:1] != (1,):
         return False
     rows, columns = tile.shape
-    mine = rows // team.warps
-    return mine >= _SWIZZLED_ROWS and tile.layout.warps == tuple(mine * columns << bit for bit in range(team.bits))
+    mine = rows // warp_set.warps
+    return mine >= _SWIZZLED_ROWS and tile.layout.warps == tuple(mine * columns << bit for bit in range(warp_set.bits))
 
 
-def _store(host: wgmma.WgmmaContext, op: Any, tile: RegisterTile, dropped: frozenset[int]) -> None:
-    build, team, stages = host.build, host.team, host.stages
+def _store(host: wgmma.WgmmaContext, op: AnyOp, tile: RegisterTile, dropped: frozenset[int]) -> None:
+    build, warp_set, stages = host.build, host.warp_set, host.stages
     memory, _, *starts = op.operands
     rows, columns = tile.shape
     panels = SwizzledPanels(rows, columns, _PAIR)
-    mine = rows // team.warps
+    mine = rows // warp_set.warps
     box = box_of((mine, panels.width), dropped, len(starts))
     pointer = stages.tensor_map(stages.parameter(memory), TensorMap(box, panels.swizzle, stored=True))
-    address = host.room.address(host.room.take(panels.bytes))
-    first = build.compare("eq", build.bits(team.thread, WARP - 1), 0)
+    address = host.scratch.address(host.scratch.take(panels.bytes))
+    first = build.compare("eq", build.bits(warp_set.thread, WARP - 1), 0)
     with build.when(first):
         sm90.bulk_wait_read(build, 0)
     build.create("nvvm.bar.warp.sync", [build.word(-1)])
-    _write(build, team, tile, panels, address)
+    _write(build, warp_set, tile, panels, address)
     sm90.fence_async_shared(build)
     build.create("nvvm.bar.warp.sync", [build.word(-1)])
-    conditions = is_there(build, op, [host.env[v] for v in starts])
+    conditions = is_there(build, op, host.env.scalars(starts))
     with build.when(build.all_of([first, *conditions])):
-        row = build.mul(build.divide(team.thread, WARP), mine)
-        places = [host.env[v] for v in starts]
+        row = build.mul(build.divide(warp_set.thread, WARP), mine)
+        places = host.env.scalars(starts)
         outer, inner = (axis for axis in range(len(starts)) if axis not in dropped)
         places[outer] = build.add(places[outer], row)
         start = build.value("arith.addi", [address, build.to_word(build.mul(row, panels.swizzle))], "i32")
@@ -82,10 +83,12 @@ def _store(host: wgmma.WgmmaContext, op: Any, tile: RegisterTile, dropped: froze
         sm90.bulk_commit(build)
 
 
-def _write(build: IndexBuilder, team: WarpSet, tile: RegisterTile, panels: SwizzledPanels, address: Any) -> None:
-    """Each lane's pairs, at addresses made of one that is kept from round to round, where they are needed."""
+def _write(
+    build: IndexBuilder, warp_set: WarpSet, tile: RegisterTile, panels: SwizzledPanels, address: ir.Value
+) -> None:
+    """Write each lane's pairs, at addresses derived from one that is kept across iterations."""
     layout = tile.layout
-    lane = lane_offset(build, panels, *team.places(layout).parts(0)[0])
+    lane = lane_offset(build, panels, *warp_set.places(layout).parts(0)[0])
     lane = sm90.kept(build, build.value("arith.addi", [address, lane], "i32"))
     for register in range(0, layout.count, _PAIR):
         row, column = coordinates(layout.element(register), layout.shape)

@@ -1,17 +1,17 @@
-"""Tile IR to Target IR for tile kernels: the team's code, and that of the warp that copies ahead.
+"""Lower the Tile IR of a tile kernel to Target IR for one role: the consumer warps or the producer warp.
 
-Both run the same program; the copying warp leaves out everything but control flow, scalars and its copies.
+Both roles walk the same program; the producer warp emits control flow, scalars and its copies alone.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from typing import Any, Final
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Final
 
 from tessera.core.layouts import Layout
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.tile.schedule_attributes import own_attributes
-from tessera.lowering.analysis.uniformity import is_tile, walk
 from tessera.lowering.base.attributes import dropped_axes, named_axis, proven_axes
+from tessera.lowering.base.ir_walk import is_tile, walk
 from tessera.lowering.base.visitor import at_operation, operations_of
 from tessera.lowering.cuda.base.cache_hints import cache_of
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
@@ -20,7 +20,7 @@ from tessera.lowering.cuda.base.kernel_parameters import Signs, parameter, symbo
 from tessera.lowering.cuda.base.memory import read, write
 from tessera.lowering.cuda.base.profile_records import begin_group, end_group, phase
 from tessera.lowering.cuda.base.scalars import scalar_operation
-from tessera.lowering.cuda.epilogue.deferred import DeferredEpilogue, DeferredStore
+from tessera.lowering.cuda.epilogue.deferred import DeferredEpilogue, DeferredTmaStore
 from tessera.lowering.cuda.epilogue.deferred_rows import DeferredRows
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.kernel.tile_operations import tile_operation
@@ -33,6 +33,7 @@ from tessera.lowering.cuda.pipeline.producer_consumer import Pipelines
 from tessera.lowering.cuda.schedule.multibuffer import DeferredPlan
 from tessera.lowering.cuda.schedule.rasterization import axis_of
 from tessera.lowering.cuda.schedule.view import ScheduleView
+from tessera.lowering.cuda.storage.environment import Environment
 from tessera.lowering.cuda.storage.global_access import Window, access_bytes
 from tessera.lowering.cuda.storage.register_tiles import Pending, RegisterTile, convert, permuted
 from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
@@ -40,57 +41,57 @@ from tessera.lowering.cuda.storage.warps import ROLLED, WarpSet
 
 
 class RoleEmitter:
-    """Lowers one kernel for one role; `team` is None in the copying warp."""
+    """Lower one kernel for one role; `warp_set` is None in the producer warp."""
 
     def __init__(
         self,
         frame: GpuFunction,
         plan: ScheduleView,
         stages: Pipelines,
-        room: SharedScratch,
+        scratch: SharedScratch,
         copied: CpAsyncCopies,
-        team: WarpSet | None,
+        warp_set: WarpSet | None,
     ) -> None:
         self.frame = frame
         self.plan = plan
         self.build: IndexBuilder = frame.build
         self.stages = stages
-        self.room = room
+        self.scratch = scratch
         self.copied = copied
-        self._team = team
-        self.env: dict[Any, Any] = {}
+        self._warp_set = warp_set
+        self.env = Environment()
         self.rounds: dict[int, PipelineState] = {}
         self._signs = Signs(frame.program)
-        self.group: Any = frame.group
-        self._where: Sequence[Any] = ()
-        self.later = self._later(plan.later) if plan.later is not None and team is not None else None
-        self.later_round: Any = None
+        self.group: Index = frame.group
+        self._where: Sequence[Index] = ()
+        self.deferred = self._deferred(plan.deferred) if plan.deferred is not None and warp_set is not None else None
+        self.not_first_iteration: ir.Value | None = None
         self.overlap: OverlappedMma | None = None
         self.running: AsyncAccumulation | None = None
-        # The values of the largest tile computed lately: what hides a wait for a running product.
-        self._lately: tuple[Any, ...] = ()
+        # The values of the largest tile computed lately: they hide the wait for an MMA in flight.
+        self._lately: tuple[ir.Value, ...] = ()
 
-    def _later(self, plan: DeferredPlan) -> DeferredEpilogue:
-        """What stores a group's result in the next one."""
-        return DeferredRows(self, plan) if plan.rows else DeferredStore(self, plan)
+    def _deferred(self, plan: DeferredPlan) -> DeferredEpilogue:
+        """Create what stores a group's result while the next group runs (the deferred epilogue)."""
+        return DeferredRows(self, plan) if plan.rows else DeferredTmaStore(self, plan)
 
     # -- roles -------------------------------------------------------------------------------------------------
 
     @property
     def copies(self) -> bool:
-        """Whether this is the copying warp."""
-        return self._team is None
+        """Return whether this is the producer warp."""
+        return self._warp_set is None
 
     @property
-    def team(self) -> WarpSet:
-        """The team, whose code this is."""
-        if self._team is None:
-            message = "the copying warp has no tiles"
+    def warp_set(self) -> WarpSet:
+        """Return the consumer warps, whose code this is."""
+        if self._warp_set is None:
+            message = "the producer warp has no tiles"
             raise AssertionError(message)
-        return self._team
+        return self._warp_set
 
-    def run(self, function: Any, group: Any, where: Sequence[Any] = ()) -> None:
-        """Emit the code of one group; `where`: its row and its column, where it has them and they are known."""
+    def run(self, function: AnyOp, group: Index, where: Sequence[Index] = ()) -> None:
+        """Emit the code of one group; `where`: its row and column of work tiles, if they are known."""
         block = function.regions[0].blocks[0]
         self.group = self.frame.group = group
         self._where = where
@@ -104,25 +105,25 @@ class RoleEmitter:
 
     # -- operations --------------------------------------------------------------------------------------------
 
-    def block(self, block: Any) -> None:
+    def block(self, block: ir.Block) -> None:
         """Emit every operation of `block` but its terminator."""
         lately, self._lately = self._lately, ()
         for op in operations_of(block):
             with at_operation(self.build, op):
                 self._step(op)
         if self.plan.specialised or block.owner.operation.name != "func.func":
-            self.room.settle()
+            self.scratch.settle()
         self._lately = lately
 
-    def _step(self, op: Any) -> None:
-        """Emit one operation, and what has to come in front of it and behind it."""
+    def _step(self, op: AnyOp) -> None:
+        """Emit one operation, and what has to come before and after it."""
         running = self.overlap
         if running is not None:
             if running.skips(op):
                 return
             running.before(op)
         if len(op.regions):
-            self.room.settle()
+            self.scratch.settle()
         self._settle(op)
         self.stages.before(self, op)
         self._operation(op)
@@ -130,8 +131,8 @@ class RoleEmitter:
         if running is not None:
             running.after(op)
 
-    def _settle(self, op: Any) -> None:
-        """Wait for what still runs and is used somewhere inside `op`: a wait inside would be for one branch only."""
+    def _settle(self, op: AnyOp) -> None:
+        """Wait for MMAs in flight whose results are used inside `op`: a wait in there would cover one branch only."""
         if not len(op.regions):
             return
         pending = [value for value, meaning in self.env.items() if isinstance(meaning, Pending)]
@@ -144,7 +145,7 @@ class RoleEmitter:
                 if value in used:
                     self.tile(value)
 
-    def _operation(self, op: Any) -> None:
+    def _operation(self, op: AnyOp) -> None:
         name = str(op.name)
         special = _OPERATIONS.get(name)
         if special is not None:
@@ -153,80 +154,92 @@ class RoleEmitter:
             if self.copies:
                 self.stages.copy(self, op)
                 return
-            if self.later is not None and op == self.later.plan.store:
-                self.later.keep()
+            if self.deferred is not None and op == self.deferred.plan.store:
+                self.deferred.keep()
                 return
-            # Where nothing is copied ahead a store is where loads are waited for, so its time says nothing.
+            # Without pipelines, loads are waited for at the store, so that its time would mean nothing.
             timed = name == "tessera.store" and self.plan.pipelined
             with phase(self.build, self.frame, "store") if timed else nullcontext():
                 tile_operation(self, op)
         else:
             self._scalar(op)
 
-    def repeat(self, op: Any) -> None:
+    def repeat(self, op: AnyOp) -> None:
         """Emit a scalar operation with the operands that are in `env` now."""
         self._operation(op)
 
-    def _scalar(self, op: Any) -> None:
+    def _scalar(self, op: AnyOp) -> None:
         axis = axis_of(op) if self._where else None
         if axis is not None:
             self.env[op.results[0]] = self.build.index(self._where[axis])
             return
         attributes = own_attributes(op)
-        operands = [self.build.index(self.env[v]) for v in op.operands]
+        operands = [self.build.index(v) for v in self.env.scalars(op.operands)]
         self.env[op.results[0]] = scalar_operation(
             self.build, str(op.name), operands, str(op.results[0].type), attributes
         )
 
-    def id(self, op: Any) -> None:
-        """`tessera.id`: the group, or the number of groups."""
+    def id(self, op: AnyOp) -> None:
+        """Emit `tessera.id`: the group, or the number of groups."""
         axis = named_axis(op)
         of = ir.StringAttr(op.attributes["of"]).value
         if of == "group" and axis in (None, 0) and self.frame.rule.kind != "groups":
             self.env[op.results[0]] = self.group
             return
-        before, self.frame.group = self.frame.group, self.group
-        self.env[op.results[0]] = self.frame.identify(of, axis)
-        self.frame.group = before
+        with self._in_group():
+            self.env[op.results[0]] = self.frame.identify(of, axis)
 
-    def dim(self, op: Any) -> None:
-        """`tessera.dim`: the value of a symbol."""
+    @contextmanager
+    def _in_group(self) -> Generator[None]:
+        """Make this role's group the function's inside the `with`."""
+        before, self.frame.group = self.frame.group, self.group
+        try:
+            yield
+        finally:
+            self.frame.group = before
+
+    def dim(self, op: AnyOp) -> None:
+        """Emit `tessera.dim`: the value of a symbol."""
         self.env[op.results[0]] = symbol_value(self.frame, ir.StringAttr(op.attributes["symbol"]).value)
 
-    def read(self, op: Any) -> None:
-        """`tessera.read`: one element, the same for all lanes."""
+    def read(self, op: AnyOp) -> None:
+        """Emit `tessera.read`: one element, the same for all lanes."""
         memory, *indices = op.operands
         self.order(op)
-        places = [self.env[v] for v in indices]
-        self.env[op.results[0]] = read(self.build, self.env[memory], places, str(op.results[0].type), proven_axes(op))
+        places = self.env.scalars(indices)
+        self.env[op.results[0]] = read(
+            self.build, self.env.memory(memory), places, str(op.results[0].type), proven_axes(op)
+        )
 
-    def write(self, op: Any) -> None:
-        """`tessera.write`: by one lane."""
+    def write(self, op: AnyOp) -> None:
+        """Emit `tessera.write`, which one lane does."""
         if self.copies:
             return
         memory, value, *indices = op.operands
         self.order(op)
-        with self.build.when(self.team.first()):
-            places = [self.env[v] for v in indices]
-            write(self.build, self.env[memory], self.build.index(self.env[value]), places, proven_axes(op))
+        with self.build.when(self.warp_set.first()):
+            places = self.env.scalars(indices)
+            write(
+                self.build, self.env.memory(memory), self.build.index(self.env.scalar(value)), places, proven_axes(op)
+            )
 
-    def barrier(self, op: Any) -> None:
-        """`tessera.barrier`: a kernel without lanes has nobody to wait for; what needs a wait is in `plan.order`."""
+    def barrier(self, op: AnyOp) -> None:
+        """Emit nothing for `tessera.barrier`: tile kernels have no lanes to wait; `plan.order` lists their waits."""
 
-    def order(self, op: Any) -> bool:
-        """Wait for the team where other lanes may touch what `op` does in an array; gives whether that is so."""
+    def order(self, op: AnyOp) -> bool:
+        """Synchronize the consumer warps if other lanes may touch what `op` accesses; return whether they may."""
         order = self.plan.order
         if op in order.waits and not self.copies:
             if op in order.behind_stores and self.stages.copies_stores:
                 sm90.bulk_wait(self.build, 0)
                 sm90.fence_async_global(self.build)
-            self.team.wait()
+            self.warp_set.wait()
         return op in order.waits
 
     # -- tiles -------------------------------------------------------------------------------------------------
 
-    def define(self, value: Any, tile: RegisterTile) -> None:
-        """Say what a tile is; it is moved to its own layout where it is in another one."""
+    def define(self, value: ir.Value, tile: RegisterTile) -> None:
+        """Record the registers of a tile, converted to the layout that the schedule gives it."""
         self.env[value] = tile
         if tile.layout != self.layout(value):
             self.env[value] = self.tile(value)
@@ -234,15 +247,16 @@ class RoleEmitter:
         if tile.element == "f32" and len(different) >= len(self._lately):
             self._lately = different
 
-    def layout(self, value: Any) -> Layout:
-        """The layout that the plan gives a tile."""
+    def layout(self, value: ir.Value) -> Layout:
+        """Return the layout that the schedule gives a tile."""
         return self.plan.layouts[value]
 
-    def tile(self, value: Any, layout: Layout | None = None) -> RegisterTile:
-        """A tile in a layout, its own if none is given."""
-        found: RegisterTile = self.env[value]
-        if isinstance(found, Pending):
-            found = self.env[value] = found.settle(self._lately)
+    def tile(self, value: ir.Value, layout: Layout | None = None) -> RegisterTile:
+        """Return a tile in `layout`, by default its own."""
+        waiting = self.env[value]
+        if isinstance(waiting, Pending):
+            self.env[value] = waiting.settle(self._lately)
+        found = self.env.registers(value)
         layout = layout or self.layout(value)
         if found.layout == layout:
             return found
@@ -251,26 +265,26 @@ class RoleEmitter:
             return moved
         if found.again is not None:
             return found.again(layout)
-        return convert(self.build, self.team, self.room, found, layout)
+        return convert(self.build, self.warp_set, self.scratch, found, layout)
 
-    def window(self, op: Any, memory: Any, starts: Sequence[Any], extents: Sequence[int]) -> Window:
-        """The part of an array that `op` touches."""
+    def window(self, op: AnyOp, memory: ir.Value, starts: Sequence[ir.Value], extents: Sequence[int]) -> Window:
+        """Return the part of an array that `op` accesses."""
         kind = self.stages.array(ir.BlockArgument(memory).arg_number)
         return Window(
-            self.env[memory], tuple(self.env[v] for v in starts), dropped_axes(op), tuple(proven_axes(op)),
+            self.env.memory(memory), tuple(self.env.scalars(starts)), dropped_axes(op), tuple(proven_axes(op)),
             tuple(extents), access_bytes(kind, op), cache_of(op),
         )  # fmt: skip
 
-    def unsigned(self, op: Any) -> bool:
-        """Whether the operands of `op` are unsigned integers in the Program."""
+    def unsigned(self, op: AnyOp) -> bool:
+        """Return whether the operands of `op` are unsigned integers in the Program."""
         return self._signs.unsigned(op)
 
     # -- control -----------------------------------------------------------------------------------------------
 
-    def loop(self, op: Any) -> None:
-        """`scf.for`: scalars, the values of tiles, and the rounds of rings are carried."""
+    def loop(self, op: AnyOp) -> None:
+        """Emit `scf.for`, which carries scalars, the registers of tiles, and the states of pipelines."""
         if op in self.plan.overlaps and not self.copies:
-            OverlappedLoop(self, op, self.plan.overlaps[op], turns=self.plan.schedule.pingpong).emit()
+            OverlappedLoop(self, op, self.plan.overlaps[op], pingpong=self.plan.schedule.pingpong).emit()
             return
         lower, upper, step, *initial = op.operands
         inner = op.regions[0].blocks[0]
@@ -279,7 +293,7 @@ class RoleEmitter:
         rings = self.stages.inside(op)
         start = [v for pair in zip(initial, carried, strict=True) for v in self.values_of(*pair)]
         start += self.rounds_of(rings)
-        bounds = [self.build.index(self.env[v]) for v in (lower, upper, step)]
+        bounds = [self.build.index(v) for v in self.env.scalars((lower, upper, step))]
         some = self.build.compare("slt", bounds[0], bounds[1])
         running = (
             AsyncAccumulation(self, self.stages.running[op]) if op in self.stages.running and not self.copies else None
@@ -289,19 +303,18 @@ class RoleEmitter:
         elif not self.copies:
             start += self.copied.begin_loop(self, op)
 
-        def body(index: Any, values: list[Any]) -> Sequence[Any]:
+        def body(index: Index, values: list[ir.Value]) -> Sequence[ir.Value]:
             self.env[inner.arguments[0]] = index
-            before, self.later_round = self.later_round, self.build.compare("ne", index, bounds[0])
-            rest = self.take(carried, values)
-            self.take_rounds(rings, rest)
-            if running is not None:
-                more = self.build.compare("slt", self.build.add(index, bounds[2]), bounds[1])
-                running.begin_round(rest[2 * len(rings) :], self.later_round, more)
-            elif not self.copies:
-                self.copied.begin_round(self, op, rest[2 * len(rings) :])
-            outer, self.running = self.running, running
-            self.block(inner)
-            self.later_round, self.running = before, outer
+            not_first = self.build.compare("ne", index, bounds[0])
+            with self._iteration(not_first, running):
+                rest = self.take(carried, values)
+                self.take_rounds(rings, rest)
+                if running is not None:
+                    more = self.build.compare("slt", self.build.add(index, bounds[2]), bounds[1])
+                    running.begin_round(rest[2 * len(rings) :], not_first, more)
+                elif not self.copies:
+                    self.copied.begin_round(self, op, rest[2 * len(rings) :])
+                self.block(inner)
             started = [] if self.copies or running is not None else self.copied.end_round(self, op)
             results = [v for pair in zip(last, carried, strict=True) for v in self.values_of(*pair)]
             results += self.rounds_of(rings)
@@ -315,18 +328,37 @@ class RoleEmitter:
         if running is not None:
             running.end_loop(some)
 
-    def branch(self, op: Any) -> None:
-        """`scf.if`."""
+    @contextmanager
+    def _iteration(self, not_first: ir.Value, running: AsyncAccumulation | None) -> Generator[None]:
+        """Emit an iteration of a loop inside the `with`; `not_first` (an i1): whether one came before."""
+        before = self.not_first_iteration, self.running
+        self.not_first_iteration, self.running = not_first, running
+        try:
+            yield
+        finally:
+            self.not_first_iteration, self.running = before
+
+    @contextmanager
+    def overlapping(self, overlap: OverlappedMma) -> Generator[None]:
+        """Issue and delay MMAs as `overlap` says inside the `with`."""
+        before, self.overlap = self.overlap, overlap
+        try:
+            yield
+        finally:
+            self.overlap = before
+
+    def branch(self, op: AnyOp) -> None:
+        """Emit `scf.if`, which yields the same kinds of values as a loop carries."""
         rings = self.stages.inside(op)
         results = list(op.results)
-        condition = self.build.index(self.env[op.operands[0]])
+        condition = self.build.index(self.env.scalar(op.operands[0]))
         before = dict(self.rounds)
         kinds = [kind for value in results for kind in self.kinds_of(value)] + ["i32", "i32"] * len(rings)
         new = self.build.create("scf.if", [condition], kinds, regions=2)
         for region, source in zip(new.regions, op.regions, strict=True):
             self.rounds = dict(before)
             with self.build.at(region.blocks.append()):
-                values: list[Any] = []
+                values: list[ir.Value] = []
                 for inner in source.blocks:
                     self.block(inner)
                     last = list(list(inner.operations)[-1].operation.operands)
@@ -337,47 +369,47 @@ class RoleEmitter:
         rest = self.take(results, list(new.results))
         self.take_rounds(rings, rest)
 
-    def values_of(self, value: Any, target: Any) -> list[Any]:
-        """The scalars that stand for `value`, in the layout of `target`."""
+    def values_of(self, value: ir.Value, target: ir.Value) -> list[ir.Value]:
+        """Return the scalars that stand for `value`, in the layout of `target`."""
         if not is_tile(value.type):
-            return [self.build.index(self.env[value])]
+            return [self.build.index(self.env.scalar(value))]
         if self.copies:
             return []
         found = self.tile(value, self.layout(target))
-        self.room.settle()
+        self.scratch.settle()
         return list(found.values)
 
-    def kinds_of(self, value: Any) -> list[str]:
-        """The types of the scalars that stand for a value."""
+    def kinds_of(self, value: ir.Value) -> list[str]:
+        """Return the types of the scalars that stand for a value."""
         if not is_tile(value.type):
             return [str(value.type)]
-        return [] if self.copies else [str(value.type.element_type)] * self.layout(value).count
+        return [] if self.copies else [str(ir.ShapedType(value.type).element_type)] * self.layout(value).count
 
-    def take(self, targets: list[Any], values: list[Any]) -> list[Any]:
-        """Define `targets` from the front of `values`; gives the rest."""
+    def take(self, targets: Sequence[ir.Value], values: list[ir.Value]) -> list[ir.Value]:
+        """Define `targets` from the front of `values` and return the rest."""
         place = 0
         for target in targets:
             count = len(self.kinds_of(target))
             if is_tile(target.type):
                 if not self.copies:
-                    element = str(target.type.element_type)
+                    element = str(ir.ShapedType(target.type).element_type)
                     self.env[target] = RegisterTile(self.layout(target), element, tuple(values[place : place + count]))
             else:
                 self.env[target] = values[place]
             place += count
         return values[place:]
 
-    def rounds_of(self, rings: Sequence[int]) -> list[Any]:
-        """The rounds of rings, as values that a loop carries."""
+    def rounds_of(self, rings: Sequence[int]) -> list[ir.Value]:
+        """Return the states of pipelines, as values that a loop carries."""
         return [value for ring in rings for value in self.rounds[ring].values()]
 
-    def take_rounds(self, rings: Sequence[int], values: list[Any]) -> None:
-        """Go on with the rounds of rings at the front of `values`."""
+    def take_rounds(self, rings: Sequence[int], values: list[ir.Value]) -> None:
+        """Continue with the states of pipelines at the front of `values`."""
         for number, ring in enumerate(rings):
             self.rounds[ring] = PipelineState(values[2 * number], values[2 * number + 1])
 
 
-_OPERATIONS: Final[dict[str, Callable[[RoleEmitter, Any], None]]] = {
+_OPERATIONS: Final[dict[str, Callable[[RoleEmitter, AnyOp], None]]] = {
     "tessera.id": RoleEmitter.id,
     "tessera.dim": RoleEmitter.dim,
     "tessera.read": RoleEmitter.read,

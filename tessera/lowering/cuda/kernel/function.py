@@ -1,13 +1,14 @@
-"""The GPU function of a tile kernel: roles, the loop over groups, and the order in which groups are done."""
+"""Emit the GPU function of a tile kernel: roles (warp specialization) and the persistent loop over groups."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.resources import Buffers
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.kernel.emitter import RoleEmitter
-from tessera.lowering.cuda.mma.overlapped_mma import begin_turns
+from tessera.lowering.cuda.mma.overlapped_mma import begin_pingpong
 from tessera.lowering.cuda.pipeline.cp_async_pipeline import CpAsyncCopies
 from tessera.lowering.cuda.pipeline.mbarrier_pipeline import PipelineState
 from tessera.lowering.cuda.pipeline.producer_consumer import Pipelines
@@ -18,42 +19,44 @@ from tessera.lowering.cuda.tile_scheduler.broadcast import WorkTileBroadcast
 from tessera.lowering.cuda.tile_scheduler.rasterization import group_count, is_banded, numbered, ordered, place
 
 COPYING_LANES: Final = 128
-"""A whole warp group, as registers are handed out to those; one lane of it works."""
+"""A whole warp group, as registers are allocated to warp groups; one lane of it works."""
 _REGISTERS: Final = (40, 232)
-"""Of a copying lane, and of one of the team's: three warp groups begin with 168 each, and share what they have."""
+"""Of a producer lane, and of a consumer lane: three warp groups begin with 168 each, and redistribute them."""
 _MOST_REGISTERS: Final = (24, 240)
-"""The same where the sums of several products are kept, and the copying lane has little to know."""
+"""Likewise where accumulators of several MMAs are kept, and the producer needs few registers."""
 _LEAST_REGISTERS: Final = (24, 112)
-"""The same for a team of four warp groups: five begin with 96 each."""
+"""Likewise with four consumer warp groups: five begin with 96 each."""
 
 
 def lanes_of(plan: ScheduleView) -> int:
-    """Lanes of a block."""
+    """Return the lanes of a block."""
     return WARP * plan.schedule.num_warps + (COPYING_LANES if plan.specialised else 0)
 
 
 def lower_tiles(frame: GpuFunction, plan: ScheduleView) -> tuple[tuple[Buffers, ...], bool]:
-    """Emit the code of a kernel into `frame`; gives the buffers that were made, and whether warp groups can take turns.
+    """Emit the code of a kernel into `frame`; return its pipelines' buffers, and whether its warp groups can pingpong.
 
     Raises NotOnCuda for what the kernel needs and a GPU does not have.
     """
-    build, room, function = frame.build, SharedScratch(frame), plan.function
-    team = WarpSet(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
-    stages = Pipelines(frame, plan, room, team)
-    dealing = WorkTileBroadcast(frame, room, team, stages.count) if plan.schedule.load_balance and plan.rings else None
-    if dealing is not None:
-        stages.add(dealing.ring)
+    build, scratch, function = frame.build, SharedScratch(frame), plan.function
+    warp_set = WarpSet(build, frame.tid, plan.bits, barrier=1 if plan.specialised else 0)
+    stages = Pipelines(frame, plan, scratch, warp_set)
+    broadcast = (
+        WorkTileBroadcast(frame, scratch, warp_set, stages.count) if plan.schedule.load_balance and plan.rings else None
+    )
+    if broadcast is not None:
+        stages.add(broadcast.ring)
     generic = "wgmma" not in plan.products.values()
-    copied = CpAsyncCopies(build, plan.copies, room, plan.schedule.stages, frame.chip.shared_bytes, generic=generic)
+    copied = CpAsyncCopies(build, plan.copies, scratch, plan.schedule.stages, frame.chip.shared_bytes, generic=generic)
     if not plan.specialised:
         if frame.rule.early:
             sm90.wait_for_kernels_before(build)
             sm90.let_next_kernel_begin(build)
-        engine = RoleEmitter(frame, plan, stages, room, copied, team)
-        _run(frame, plan, engine, function, frame.group, dealing)
+        engine = RoleEmitter(frame, plan, stages, scratch, copied, warp_set)
+        _run(frame, plan, engine, function, frame.group, broadcast)
         build.create("llvm.return")
         return copied.buffers, True
-    fetching = build.create("scf.if", [build.compare("eq", frame.tid, team.lanes)], (), regions=2)
+    fetching = build.create("scf.if", [build.compare("eq", frame.tid, warp_set.lanes)], (), regions=2)
     early = fetching.regions[0].blocks.append()
     with build.when(build.compare("eq", frame.tid, 0)):
         stages.initialise()
@@ -61,50 +64,50 @@ def lower_tiles(frame: GpuFunction, plan: ScheduleView) -> tuple[tuple[Buffers, 
         sm90.cluster_wait(build)
     else:
         build.create("nvvm.barrier", attributes={"operandSegmentSizes": "array<i32: 0, 0>", "aligned": "true"})
-    # What came so far needs nothing that kernels in front of this one write; all that follows may.
+    # The code so far needs nothing that previous kernels write; all that follows may.
     sm90.wait_for_kernels_before(build)
     sm90.let_next_kernel_begin(build)
-    _roles(frame, plan, stages, room, copied, team, function, dealing)
+    _roles(frame, plan, stages, scratch, copied, warp_set, function, broadcast)
     with build.at(early):
         stages.prefetch_maps()
         build.create("scf.yield")
-    if plan.schedule.cluster > 1:  # a block's shared memory must outlive what its neighbour sends there
+    if plan.schedule.cluster > 1:  # a block's shared memory must outlive the copies that its neighbour sends there
         sm90.cluster_wait(build)
     build.create("llvm.return")
-    return (*stages.buffers, *copied.buffers), not team.stalls
+    return (*stages.buffers, *copied.buffers), not warp_set.stalls
 
 
 def _roles(
     frame: GpuFunction,
     plan: ScheduleView,
     stages: Pipelines,
-    room: SharedScratch,
+    scratch: SharedScratch,
     copied: CpAsyncCopies,
-    team: WarpSet,
-    function: Any,
-    dealing: WorkTileBroadcast | None,
+    warp_set: WarpSet,
+    function: AnyOp,
+    broadcast: WorkTileBroadcast | None,
 ) -> None:
-    """The copying warp's code, and the team's."""
+    """Emit the code of the producer warp and that of the consumer warps."""
     build = frame.build
-    many = team.lanes > COPYING_LANES
+    many = warp_set.lanes > COPYING_LANES
     few, most = _MOST_REGISTERS if stages.running else _REGISTERS
-    if team.lanes == 4 * COPYING_LANES:
+    if warp_set.lanes == 4 * COPYING_LANES:
         few, most = _LEAST_REGISTERS
-    copying = build.compare("uge", frame.tid, team.lanes)
+    copying = build.compare("uge", frame.tid, warp_set.lanes)
     op = build.create("scf.if", [copying], (), regions=2)
     with build.at(op.regions[0].blocks.append()):
         if many:
             sm90.set_registers(build, few, more=False)
-        with build.when(build.compare("eq", frame.tid, team.lanes)):
-            _groups(frame, plan, stages, RoleEmitter(frame, plan, stages, room, copied, None), function, dealing)
+        with build.when(build.compare("eq", frame.tid, warp_set.lanes)):
+            _groups(frame, plan, stages, RoleEmitter(frame, plan, stages, scratch, copied, None), function, broadcast)
         build.create("scf.yield")
     with build.at(op.regions[1].blocks.append()):
         if many:
             sm90.set_registers(build, most, more=True)
         if plan.schedule.pingpong:
-            begin_turns(build, team)
-        _groups(frame, plan, stages, RoleEmitter(frame, plan, stages, room, copied, team), function, dealing)
-        sm90.bulk_wait_read(build, 0)  # by all: which lanes started stores is theirs to know
+            begin_pingpong(build, warp_set)
+        _groups(frame, plan, stages, RoleEmitter(frame, plan, stages, scratch, copied, warp_set), function, broadcast)
+        sm90.bulk_wait_read(build, 0)  # by all lanes: it is not known here which of them started stores
         build.create("scf.yield")
 
 
@@ -113,27 +116,27 @@ def _groups(
     plan: ScheduleView,
     stages: Pipelines,
     engine: RoleEmitter,
-    function: Any,
-    dealing: WorkTileBroadcast | None,
+    function: AnyOp,
+    broadcast: WorkTileBroadcast | None,
 ) -> None:
-    """One group after the other, as many as there are blocks apart."""
+    """Emit the persistent loop: each block runs its groups one after the other."""
     build = frame.build
     rings = stages.start()
 
-    def one(number: Any, values: list[Any]) -> Sequence[Any]:
+    def one(number: Index, values: list[ir.Value]) -> Sequence[ir.Value]:
         engine.rounds = {ring: PipelineState(values[2 * n], values[2 * n + 1]) for n, ring in enumerate(rings)}
-        if later is not None:
+        if deferred is not None:
             following = build.add(number, frame.blocks())
-            later.begin_group(values[2 * len(rings) :], build.compare("sge", following, count))
-        _run(frame, plan, engine, function, number, dealing)
+            deferred.begin_group(values[2 * len(rings) :], build.compare("sge", following, count))
+        _run(frame, plan, engine, function, number, broadcast)
         ends = [value for ring in rings for value in engine.rounds[ring].values()]
-        return ends if later is None else ends + later.end_group()
+        return ends if deferred is None else ends + deferred.end_group()
 
     count = group_count(frame, plan.schedule)
-    later = engine.later
+    deferred = engine.deferred
     start = [value for now in rings.values() for value in now.values()]
-    if later is not None:
-        start += later.begin()
+    if deferred is not None:
+        start += deferred.begin()
     build.loop(frame.block, count, frame.blocks(), start, one, ROLLED)
 
 
@@ -141,30 +144,33 @@ def _run(
     frame: GpuFunction,
     plan: ScheduleView,
     engine: RoleEmitter,
-    function: Any,
-    number: Any,
-    dealing: WorkTileBroadcast | None,
+    function: AnyOp,
+    number: Index,
+    broadcast: WorkTileBroadcast | None,
 ) -> None:
-    """The group that is done as number `number`."""
+    """Emit the group that comes at place `number` of the order."""
     if not plan.products:
         engine.run(function, number)
     elif is_banded(frame, plan.schedule):
         where = place(frame, plan.schedule, number)
         engine.run(function, numbered(frame, where), where)
     else:
-        engine.run(function, _uneven(frame, plan, engine, number, dealing))
+        engine.run(function, _load_balanced(frame, plan, engine, number, broadcast))
 
 
-def _uneven(
-    frame: GpuFunction, plan: ScheduleView, engine: RoleEmitter, number: Any, dealing: WorkTileBroadcast | None
-) -> Any:
-    """The same for groups without bands; where they are uneven, the copying warp works it out, and tells the team."""
-    if dealing is None:
+def _load_balanced(
+    frame: GpuFunction, plan: ScheduleView, engine: RoleEmitter, number: Index, broadcast: WorkTileBroadcast | None
+) -> Index:
+    """Return the group at a place of a launch that is not rasterized.
+
+    Where groups differ in work, the producer warp computes it and broadcasts it to the consumer warps.
+    """
+    if broadcast is None:
         return ordered(frame, plan.schedule, number)
-    now = engine.rounds[dealing.number]
-    engine.rounds[dealing.number] = dealing.ring.following(now)
+    now = engine.rounds[broadcast.number]
+    engine.rounds[broadcast.number] = broadcast.ring.following(now)
     if not engine.copies:
-        return dealing.fetch(now, engine.team)
+        return broadcast.fetch(now, engine.warp_set)
     group = ordered(frame, plan.schedule, number)
-    dealing.publish(now, group)
+    broadcast.publish(now, group)
     return group

@@ -1,15 +1,17 @@
-"""Loops with two products in a row whose first one is issued a round ahead, where registers hold two rounds' scores.
+"""Prefetch attention scores (intra-warpgroup pipelining): an iteration issues the first MMA of the next one.
 
 before: `for i: s = dot(q, k[i]); p, c = f(s, c); acc = dot(p, v[i], g(acc))`
-after:  round i begins with its s; the product with v[i - 1] is issued in front of the first arithmetic on it, that with
-        k[i + 1] behind the last, and both are waited for where their sums are first used.  Nobody ever waits for a
-        product that has just been issued.  The last round issues one as well, of bytes that mean nothing, and nobody
-        reads its sums.
+after:  iteration i begins with its s in registers, which have to hold the scores of two iterations.  The MMA with
+        v[i - 1] is issued before the first arithmetic on s, that with k[i + 1] after the last, and both are waited for
+        where their accumulators are first read, so no wait comes right after an issue.  The last iteration issues one
+        as well, on bytes without meaning; its result is not read.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol
 
+from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.cuda.isa import sm90
 from tessera.lowering.cuda.mma import overlapped_mma as overlap
 from tessera.lowering.cuda.mma.overlapped_mma import OverlappedMma
@@ -19,88 +21,89 @@ from tessera.lowering.cuda.storage.register_tiles import RegisterTile
 
 
 class ScorePrefetchContext(overlap.OverlapContext, TileContext, WindowContext, Protocol):
-    """What such a loop asks of the code around it."""
+    """Declare what such a loop needs of the emitter."""
 
-    overlap: OverlappedMma | None
+    def overlapping(self, overlap: OverlappedMma) -> AbstractContextManager[None]:
+        """Issue and delay MMAs as `overlap` says inside the `with`."""
+        ...
 
 
 class ScorePrefetch(OverlappedMma):
-    """One such loop while its code is emitted; `scores`: the sums of the first product, of this or the next round."""
+    """Emit one such loop; `scores`: the accumulators of the first MMA, of this iteration or the next."""
 
-    def __init__(self, host: ScorePrefetchContext, plan: OverlapPlan, *, turns: bool) -> None:
-        super().__init__(host, plan, turns=turns)
+    def __init__(self, host: ScorePrefetchContext, plan: OverlapPlan, *, pingpong: bool) -> None:
+        super().__init__(host, plan, pingpong=pingpong)
         self._around = host
-        self._loads = [op for op in plan.ahead if op.name == "tessera.load"]
+        self._loads = [op for op in plan.prefetched if op.name == "tessera.load"]
         self._flies = False
-        self._more: Any = None
+        self._more: ir.Value | None = None
 
     def start(self) -> None:
-        """The first product of the first round: there is nothing to do beside it."""
+        """Issue the first MMA of the first iteration and wait for it: there is nothing to overlap it with."""
         self._begin_first(None)
         self.end()
 
-    def begin(self, more: Any) -> None:
-        """In front of a round: look whether the next one's factors are there, which takes a while."""
+    def begin(self, more: ir.Value) -> None:
+        """Begin an iteration: test early whether the next one's operands have arrived, as the answer takes a while."""
         super().begin(more)
-        self._host.stages.look_ahead(self._host, self._loads)
+        self._host.stages.test_next(self._host, self._loads)
         self._more = more
 
     def end(self) -> None:
-        """Behind a round: wait for the next one's scores where nothing has."""
+        """End an iteration: wait for the next one's scores unless they were waited for."""
         if self._flies:
             self._waited((), ())
 
-    def skips(self, op: Any) -> bool:
-        """What gives the scores was done in the round before."""
+    def skips(self, op: AnyOp) -> bool:
+        """Return whether `op` was emitted in the previous iteration, as all that computes the scores was."""
         if op == self._plan.first:
             result = op.results[0]
             self._host.env[result] = RegisterTile(self._around.layout(result), "f32", tuple(self.scores))
-        return op in self._plan.ahead
+        return op in self._plan.prefetched
 
-    def after(self, op: Any) -> None:
-        """Behind the last operation that reads the scores: the first product of the next round."""
+    def after(self, op: AnyOp) -> None:
+        """Issue the first MMA of the next iteration after the last operation that reads the scores."""
         if op != self._plan.readers[1]:
             return
         host = self._host
         if op.results and isinstance(host.env.get(op.results[0]), RegisterTile):
             # What was read must be read before the registers are written again.
-            found: RegisterTile = host.env[op.results[0]]
+            found = host.env.registers(op.results[0])
             values = tuple(sm90.pinned(host.build, found.values))
             host.env[op.results[0]] = RegisterTile(found.layout, found.element, values)
-        self._turn(mine=True)
+        self._pass_turn(mine=True)
         self._begin_first(self._more)
-        # ptxas moves the arithmetic that follows up in front of the product, but not past a branch.
+        # ptxas would move the arithmetic that follows up before the MMA; it does not move it past a branch.
         self._look()
 
-    def runs(self, op: Any, sums: Sequence[Any]) -> bool:
-        """Whether `op` is the first product."""
+    def runs(self, op: AnyOp, accumulators: Sequence[ir.Value]) -> bool:
+        """Return whether `op` is the first MMA, and keep its accumulators."""
         if op != self._plan.first:
             return False
-        self.scores = list(sums)
+        self.scores = list(accumulators)
         return True
 
-    def enter(self, op: Any) -> None:
-        """The turn is for exponentials."""
+    def enter(self, op: AnyOp) -> None:
+        """Do nothing: here a turn covers the exponentials."""
 
-    def leave(self, op: Any) -> None:
-        """It ends where products are waited for."""
+    def leave(self, op: AnyOp) -> None:
+        """Do nothing: the turn ends where MMAs are waited for."""
 
-    def _begin_first(self, more: Any | None) -> None:
-        """Issue the first product of the next round, if there is one (an i1; None: there is)."""
+    def _begin_first(self, more: ir.Value | None) -> None:
+        """Issue the first MMA of the next iteration, if there is one (an i1; None: there is)."""
         host = self._around
-        host.stages.go_on(host, self._loads, more)
-        before, host.overlap = host.overlap, self
-        for op in self._plan.ahead:
-            host.repeat(op)
-        host.overlap = before
+        host.stages.wait_next(host, self._loads, more)
+        with host.overlapping(self):
+            for op in self._plan.prefetched:
+                host.repeat(op)
         self._flies, self._more = True, more
 
-    def _waited(self, sums: Sequence[Any], after: Sequence[Any]) -> Sequence[Any]:
-        """Wait for both products; gives the second one's sums."""
+    def _waited(self, accumulators: Sequence[ir.Value], after: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        """Wait for both MMAs and return the second one's accumulators."""
         host = self._host
         if not self._flies:
-            return super()._waited(sums, after)
-        done = sm90.wgmma_wait(host.build, 0, [*sums, *self.scores], after)
-        self.scores, self._flies = done[len(sums) :], False
-        host.stages.release_ahead(host, self._loads, self._more)
-        return done[: len(sums)]
+            return super()._waited(accumulators, after)
+        done = sm90.wgmma_wait(host.build, 0, [*accumulators, *self.scores], after)
+        self.scores, self._flies = done[len(accumulators) :], False
+        host.stages.release_next(host, self._loads, self._more)
+        return done[: len(accumulators)]

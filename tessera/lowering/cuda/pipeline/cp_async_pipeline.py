@@ -1,15 +1,17 @@
-"""Buffers in shared memory that the team itself fills, by copies that run beside its products (`cp.async`).
+"""Fill buffers in shared memory by `cp.async`, issued by the warps that compute and running beside their MMAs.
 
-Round i of a loop begins with one barrier: by then all lanes have seen their own copies for round i arrive, and nobody
-reads the buffers of round i - 1 any more.  It ends with starting the copies for round i + ahead, into those.
+Iteration i of a loop begins with one barrier: all lanes have then seen their own copies for iteration i arrive, and
+none reads the buffers of iteration i - 1 any more.  It ends by starting the copies of a later iteration into those.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tessera.core.layouts import Layout, blocked, coordinates
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.resources import Buffers
+from tessera.lowering.base.emit import required
 from tessera.lowering.cuda.base.gpu_function import GpuFunction
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import address, inside
@@ -34,7 +36,7 @@ _HELD: Final = 4
 
 
 class CpAsyncContext(WindowContext, Protocol):
-    """What copies ask of the code around them."""
+    """The context that copies need."""
 
     frame: GpuFunction
 
@@ -42,11 +44,18 @@ class CpAsyncContext(WindowContext, Protocol):
 class CpAsyncPipeline:
     """The buffers of one `CopyPlan`.
 
-    generic: whether only ordinary loads read the buffers; tensor cores of sm_90a ask for a fence
+    generic: whether only ordinary loads read the buffers; tensor cores of sm_90a need a fence
     """
 
     def __init__(
-        self, build: IndexBuilder, plan: CopyPlan, room: SharedScratch, depth: int, shared_bytes: int, *, generic: bool
+        self,
+        build: IndexBuilder,
+        plan: CopyPlan,
+        scratch: SharedScratch,
+        depth: int,
+        shared_bytes: int,
+        *,
+        generic: bool,
     ) -> None:
         self.plan = plan
         self._build = build
@@ -54,63 +63,67 @@ class CpAsyncPipeline:
         layout = stage_layout(plan)
         self._offsets, self._stage_bytes = layout.offsets, layout.size
         self.stages = plan.stages(self._stage_bytes, depth, shared_bytes)
-        self._ahead = plan.ahead(self.stages)
-        self._base = room.address(room.take(self._stage_bytes * self.stages))
-        self._now: Any = None  # the offset of this round's buffers
-        self._next: Any = None
+        self._distance = plan.prefetch_distance(self.stages)
+        self._base = scratch.address(scratch.take(self._stage_bytes * self.stages))
+        self._now: ir.Value | None = None  # the offset of this iteration's buffers
+        self._next: ir.Value | None = None
 
     @property
-    def is_ahead(self) -> bool:
-        """Whether copies are started in earlier rounds of a loop."""
+    def is_prefetched(self) -> bool:
+        """Return whether copies are started in earlier iterations of a loop."""
         return self.stages > 1
 
     @property
     def buffers(self) -> Buffers:
-        """How many there are, and of how many bytes."""
-        return Buffers("copied by the team", self.stages, self._stage_bytes)
+        """Return how many buffers there are, and their size."""
+        return Buffers("copied by the consumer warps", self.stages, self._stage_bytes)
 
-    # -- loops that copy ahead ---------------------------------------------------------------------------------
+    # -- loops with prefetch -----------------------------------------------------------------------------------
 
-    def begin_loop(self, host: CpAsyncContext, loop: Any) -> list[Any]:
-        """In front of the loop: start its first copies; gives what the loop carries: two offsets of buffers (i32)."""
+    def begin_loop(self, host: CpAsyncContext, loop: AnyOp) -> list[ir.Value]:
+        """Emit the prologue of a loop, its first copies; return what the loop carries: two offsets of buffers (i32)."""
         build = self._build
-        lower, upper, step = (build.index(host.env[v]) for v in list(loop.operands)[:3])
-        host.team.wait()
+        lower, upper, step = map(build.index, host.env.scalars(list(loop.operands)[:3]))
+        host.warp_set.wait()
 
-        def start(_: Any, values: list[Any]) -> Sequence[Any]:
+        def start(_: ir.Value, values: list[ir.Value]) -> Sequence[ir.Value]:
             index, offset = values
             self._start(host, index, upper, offset)
-            return [build.add(index, step), build.value("arith.addi", [offset, build.word(self._stage_bytes)], "i32")]
+            return [
+                build.index(build.add(index, step)),
+                build.value("arith.addi", [offset, build.word(self._stage_bytes)], "i32"),
+            ]
 
-        build.loop(0, self._ahead, 1, [lower, build.word(0)], start, ROLLED)
-        return [build.word(0), build.word(self._ahead * self._stage_bytes)]
+        build.loop(0, self._distance, 1, [lower, build.word(0)], start, ROLLED)
+        return [build.word(0), build.word(self._distance * self._stage_bytes)]
 
-    def begin_round(self, host: CpAsyncContext, values: Sequence[Any]) -> None:
-        """Where a round begins: wait for its bytes."""
+    def begin_round(self, host: CpAsyncContext, values: Sequence[ir.Value]) -> None:
+        """Begin an iteration: wait for its bytes."""
         self._now, self._next = values
         with phase(self._build, host.frame, "load"):
-            copy_wait(self._build, self._ahead - 1)
+            copy_wait(self._build, self._distance - 1)
             self._arrived(host)
 
-    def end_round(self, host: CpAsyncContext, loop: Any) -> list[Any]:
-        """Where a round ends, and the tensor cores are still busy: start the copies of a later one.
+    def end_round(self, host: CpAsyncContext, loop: AnyOp) -> list[ir.Value]:
+        """End an iteration: start the copies of a later one while the tensor cores are still busy.
 
-        Gives the offsets of the next round.
+        Return the offsets of the next iteration.
         """
         build = self._build
-        _, upper, step = (build.index(host.env[v]) for v in list(loop.operands)[:3])
-        index = host.env[self.plan.block.arguments[0]]
-        self._start(host, build.add(index, build.mul(step, self._ahead)), upper, self._next)
-        return [self._following(self._now), self._following(self._next)]
+        _, upper, step = map(build.index, host.env.scalars(list(loop.operands)[:3]))
+        index = host.env.scalar(self.plan.block.arguments[0])
+        current, following = required(self._now), required(self._next)
+        self._start(host, build.add(index, build.mul(step, self._distance)), upper, following)
+        return [self._following(current), self._following(following)]
 
-    def _following(self, offset: Any) -> Any:
+    def _following(self, offset: ir.Value) -> ir.Value:
         build = self._build
         moved = build.value("arith.addi", [offset, build.word(self._stage_bytes)], "i32")
         wrapped = build.compare("eq", moved, build.word(self.stages * self._stage_bytes))
         return build.select(wrapped, build.word(0), moved)
 
-    def _start(self, host: CpAsyncContext, index: Any, upper: Any, offset: Any) -> None:
-        """Copy what round `index` reads, if there is one; every round is a group of copies, be it empty."""
+    def _start(self, host: CpAsyncContext, index: Index, upper: Index, offset: ir.Value) -> None:
+        """Start the copies of iteration `index`, if there is one; each iteration is a group of copies, be it empty."""
         build, argument = self._build, self.plan.block.arguments[0]
         before = dict(host.env)
         with build.when(build.compare("slt", index, upper)):
@@ -123,13 +136,13 @@ class CpAsyncPipeline:
         host.env.update(before)
         copy_commit(build)
 
-    # -- copies in their place ---------------------------------------------------------------------------------
+    # -- copies without prefetch-------------------------------------------------------------------------------
 
-    def fill(self, host: CpAsyncContext, load: Any) -> None:
-        """Copy and wait: for loads whose place or time is not known before."""
-        self._now = self._build.word(0)
-        host.team.wait()
-        self._copy(host, load, self._now)
+    def fill(self, host: CpAsyncContext, load: AnyOp) -> None:
+        """Copy and wait, for loads whose address or time is not known before."""
+        offset = self._now = self._build.word(0)
+        host.warp_set.wait()
+        self._copy(host, load, offset)
         copy_commit(self._build)
         copy_wait(self._build, 0)
         self._arrived(host)
@@ -137,95 +150,99 @@ class CpAsyncPipeline:
     def _arrived(self, host: CpAsyncContext) -> None:
         if not self._generic:
             fence_async_shared(self._build)
-        host.team.wait()
+        host.warp_set.wait()
 
     # -- both --------------------------------------------------------------------------------------------------
 
-    def tile(self, load: Any) -> SharedTile:
-        """Where a load's bytes are in this round."""
-        return SharedTile(self._address(load, self._now), panels_of(load), str(load.results[0].type.element_type))
+    def tile(self, load: AnyOp) -> SharedTile:
+        """Return the buffer of a load in this iteration."""
+        return SharedTile(
+            self._address(load, required(self._now)),
+            panels_of(load),
+            str(ir.ShapedType(load.results[0].type).element_type),
+        )
 
-    def _address(self, load: Any, offset: Any) -> Any:
+    def _address(self, load: AnyOp, offset: ir.Value) -> ir.Value:
         build = self._build
         place = build.value("arith.addi", [self._base, offset], "i32")
         return build.value("arith.addi", [place, build.word(self._offsets[load])], "i32")
 
-    def _copy(self, host: CpAsyncContext, load: Any, offset: Any) -> None:
-        kind = load.results[0].type
+    def _copy(self, host: CpAsyncContext, load: AnyOp, offset: ir.Value) -> None:
+        kind = ir.ShapedType(load.results[0].type)
         memory, *starts = load.operands
         window = host.window(load, memory, starts, kind.shape)
         target = SharedTile(self._address(load, offset), panels_of(load), str(kind.element_type))
         with self._build.located(load.location):
-            copy_window(self._build, host.team, window, target)
+            copy_window(self._build, host.warp_set, window, target)
 
 
 class CpAsyncCopies:
-    """All copy rings of a kernel; `depth` is how many stages those in loops have at most."""
+    """All `cp.async` pipelines of a kernel; `depth` is how many stages those in loops have at most."""
 
     def __init__(
         self,
         build: IndexBuilder,
         plans: Sequence[CopyPlan],
-        room: SharedScratch,
+        scratch: SharedScratch,
         depth: int,
         shared_bytes: int,
         *,
         generic: bool,
     ) -> None:
-        self._rings = [CpAsyncPipeline(build, plan, room, depth, shared_bytes, generic=generic) for plan in plans]
+        self._rings = [CpAsyncPipeline(build, plan, scratch, depth, shared_bytes, generic=generic) for plan in plans]
 
     @property
     def buffers(self) -> tuple[Buffers, ...]:
-        """Those of each ring."""
+        """Return the buffers of each pipeline."""
         return tuple(ring.buffers for ring in self._rings)
 
-    def staged(self, host: CpAsyncContext, load: Any) -> SharedTile | None:
-        """The buffer that a load's bytes are in; None for a load that goes another way."""
+    def staged(self, host: CpAsyncContext, load: AnyOp) -> SharedTile | None:
+        """Return the buffer of a load; None for a load that is not copied by `cp.async`."""
         ring = next((ring for ring in self._rings if load in ring.plan.loads), None)
         if ring is None:
             return None
-        if not ring.is_ahead:
+        if not ring.is_prefetched:
             ring.fill(host, load)
         return ring.tile(load)
 
-    def begin_loop(self, host: CpAsyncContext, loop: Any) -> list[Any]:
-        """In front of a loop: what it carries for the copies in it."""
+    def begin_loop(self, host: CpAsyncContext, loop: AnyOp) -> list[ir.Value]:
+        """Emit the prologues of the pipelines in a loop; return what it carries for them."""
         return [value for ring in self._inside(loop) for value in ring.begin_loop(host, loop)]
 
-    def begin_round(self, host: CpAsyncContext, loop: Any, values: Sequence[Any]) -> None:
-        """Where a round of a loop begins; `values` are what it carries."""
+    def begin_round(self, host: CpAsyncContext, loop: AnyOp, values: Sequence[ir.Value]) -> None:
+        """Begin an iteration of a loop; `values` are what it carries."""
         for number, ring in enumerate(self._inside(loop)):
             ring.begin_round(host, values[2 * number : 2 * number + 2])
 
-    def end_round(self, host: CpAsyncContext, loop: Any) -> list[Any]:
-        """Where a round ends: what the next one is given."""
+    def end_round(self, host: CpAsyncContext, loop: AnyOp) -> list[ir.Value]:
+        """End an iteration; return what the next one is given."""
         return [value for ring in self._inside(loop) for value in ring.end_round(host, loop)]
 
-    def is_ahead(self, op: Any) -> bool:
-        """Whether an operation stands in a loop for whose later rounds copies are started."""
-        return any(ring.is_ahead and ring.plan.block == op.block for ring in self._rings)
+    def is_prefetched(self, op: AnyOp) -> bool:
+        """Return whether an operation is in a loop that starts copies for later iterations."""
+        return any(ring.is_prefetched and ring.plan.block == op.operation.block for ring in self._rings)
 
-    def _inside(self, loop: Any) -> list[CpAsyncPipeline]:
-        return [ring for ring in self._rings if ring.is_ahead and ring.plan.loop == loop]
+    def _inside(self, loop: AnyOp) -> list[CpAsyncPipeline]:
+        return [ring for ring in self._rings if ring.is_prefetched and ring.plan.loop == loop]
 
 
-def copy_window(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile) -> None:
+def copy_window(build: IndexBuilder, warp_set: WarpSet, window: Window, target: SharedTile) -> None:
     """Start copying a window of two axes: 16 bytes at a time where its rows are aligned to that, else 4, else none.
 
-    What is neither is copied at once: through registers, shifted into place, or element by element where rows have gaps
-    between elements.
+    Rows that are aligned to neither are copied at once, through registers: shifted into place, or element by element
+    where rows have gaps between elements.
     """
     if window.bytes == _UNIT:
-        _pieces(build, team, window, target, _UNIT)
+        _pieces(build, warp_set, window, target, _UNIT)
         return
     window = _recomputed(build, window)
     bits = _alignment(build, window, target.panels.size)
 
     def choose(size: int, otherwise: Callable[[], None]) -> None:
         even = build.compare("eq", build.bits(bits, size - 1), 0)
-        either(even, lambda: _pieces(build, team, window, target, size), otherwise)
+        either(even, lambda: _pieces(build, warp_set, window, target, size), otherwise)
 
-    def either(condition: Any, *branches: Callable[[], None]) -> None:
+    def either(condition: ir.Value, *branches: Callable[[], None]) -> None:
         made = build.create("scf.if", [condition], (), regions=2)
         for region, emit in zip(made.regions, branches, strict=True):
             with build.at(region.blocks.append()):
@@ -235,17 +252,17 @@ def copy_window(build: IndexBuilder, team: WarpSet, window: Window, target: Shar
     def shifted() -> None:
         stride = window.memory.strides[-1]
         if stride == 1:
-            copy_shifted(build, team, window, target)
+            copy_shifted(build, warp_set, window, target)
         else:
             either(
                 build.compare("eq", stride, 1),
-                lambda: copy_shifted(build, team, window, target),
-                lambda: _elements(build, team, window, target),
+                lambda: copy_shifted(build, warp_set, window, target),
+                lambda: _elements(build, warp_set, window, target),
             )
 
     def narrow() -> None:
         if target.panels.size >= _WORD:
-            _pieces(build, team, window, target, target.panels.size)
+            _pieces(build, warp_set, window, target, target.panels.size)
         else:
             choose(_WORD, shifted)
 
@@ -253,44 +270,44 @@ def copy_window(build: IndexBuilder, team: WarpSet, window: Window, target: Shar
 
 
 def _recomputed(build: IndexBuilder, window: Window) -> Window:
-    """The same window, of which nothing is kept in registers from one round of a loop to the next."""
+    """Hide a window's numbers from the optimizer, which would otherwise hoist what is computed from them."""
     strides = tuple(stride if isinstance(stride, int) else opaque(build, stride) for stride in window.memory.strides)
     starts = tuple(start if isinstance(start, int) else opaque(build, start) for start in window.starts)
     return replace(window, memory=replace(window.memory, strides=strides), starts=starts)
 
 
-def _alignment(build: IndexBuilder, window: Window, size: int) -> Any:
-    """An index whose low bits are 0 as far as all rows of the window are aligned.
+def _alignment(build: IndexBuilder, window: Window, size: int) -> ir.Value:
+    """Return an index whose low bits are 0 as far as all rows of the window are aligned.
 
-    All ones where it begins outside of the array, or where a row's elements do not follow each other.
+    It is all ones where the window begins outside of the array, or where a row's elements are not contiguous.
     """
     memory, last = window.memory, len(window.starts) - 1
     bits = build.value("llvm.ptrtoint", [memory.pointer], "i64")
     for axis, (start, stride) in enumerate(zip(window.starts, memory.strides, strict=True)):
         step = build.mul(start if axis == last else stride, size)
         bits = build.value("arith.ori", [bits, build.index(step)], "i64")
-    apart = build.compare("slt", window.starts[last], 0)
+    irregular = build.compare("slt", window.starts[last], 0)
     if memory.strides[last] != 1:
         gaps = build.compare("ne", memory.strides[last], 1)
-        apart = build.value("arith.ori", [apart, gaps], "i1")
-    return build.select(apart, -1, bits)
+        irregular = build.value("arith.ori", [irregular, gaps], "i1")
+    return build.select(irregular, -1, bits)
 
 
-def _pieces(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile, size: int) -> None:
+def _pieces(build: IndexBuilder, warp_set: WarpSet, window: Window, target: SharedTile, size: int) -> None:
     """Copy `size` bytes at a time; what lies outside the array arrives as zeros."""
     panels, memory = target.panels, window.memory
     count = size // panels.size
-    layout = blocked((panels.rows, panels.columns), count, team.bits)
-    places = team.places(layout)
+    layout = blocked((panels.rows, panels.columns), count, warp_set.bits)
+    places = warp_set.places(layout)
     lane = places.parts(0)[0]
     cursor = Cursor(build, target, *lane)
     kept = [axis for axis in range(len(window.starts)) if axis not in window.dropped]
     first = address(build, memory, window.place(build, lane))
-    with build.when(team.owns(layout)):
+    with build.when(warp_set.owns(layout)):
         for register in range(0, layout.count, count):
             constant = coordinates(layout.element(register), layout.shape)
             indices = window.place(build, places.indices(register))
-            far: Any = 0
+            far: Index = 0
             for axis, along in zip(kept, constant, strict=True):
                 far = build.add(far, build.mul(memory.strides[axis], along))
             place, offset = cursor.at(*constant)
@@ -298,34 +315,34 @@ def _pieces(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTi
             copy_async(build, place, offset, source, size, _amount(build, window, indices, size, panels.size))
 
 
-def _amount(build: IndexBuilder, window: Window, indices: list[Any], size: int, element: int) -> Any | None:
-    """How many of `size` bytes lie inside the array (an i32); None where all do."""
+def _amount(build: IndexBuilder, window: Window, indices: list[Index], size: int, element: int) -> ir.Value | None:
+    """Return how many of `size` bytes lie inside the array (an i32); None where all do."""
     if window.bytes == _UNIT or size == element:
         condition = inside(build, window.memory, indices, window.proven)
         return None if condition is None else build.select(condition, build.word(size), build.word(0))
     last = len(indices) - 1
     condition = inside(build, window.memory, [*indices[:-1], 0], (*window.proven[:-1], True))
-    left: Any = size
+    left: Index = size
     if not window.proven[last]:
-        room = build.sub(window.memory.extents[last], indices[last])
-        left = build.mul(build.minimum(build.maximum(room, 0), size // element), element)
+        remaining = build.sub(window.memory.extents[last], indices[last])
+        left = build.mul(build.minimum(build.maximum(remaining, 0), size // element), element)
     if condition is None:
         return None if isinstance(left, int) else build.to_word(left)
     return build.to_word(build.select(condition, left, 0))
 
 
-def _elements(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile) -> None:
+def _elements(build: IndexBuilder, warp_set: WarpSet, window: Window, target: SharedTile) -> None:
     """Copy through registers, a few at a time, two neighbours to a word."""
     panels = target.panels
     pair = _WORD // panels.size
-    layout = blocked((panels.rows, panels.columns), pair, team.bits)
-    cursor = Cursor(build, target, *team.places(layout).parts(0)[0])
+    layout = blocked((panels.rows, panels.columns), pair, warp_set.bits)
+    cursor = Cursor(build, target, *warp_set.places(layout).parts(0)[0])
     part = Layout(layout.shape, layout.registers[:_HELD], layout.lanes, layout.warps)
     for first in range(0, layout.count, part.count):
         begin = coordinates(layout.element(first), layout.shape)
         moved = replace(window, starts=tuple(window.place(build, begin)))
-        values = load_tile(build, team, moved, part, target.element).values
-        with build.when(team.owns(layout)):
+        values = load_tile(build, warp_set, moved, part, target.element).values
+        with build.when(warp_set.owns(layout)):
             for number in range(0, part.count, pair):
                 address, offset = cursor.at(*coordinates(layout.element(first + number), layout.shape))
                 place = build.value("arith.addi", [address, build.word(offset)], "i32")

@@ -1,9 +1,10 @@
-"""Plan the shared memory that a tile kernel has from its beginning to its end, before any code is emitted."""
+"""Plan the shared memory that a tile kernel holds for all of its run, before any code is emitted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import AnyOp
 from tessera.core.schedule.tile_schedule import TileSchedule
 from tessera.lowering.cuda.base.buffer_allocation import BufferAllocator
 from tessera.lowering.cuda.schedule.cp_async_loads import CopyPlan
@@ -16,22 +17,22 @@ ALIGNMENT: Final = 1024
 BARRIER_BYTES: Final = 8
 BLOCK_BYTES: Final = 16 * 1024
 """Shared memory for gathering one column block that is stored: 128 rows of 128 bytes."""
-DEALT_STAGES: Final = 2
+BROADCAST_STAGES: Final = 2
 """Numbers of groups that the producer warp may publish ahead."""
-DEALT_BYTES: Final = 4
+BROADCAST_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class StageLayout:
-    """One stage of a pipeline: where each load begins in it, and its size."""
+    """The layout of one stage of a pipeline: the offset of each load, and the stage's size."""
 
-    offsets: dict[Any, int]
+    offsets: dict[AnyOp, int]
     size: int
 
 
 def stage_layout(plan: PipelinePlan | CopyPlan) -> StageLayout:
     """Lay out the loads of a pipeline one after the other."""
-    offsets: dict[Any, int] = {}
+    offsets: dict[AnyOp, int] = {}
     size = 0
     for load in plan.loads:
         offsets[load] = size
@@ -61,8 +62,8 @@ def _reservations(plan: ScheduleView, schedule: TileSchedule, shared_bytes: int)
             yield stage_layout(ring).size * count, ALIGNMENT
         yield 2 * BARRIER_BYTES * sum(counts), ALIGNMENT
         if schedule.load_balance:
-            yield DEALT_STAGES * DEALT_BYTES, BARRIER_BYTES
-            yield 2 * DEALT_STAGES * BARRIER_BYTES, BARRIER_BYTES
+            yield BROADCAST_STAGES * BROADCAST_BYTES, BARRIER_BYTES
+            yield 2 * BROADCAST_STAGES * BARRIER_BYTES, BARRIER_BYTES
     for copy in plan.copies:
         size = stage_layout(copy).size
         yield size * copy.stages(size, schedule.stages, shared_bytes), ALIGNMENT

@@ -1,4 +1,4 @@
-"""Copies to shared memory from rows that begin anywhere, 16 bytes at a time: for elements too small for `cp.async`.
+"""Copy unaligned rows to shared memory, 16 bytes at a time, for elements that are too small for `cp.async`.
 
 A lane takes 16 bytes of the tile, reads the two aligned pieces of the array that hold them, and shifts them into place.
 Elements of one or two bytes would otherwise be read one by one.  Where a piece reaches past the row, its elements are.
@@ -6,9 +6,10 @@ Elements of one or two bytes would otherwise be read one by one.  Where a piece 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.layouts import Layout, blocked, coordinates
+from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import address, inside
 from tessera.lowering.cuda.storage.global_access import Window, load_tile, load_words
@@ -25,7 +26,7 @@ _TOGETHER: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """16 bytes of a tile: where they lie in it, and in the array.
+    """16 bytes of a tile: their place in it, and in the array.
 
     shift: bytes that they begin behind an aligned address, an i32
     partly: an i1: some of them, but not all that is read for them, lie in the row
@@ -33,44 +34,44 @@ class _Piece:
     """
 
     place: Sequence[int]
-    start: Sequence[Any]
-    shift: Any
-    partly: Any
-    words: Sequence[Any]
+    start: Sequence[Index]
+    shift: ir.Value
+    partly: ir.Value
+    words: Sequence[ir.Value]
 
 
-def copy_shifted(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile) -> None:
+def copy_shifted(build: IndexBuilder, warp_set: WarpSet, window: Window, target: SharedTile) -> None:
     """Copy a window whose rows have no gaps between elements of at most two bytes; zeros outside the array."""
     panels = target.panels
     count = _UNIT // panels.size
-    layout = blocked((panels.rows, panels.columns), count, team.bits)
+    layout = blocked((panels.rows, panels.columns), count, warp_set.bits)
     together = count.bit_length() - 1 + _TOGETHER
     part = Layout(layout.shape, layout.registers[:together], layout.lanes, layout.warps)
     if part == layout:
-        _copy(build, team, window, target, part)
+        _copy(build, warp_set, window, target, part)
         return
-    # What is left are rows, many enough that the swizzle of those before repeats.
+    # The other bits are rows, enough of them that the swizzle of the part repeats.
     step, _ = coordinates(layout.registers[together], layout.shape)
     axis = next(axis for axis in range(len(window.starts)) if axis not in window.dropped)
 
-    def rows(first: Any, _: Sequence[Any]) -> Sequence[Any]:
+    def rows(first: Index, _: Sequence[ir.Value]) -> Sequence[ir.Value]:
         starts = list(window.starts)
         starts[axis] = build.add(starts[axis], first)
         offset = build.to_word(build.mul(first, panels.swizzle))
         place = build.value("arith.addi", [target.address, offset], "i32")
-        _copy(build, team, replace(window, starts=tuple(starts)), replace(target, address=place), part)
+        _copy(build, warp_set, replace(window, starts=tuple(starts)), replace(target, address=place), part)
         return []
 
     build.loop(0, panels.rows, step, [], rows, ROLLED)
 
 
-def _copy(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile, layout: Layout) -> None:
+def _copy(build: IndexBuilder, warp_set: WarpSet, window: Window, target: SharedTile, layout: Layout) -> None:
     """Copy the elements of a layout, the reads of all of which are in flight together."""
     count = _UNIT // target.panels.size
-    places = team.places(layout)
+    places = warp_set.places(layout)
     cursor = Cursor(build, target, *places.parts(0)[0])
     held = Layout(layout.shape, layout.registers[: count.bit_length() - 1], layout.lanes, layout.warps)
-    with build.when(team.owns(layout)):
+    with build.when(warp_set.owns(layout)):
         pieces: list[_Piece] = []
         for register in range(0, layout.count, count):
             place = coordinates(layout.element(register), layout.shape)
@@ -81,14 +82,19 @@ def _copy(build: IndexBuilder, team: WarpSet, window: Window, target: SharedTile
         for piece in pieces:
             with build.when(piece.partly):
                 moved = replace(window, starts=tuple(piece.start))
-                values = load_tile(build, team, moved, held, target.element).values
+                values = load_tile(build, warp_set, moved, held, target.element).values
                 _write(build, cursor, piece.place, to_words(build, values))
 
 
 def _read(
-    build: IndexBuilder, window: Window, place: Sequence[int], start: Sequence[Any], indices: Sequence[Any], count: int
+    build: IndexBuilder,
+    window: Window,
+    place: Sequence[int],
+    start: Sequence[Index],
+    indices: Sequence[Index],
+    count: int,
 ) -> _Piece:
-    """Start to read what holds `count` elements; `start`: where the tile's piece of lane 0 lies, `indices`: of this."""
+    """Start to read what holds `count` elements at `indices` of the array; `start`: those of lane 0's piece."""
     memory, last, size = window.memory, len(indices) - 1, _UNIT // count
     pointer = address(build, memory, indices)
     shift = build.bits(build.value("llvm.ptrtoint", [pointer], "i64"), _UNIT - 1)
@@ -104,16 +110,16 @@ def _read(
     ]
     if row is not None:
         within, some = [row, *within], [row, *some]
-    whole = build.all_of(within)
-    partly = build.all_of([*some, build.value("arith.xori", [whole, build.constant(1, "i1")], "i1")])
+    whole = build.both(*within)
+    partly = build.both(*some, build.value("arith.xori", [whole, build.constant(1, "i1")], "i1"))
     behind = build.offset(aligned, _UNIT, "i8")
     words = load_words(build, aligned, _WORDS, whole, window.hint)
-    words += load_words(build, behind, _WORDS, build.all_of([whole, split]), window.hint)
+    words += load_words(build, behind, _WORDS, build.both(whole, split), window.hint)
     return _Piece(place, start, build.to_word(shift), partly, words)
 
 
-def _shifted(build: IndexBuilder, words: Sequence[Any], shift: Any) -> list[Any]:
-    """Four words that begin `shift` bytes behind the first of eight."""
+def _shifted(build: IndexBuilder, words: Sequence[ir.Value], shift: ir.Value) -> list[ir.Value]:
+    """Extract the four words that begin `shift` bytes after the first of eight."""
     for distance in (2, 1):
         bit = build.value("arith.andi", [shift, build.word(4 * distance)], "i32")
         moves = build.compare("ne", bit, build.word(0))
@@ -124,7 +130,7 @@ def _shifted(build: IndexBuilder, words: Sequence[Any], shift: Any) -> list[Any]
     return [build.value("llvm.intr.fshr", [words[number + 1], words[number], bits], "i32") for number in range(_WORDS)]
 
 
-def _write(build: IndexBuilder, cursor: Cursor, place: Sequence[int], words: Sequence[Any]) -> None:
+def _write(build: IndexBuilder, cursor: Cursor, place: Sequence[int], words: Sequence[ir.Value]) -> None:
     pointer, offset = cursor.at(*place)
     found = shared_pointer(build, build.value("arith.addi", [pointer, build.word(offset)], "i32"))
     build.store_vector(build.vector(words), found, len(words), "i32")

@@ -1,43 +1,45 @@
-"""Products that tensor cores could compute and do not: the user is told why, and what to do about it."""
+"""Remark on matrix products that tensor cores could compute but do not: why, and what to do about it."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.artifact import Remark
 from tessera.core.base.source import NOWHERE
+from tessera.core.mlir import AnyOp
 from tessera.core.targets import Architecture
 from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.location import spans
+from tessera.lowering.base.ir_walk import element_of, shape_of
 from tessera.lowering.cuda.schedule.context import Refusal
-from tessera.lowering.cuda.schedule.mma_selection import FMA, fills_instruction, is_padded, least_extents
+from tessera.lowering.cuda.schedule.mma_selection import FMA, fills_instruction, is_exact, is_padded, least_extents
 from tessera.lowering.cuda.schedule.view import ScheduleView
-from tessera.lowering.tile.pack_floats import FACTORS
+from tessera.lowering.tile.pack_floats import OPERAND_FORMAT
 
 _NARROW: Final = ("f16", "bf16")
 
 
-def for_tensor_cores(operations: Iterable[Any]) -> list[Any]:
-    """The products whose factors tensor cores multiply: not those that are exact, or of wider floats.
+def for_tensor_cores(operations: Iterable[AnyOp]) -> list[AnyOp]:
+    """Return the products whose operands tensor cores multiply: not exact ones, nor those of wider floats.
 
-    To be asked before factors of 8 bits are widened and those of tf32 rounded, which leaves no trace.
+    Call this before 8-bit operands are widened and tf32 ones rounded, which leaves no trace.
     """
     return [op for op in operations if op.name == "tessera.dot" and _is_for_tensor_cores(op)]
 
 
-def _is_for_tensor_cores(op: Any) -> bool:
-    if op.attributes["exact"].value or str(op.results[0].type.element_type) != "f32":
+def _is_for_tensor_cores(op: AnyOp) -> bool:
+    if is_exact(op) or element_of(op.results[0]) != "f32":
         return False
-    a, b = (str(factor.type.element_type) for factor in list(op.operands)[:2])
-    return COMPUTE in op.attributes or FACTORS in op.attributes or (a == b and a in _NARROW)
+    a, b = (element_of(operand) for operand in list(op.operands)[:2])
+    return COMPUTE in op.attributes or OPERAND_FORMAT in op.attributes or (a == b and a in _NARROW)
 
 
 def lost_products(
-    products: Sequence[Any], plan: ScheduleView | None, refusal: Refusal | None, chip: Architecture
+    products: Sequence[AnyOp], plan: ScheduleView | None, refusal: Refusal | None, chip: Architecture
 ) -> tuple[Remark, ...]:  # fmt: skip
-    """What to say of those `products` that are computed without tensor cores.
+    """Return a remark on each of `products` that is computed without tensor cores.
 
     products: as `for_tensor_cores` gives them
-    plan: of a kernel whose tiles are in registers; None, and `refusal` says why they are not
+    plan: that of a kernel whose tiles are in registers; else None, and `refusal` says why they are not
     """
     found: list[Remark] = []
     for op in products:
@@ -50,8 +52,8 @@ def lost_products(
     return tuple(found)
 
 
-def _own_refusal(op: Any) -> Refusal | None:
-    """What of the product itself is not as tensor cores want it."""
+def _own_refusal(op: AnyOp) -> Refusal | None:
+    """Return what keeps the product itself from tensor cores, or None."""
     extents = " x ".join(map(str, _extents(op)))
     if is_padded(op):
         return Refusal(f"not all of its extents {extents} (M x N x K) are powers of two", "extents that are", op)
@@ -61,12 +63,12 @@ def _own_refusal(op: Any) -> Refusal | None:
     return None
 
 
-def _extents(op: Any) -> tuple[int, int, int]:
-    (m, k), n = op.operands[0].type.shape, op.operands[1].type.shape[1]
+def _extents(op: AnyOp) -> tuple[int, int, int]:
+    (m, k), n = shape_of(op.operands[0]), shape_of(op.operands[1])[1]
     return m, n, k
 
 
-def _reason(op: Any, cause: Refusal) -> str:
-    """The reason, with the line where it is another operation's."""
+def _reason(op: AnyOp, cause: Refusal) -> str:
+    """Return the reason, with the line if it lies in another operation."""
     place = next(iter(spans(cause.op.location)), None) if cause.op is not None and cause.op != op else None
     return cause.reason if place is None else f"{cause.reason} (line {place.line})"

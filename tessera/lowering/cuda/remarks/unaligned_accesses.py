@@ -1,4 +1,4 @@
-"""Loads and stores that lanes do because the copy engine may not: the user is told why, and what to do about it."""
+"""Remark on loads and stores that TMA may not do, so that lanes do them: why, and what to do about it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,7 +16,7 @@ _UNIT: Final = 16
 
 
 def unaligned_places(plan: ScheduleView | None, program: Program, chip: Architecture) -> tuple[Remark, ...]:
-    """What to say of a plan's loads and stores that may begin at no multiple of 16 bytes."""
+    """Return a remark on each load and store whose 16-byte start is not proven."""
     return tuple(dict.fromkeys(_remarks(plan, program, chip))) if plan is not None else ()
 
 

@@ -5,10 +5,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, ir
 from tessera.core.program.program import Program
+from tessera.core.program.types import Array, Type
 from tessera.core.targets import Architecture
 from tessera.core.tile.schedule_attributes import (
     PREFIX,
@@ -19,7 +19,7 @@ from tessera.core.tile.schedule_attributes import (
     schedule_of,
     set_schedule,
 )
-from tessera.lowering.analysis.uniformity import is_tile, walk
+from tessera.lowering.base.ir_walk import element_of, is_tile, shape_of, walk
 from tessera.lowering.base.passes import Pass
 from tessera.lowering.cuda.base.index_builder import width
 from tessera.lowering.cuda.schedule.view import ScheduleView, padded
@@ -28,64 +28,64 @@ from tessera.lowering.cuda.storage.global_access import access_bytes
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the tiles of a kernel cannot be kept in registers, which its products on tensor cores need.
+    """Say why a kernel's tiles cannot be kept in registers, which MMA on tensor cores needs.
 
-    remedy: what to try; op: the operation that is the cause, None: the kernel as a whole
+    remedy: what to try; op: the operation that is the cause, or None for the kernel as a whole
     """
 
     reason: str
     remedy: str
-    op: Any = None
+    op: AnyOp | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class ScheduleContext:
     """A kernel that a pass schedules: its function, the program it was made of, and the GPU."""
 
-    function: Any
+    function: AnyOp
     program: Program
     chip: Architecture
 
     @cached_property
     def plan(self) -> ScheduleView:
-        """The schedule as the passes before this one left it."""
+        """Return the schedule as the previous passes left it."""
         return ScheduleView(self.function)
 
     @property
-    def block(self) -> Any:
-        """The function's body."""
+    def block(self) -> ir.Block:
+        """Return the function's body."""
         return self.plan.block
 
     @property
-    def operations(self) -> list[Any]:
-        """All operations, outer before inner."""
+    def operations(self) -> list[AnyOp]:
+        """Return all operations, outer before inner."""
         return self.plan.operations
 
     @property
-    def dots(self) -> list[Any]:
-        """The matrix products."""
+    def dots(self) -> list[AnyOp]:
+        """Return the matrix products."""
         return self.plan.dots
 
     @cached_property
-    def _kinds(self) -> dict[Any, Any]:
+    def _kinds(self) -> dict[ir.Value, Type]:
         parameters = self.program.parameters
         return {a: p.value.type for a, p in zip(self.block.arguments, parameters, strict=True)}
 
-    def parameters(self, memory: Any) -> set[int]:
-        """The number of the parameter that a memref is."""
+    def parameters(self, memory: ir.Value) -> set[int]:
+        """Return the number of the parameter that a memref is."""
         return self.plan.parameters(memory)
 
-    def only_reads(self, load: Any) -> bool:
-        """Whether the kernel does not write the array of a load or read."""
+    def only_reads(self, load: AnyOp) -> bool:
+        """Return whether the kernel does not write the array of a load or read."""
         return not self.parameters(load.operands[0]) & self.plan.written
 
     def set(self, **choices: int) -> None:
-        """Change what the function says of the kernel as a whole."""
+        """Change the function's `TileSchedule`."""
         set_schedule(self.function, replace(schedule_of(self.function), **choices))
 
     @property
     def divides(self) -> bool:
-        """Whether a warp can do the copies alone: it knows no number that is computed of tiles, or written before."""
+        """Return whether a producer warp can copy alone: indices depend neither on tiles nor on memory it writes."""
         return not any(
             (op.name == "tessera.read" and not self.only_reads(op))
             or (any(is_tile(v.type) for v in op.operands) and any(not is_tile(v.type) for v in op.results))
@@ -93,30 +93,32 @@ class ScheduleContext:
             if not len(op.regions)
         )
 
-    def refuse(self, reason: str, remedy: str, op: Any = None) -> None:
+    def refuse(self, reason: str, remedy: str, op: AnyOp | None = None) -> None:
         """Leave at `op` (None: at the function) why the tiles of this kernel cannot be kept in registers."""
         mark(self.function if op is None else op, REFUSED, (reason, remedy))
 
     def option(self, name: str, default: int) -> int:
-        """An option of the kernel that is a number or a truth value."""
+        """Return an option of the kernel that is a number or a truth value."""
         value = self.program.options.get(name, default)
         return int(value) if isinstance(value, int) else default
 
-    def access_bytes(self, op: Any) -> int:
-        """How many bytes of a load's or store's rows move at a time."""
+    def access_bytes(self, op: AnyOp) -> int:
+        """Return how many bytes of a row a load or store moves at a time."""
         return access_bytes(self._kinds[op.operands[0]], op)
 
-    def array(self, memory: Any) -> Any:
-        """The type of the parameter that a memref is."""
-        return self._kinds[memory]
+    def array(self, memory: ir.Value) -> Array:
+        """Return the type of the array parameter that a memref is."""
+        kind = self._kinds[memory]
+        assert isinstance(kind, Array)
+        return kind
 
     def largest(self, plan: ScheduleView) -> int:
-        """32-bit values of the largest tile, where `plan` says which tiles are never there as a whole."""
+        """Return the 32-bit values of the largest tile; `plan` tells which tiles are never in registers as a whole."""
         streamed = plan.streamed
-        tiles = [v.type for op in self.operations if op not in streamed for v in op.results if is_tile(v.type)]
-        kinds = [(kind.shape, kind.element_type) for kind in tiles]
-        kinds += [(shape, op.operands[0].type.element_type) for op, shape in plan.parts.items()]
-        return max(math.prod(padded(shape)) * max(1, width(str(element)) // 32) for shape, element in kinds)
+        tiles = [v for op in self.operations if op not in streamed for v in op.results if is_tile(v.type)]
+        kinds: list[tuple[Sequence[int], str]] = [(shape_of(tile), element_of(tile)) for tile in tiles]
+        kinds += [(shape, element_of(op.operands[0])) for op, shape in plan.parts.items()]
+        return max(math.prod(padded(shape)) * max(1, width(element) // 32) for shape, element in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,8 @@ class SchedulePass(Pass):
     program: Program
     chip: Architecture
 
-    def run(self, module: Any) -> None:
-        """Schedule the kernel of a module, unless a pass before has refused it."""
+    def run(self, module: ir.Module) -> None:
+        """Schedule the kernel of a module, unless an earlier pass has refused it."""
         function = kernel_of(module)
         if refusal_of(function) is None:
             self.decide(ScheduleContext(function, self.program, self.chip))
@@ -137,12 +139,12 @@ class SchedulePass(Pass):
         """Leave attributes on the kernel, or say why its tiles cannot be kept in registers (`refuse`)."""
 
 
-def kernel_of(module: Any) -> Any:
-    """The `func.func` of a module."""
+def kernel_of(module: ir.Module) -> ir.Operation:
+    """Return the `func.func` of a module."""
     return next(op.operation for op in module.body.operations if op.operation.name == "func.func")
 
 
-def refusal_of(function: Any) -> Refusal | None:
+def refusal_of(function: AnyOp) -> Refusal | None:
     """Return what `ScheduleContext.refuse` left on a function, or inside it."""
     for op in (function, *walk(function.regions[0].blocks[0])):
         if PREFIX + REFUSED in op.attributes:
@@ -151,8 +153,8 @@ def refusal_of(function: Any) -> Refusal | None:
     return None
 
 
-def unscheduled(function: Any) -> None:
-    """Remove everything that passes said of a function's schedule."""
+def unscheduled(function: AnyOp) -> None:
+    """Remove all schedule attributes from a function and its operations."""
     names: Sequence[str] = (SCHEDULE, *(PREFIX + name for name in (*SCHEDULE_ATTRIBUTES, REFUSED)))
     for op in (function, *walk(function.regions[0].blocks[0])):
         for name in names:

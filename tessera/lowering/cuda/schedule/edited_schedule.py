@@ -1,20 +1,20 @@
-"""Check a schedule that was edited by hand: what the emission of code takes for granted, said at the operation."""
+"""Check a schedule that was edited by hand: report what emission takes for granted, at the operation."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from tessera.core.base.source import NOWHERE
 from tessera.core.errors.catalog import BadTileIR
+from tessera.core.mlir import AnyOp
 from tessera.core.targets import Architecture
 from tessera.core.tile.location import spans
 from tessera.core.tile.schedule_attributes import (
-    BESIDE,
-    DELAYED,
+    DEFERRED,
+    IN_FLIGHT,
     ISSUED,
     LAYOUT,
     MMA,
-    RING,
-    RUNS_ON,
+    OVERLAPS,
+    PIPELINE,
     WGMMA,
     is_marked,
     marked,
@@ -26,7 +26,7 @@ from tessera.lowering.cuda.schedule.multibuffer import accumulates, is_vector, s
 from tessera.lowering.cuda.schedule.view import ScheduleView
 
 
-def check_schedule(function: Any, chip: Architecture) -> None:
+def check_schedule(function: AnyOp, chip: Architecture) -> None:
     """Raise BadTileIR at the first operation whose attributes are not legal, or contradict others."""
     view = ScheduleView(function)
     for checks in (schedule_problems(function, view.operations), _problems(view, chip)):
@@ -52,18 +52,18 @@ def _product_problems(view: ScheduleView, chip: Architecture) -> Iterator[Proble
 
 
 def _pipeline_problems(view: ScheduleView) -> Iterator[Problem]:
-    loads = [load.operation for load in marked(view.operations, RING)]
-    numbers = sorted({number_of(load, RING) for load in loads})
+    loads = [load.operation for load in marked(view.operations, PIPELINE)]
+    numbers = sorted({number_of(load, PIPELINE) for load in loads})
     for load in loads:
-        number = number_of(load, RING)
-        mine = [other for other in loads if number_of(other, RING) == number]
+        number = number_of(load, PIPELINE)
+        mine = [other for other in loads if number_of(other, PIPELINE) == number]
         if number not in range(len(numbers)):
             yield (
                 load,
                 f"there is no pipeline {number}: they are numbered from 0 to {len(numbers) - 1}",
                 "another number",
             )
-        elif all(map(is_vector, mine)) or any(other.block != mine[0].block for other in mine):
+        elif all(map(is_vector, mine)) or any(other.operation.block != mine[0].operation.block for other in mine):
             yield (
                 load,
                 f"the loads of pipeline {number} are not those of matrices in one block",
@@ -78,21 +78,21 @@ def _pipeline_problems(view: ScheduleView) -> Iterator[Problem]:
 
 def _overlap_problems(view: ScheduleView) -> Iterator[Problem]:
     hint = "leave the attribute out"
-    for dot in marked(view.dots, RUNS_ON):
-        factors = [source_load(factor) for factor in list(dot.operands)[:2]]
-        ringed = [number_of(load, RING) for load in factors if load is not None and is_marked(load, RING)]
-        if not accumulates(dot) or len(ringed) != len(factors) or len(set(ringed)) != 1:
+    for dot in marked(view.dots, IN_FLIGHT):
+        operands = [source_load(operand) for operand in list(dot.operands)[:2]]
+        ringed = [number_of(load, PIPELINE) for load in operands if load is not None and is_marked(load, PIPELINE)]
+        if not accumulates(dot) or len(ringed) != len(operands) or len(set(ringed)) != 1:
             yield dot, "a product runs on where its sum is its own next addend, and one pipeline has its operands", hint
             return
     found = {overlap.second for overlap in view.overlaps.values()}
-    for dot in marked(view.dots, BESIDE):
+    for dot in marked(view.dots, OVERLAPS):
         if dot not in found:
             yield dot, "no other product of this loop can run beside this one", hint
-    for store in marked(view.operations, DELAYED):
+    for store in marked(view.operations, DEFERRED):
         if len(view.rings) != 1 or view.rings[0].running is None:
             yield store, "a store that is delayed takes a product that runs on, and no other pipeline", hint
     for dot in (dot.operation for dot in marked(view.dots, ISSUED)):
-        if dot.block.owner.operation.name != "scf.for" or len(dot.operands) != 2:
+        if dot.operation.block.owner.operation.name != "scf.for" or len(dot.operands) != 2:
             yield dot, "this product cannot be issued an iteration early", hint
 
 
@@ -106,6 +106,6 @@ def _layout_problems(view: ScheduleView) -> Iterator[Problem]:
         for layout in found.values():
             if len(layout.warps) != view.bits:
                 said = f"this layout is for {1 << len(layout.warps)} warps, and there are {view.schedule.num_warps}"
-                yield op, said, "edit `num_warps` before layouts are assigned: begin with `cuda-order-groups`"
+                yield op, said, "edit `num_warps` before layouts are assigned: begin with `cuda-rasterize`"
             elif not layout.covers():
                 yield op, "not every element of the tile has a place in this layout", "other bases"

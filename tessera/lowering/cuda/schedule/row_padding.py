@@ -1,24 +1,23 @@
-"""Which arrays the launcher copies so that their rows are aligned, for the copy engine to read.
+"""Find the arrays that the launcher copies to padded rows, whose alignment TMA can read.
 
-There is no way around the copy: every eighth row of 16-bit elements begins at the same place within 16 bytes, but the
-copy engine faults (as at an illegal instruction) where a window begins at no multiple of 16 bytes.
+The copy cannot be avoided: every eighth row of 16-bit elements begins at the same offset within 16 bytes, but TMA
+faults (as at an illegal instruction) where a box does not begin at a multiple of 16 bytes.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from tessera.core.mlir import ir
-from tessera.core.program.types import Array
-from tessera.lowering.analysis.uniformity import walk
+from tessera.core.mlir import AnyOp, ir
+from tessera.core.program.types import Array, Type
+from tessera.lowering.base.ir_walk import walk
 from tessera.lowering.cuda.schedule.multibuffer import only_products, source_load
 
 
-def find_realigned(dots: list[Any], copied: Callable[[Any], bool], possible: Callable[[Any], bool]) -> set[Any]:
-    """The loads of such arrays: all factors of a product that need it, or none, as they are copied ahead together.
+def find_padded(dots: list[AnyOp], copied: Callable[[AnyOp], bool], possible: Callable[[AnyOp], bool]) -> set[AnyOp]:
+    """Return the loads to pad: all operands of a product that need it, or none, since one pipeline copies them.
 
-    copied: whether the copy engine reads a load's array as it is; possible: whether it could read an aligned copy
+    copied: whether TMA reads a load's array as it is; possible: whether it could read a copy with padded rows
     """
-    found: set[Any] = set()
+    found: set[AnyOp] = set()
     for dot in dots:
         loads = [load for load in map(source_load, list(dot.operands)[:2]) if load is not None]
         wanted = [load for load in loads if not copied(load)]
@@ -28,21 +27,21 @@ def find_realigned(dots: list[Any], copied: Callable[[Any], bool], possible: Cal
     return found
 
 
-def is_gapless(kind: Any) -> bool:
-    """Whether the launcher can copy an array a row at a time: C order without gaps, rows beginning anywhere."""
+def is_gapless(kind: Type) -> bool:
+    """Return whether the launcher can copy an array a row at a time: C order without gaps, rows beginning anywhere."""
     return isinstance(kind, Array) and kind.contiguous and not kind.aligned
 
 
-def _is_read_again(load: Any) -> bool:
-    """Whether several groups read the same elements: a load whose place has nothing of one of the group's indices.
+def _is_read_again(load: AnyOp) -> bool:
+    """Return whether several groups read the same elements: the address lacks one of the group's indices.
 
-    Indices are what divisions and remainders by counts make of the group's number.
+    Indices are quotients and remainders of the group's number.
     """
-    block = load.block
+    block = load.operation.block
     while block.owner.operation.name != "func.func":
         block = block.owner.operation.block
     indices = {index for op in walk(block) if op.name == "tessera.id" for index in _indices(op.results[0])}
-    seen: set[Any] = set()
+    seen: set[ir.Value] = set()
     waiting = list(load.operands)[1:]
     while waiting:
         value = waiting.pop()
@@ -53,9 +52,9 @@ def _is_read_again(load: Any) -> bool:
     return not indices <= seen
 
 
-def _indices(number: Any) -> set[Any]:
-    """What the group's number, or a part of it, is taken apart into."""
-    found: set[Any] = set()
+def _indices(number: ir.Value) -> set[ir.Value]:
+    """Return the indices that the group's number, or a part of it, is split into."""
+    found: set[ir.Value] = set()
     for use in number.uses:
         op = use.owner.operation
         if op.name in ("arith.divui", "arith.remui") and use.operand_number == 0:

@@ -1,9 +1,9 @@
-"""Where the GPU needs a barrier that the user did not write.
+"""Insert the barriers that the GPU needs and the user did not write (membar analysis).
 
-Lanes of one group order their own accesses with barriers the user writes: that is their program.  But a statement that
-runs once for the group (a uniform write, a tile operation) is spread over lanes, or given to lane 0, by the compiler,
-which must keep the program's order.  `BarrierInsertion` remembers who touched which memory since the last barrier and
-asks for one before two accesses of which at least one writes and at least one belongs to the group.
+The lanes of a group order their own accesses by barriers in the program.  But a statement that runs once for the group
+(a uniform write, a tile operation) is distributed over lanes, or given to lane 0, by the compiler, which must keep the
+program's order.  `BarrierInsertion` records which agents accessed which memory since the last barrier, and emits one
+between two accesses of which at least one writes and at least one belongs to the group.
 
 Agents: "lane" (each lane for itself), "leader" (lane 0 alone, for the group), "group" (all lanes together).
 """
@@ -11,18 +11,22 @@ Agents: "lane" (each lane for itself), "leader" (lane 0 alone, for the group), "
 from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 LANE = "lane"
 LEADER = "leader"
 GROUP = "group"
 
+Snapshot: TypeAlias = tuple[dict[int, set[str]], dict[int, set[str]]]
+"""Who read and who wrote each memory class since the last barrier."""
+
 
 @dataclass
 class BarrierInsertion:
-    """Accesses since the last barrier, by memory class; `barrier` emits one.
+    """Record accesses since the last barrier, by memory class; `barrier` emits one.
 
-    Off (nothing is recorded) where the group cannot synchronise: `enabled` is False for kernels whose one group is
-    the whole launch, and `suspended` under divergent control.
+    Nothing is recorded where the group cannot synchronize: `enabled` is False for kernels whose one group is the whole
+    launch, and in divergent control flow recording is `suspended`.
     """
 
     barrier: Callable[[], None]
@@ -31,7 +35,7 @@ class BarrierInsertion:
     _writes: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     def access(self, agent: str, reads: Collection[int] = (), writes: Collection[int] = ()) -> None:
-        """Announce accesses that come next: emits a barrier before them where one is needed."""
+        """Record accesses that come next, and emit a barrier before them if they need one."""
         if not self.enabled:
             return
         before_reads = any(_conflict(agent, self._writes.get(c, ())) for c in reads)
@@ -47,19 +51,19 @@ class BarrierInsertion:
             self._writes.setdefault(number, set()).add(agent)
 
     def recycle(self, numbers: Collection[int]) -> None:
-        """Memory of these classes is about to serve another purpose: all accesses to it must be over."""
+        """Emit a barrier if accesses to memory of these classes, which is about to be reused, may not be over."""
         if self.enabled and any(self._reads.get(n) or self._writes.get(n) for n in numbers):
             self.barrier()
             self.clear()
 
     def settle(self) -> None:
-        """End of the body of a loop in which the group acts: a barrier, unless memory was not touched at all."""
+        """End the body of a loop in which the group acts: emit a barrier, unless no memory was accessed."""
         if self.enabled and (self._reads or self._writes):
             self.barrier()
             self.clear()
 
     def clear(self) -> None:
-        """A barrier was emitted."""
+        """Forget all accesses, as a barrier was emitted."""
         self._reads.clear()
         self._writes.clear()
 
@@ -72,15 +76,15 @@ class BarrierInsertion:
         finally:
             self.enabled = before
 
-    def snapshot(self) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
-        """What was recorded, to be restored before the other branch of an `if`."""
+    def snapshot(self) -> Snapshot:
+        """Return what was recorded, to be restored before the other branch of an `if`."""
         return _copy(self._reads), _copy(self._writes)
 
-    def restore(self, state: tuple[dict[int, set[str]], dict[int, set[str]]]) -> None:
-        """Go back to a snapshot."""
+    def restore(self, state: Snapshot) -> None:
+        """Restore a snapshot."""
         self._reads, self._writes = _copy(state[0]), _copy(state[1])
 
-    def join(self, state: tuple[dict[int, set[str]], dict[int, set[str]]]) -> None:
+    def join(self, state: Snapshot) -> None:
         """Add what another branch, or a loop that may not run, recorded."""
         for mine, other in zip((self._reads, self._writes), state, strict=True):
             for number, agents in other.items():
@@ -88,7 +92,7 @@ class BarrierInsertion:
 
 
 def _conflict(agent: str, others: Collection[str]) -> bool:
-    """Whether an access by `agent` must wait for those of `others` (one of the two writes)."""
+    """Return whether an access by `agent` must wait for those of `others`, where one of the two writes."""
     return any(not (agent == other and agent in (LANE, LEADER)) for other in others)
 
 

@@ -1,16 +1,17 @@
-"""Copies from global to shared memory, asynchronous where the hardware has them.
+"""Copy from global to shared memory, with `cp.async` where it applies.
 
 `cp.async` moves 4, 8 or 16 aligned bytes without a register and fills with zeros what lies outside the array.  Elements
-of 4 and 8 bytes are always aligned; pieces of 16 bytes are used when, at run time, the rows turn out to be aligned.
+of 4 and 8 bytes are always aligned; pieces of 16 bytes are used if the rows turn out to be aligned at run time.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
 from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
-from tessera.lowering.cuda.base.memory import Memory, address, inside, read, split, write
+from tessera.lowering.cuda.base.memory import GlobalMemory, address, inside, read, split, write
 from tessera.lowering.cuda.simt.tile_values import Tiles
 
 _PIECE: Final = 16
@@ -18,20 +19,21 @@ _ASYNCHRONOUS: Final = (4, 8, 16)
 
 
 class CopyContext(Protocol):
-    """What copies ask of the lowering around them."""
+    """Declare what copies need of the lowering."""
 
     build: IndexBuilder
     tiles: Tiles
 
 
-def copy_window(host: CopyContext, op: Any, destination: Memory, source: Memory, starts: Sequence[Any]) -> None:
+def copy_window(
+    host: CopyContext, op: AnyOp, destination: GlobalMemory, source: GlobalMemory, starts: Sequence[Index]
+) -> None:
     """Start copying the window of `source` at `starts` that the `tessera.copy` names into `destination`.
 
-    The bytes are there after the next `cp.async.wait_all` and barrier.
+    The copy is complete after the next `cp.async.wait_all` and barrier.
     """
-    dropped = dropped_axes(op)
-    proven = proven_axes(op)
-    window = _Window(host, destination, source, list(starts), dropped, proven)
+    shape = tuple(ir.ShapedType(op.operands[0].type).shape)
+    window = _CopyWindow(host, destination, source, shape, starts, dropped_axes(op), proven_axes(op))
     condition = window.aligned()
     build = host.build
     if condition is None:
@@ -44,15 +46,16 @@ def copy_window(host: CopyContext, op: Any, destination: Memory, source: Memory,
             build.create("scf.yield")
 
 
-class _Window:
-    """One copy: `destination` has the window's shape without the dropped axes."""
+class _CopyWindow:
+    """Emit one copy; `shape`: that of `destination`, and of the window without the dropped axes."""
 
     def __init__(
         self,
         host: CopyContext,
-        destination: Memory,
-        source: Memory,
-        starts: list[Any],
+        destination: GlobalMemory,
+        source: GlobalMemory,
+        shape: tuple[int, ...],
+        starts: Sequence[Index],
         dropped: frozenset[int],
         proven: list[bool],
     ) -> None:
@@ -60,12 +63,13 @@ class _Window:
         self.build = host.build
         self.destination = destination
         self.source = source
+        self.shape = shape
         self.starts = starts
         self.dropped = dropped
         self.proven = proven
         self.size = width(source.element) // 8
 
-    def _place(self, indices: Sequence[Any]) -> list[Any]:
+    def _place(self, indices: Sequence[Index]) -> list[Index]:
         left = iter(indices)
         return [
             start if axis in self.dropped else self.build.add(start, next(left))
@@ -74,13 +78,14 @@ class _Window:
 
     # -- pieces of 16 bytes --------------------------------------------------------------------------------------
 
-    def aligned(self) -> Any:
-        """An i1: every row of the window starts at a multiple of 16 bytes; None where pieces cannot be used."""
+    def aligned(self) -> ir.Value | None:
+        """Emit an i1: every row of the window starts at a multiple of 16 bytes; None if pieces cannot be used."""
         build, source = self.build, self.source
         count = _PIECE // self.size
         last = len(source.strides) - 1
-        rows = self.destination.extents
-        if self.tiles.team.serial or last < 0 or last in self.dropped or rows[-1] % count or source.strides[last] != 1:
+        if self.tiles.computing_lanes.serial or last < 0 or last in self.dropped:
+            return None
+        if self.shape[-1] % count or source.strides[last] != 1:
             return None
         first = address(build, source, self.starts)
         bits = build.value("llvm.ptrtoint", [first], "i64")
@@ -94,26 +99,26 @@ class _Window:
         return build.all_of([even, build.compare("sge", self.starts[-1], 0)])
 
     def pieces(self) -> None:
-        """Copy 16 bytes at a time; what is past the end of a row arrives as zeros."""
+        """Copy 16 bytes at a time, and zeros for what is past the end of a row."""
         build, count = self.build, _PIECE // self.size
-        shape = [*self.destination.extents[:-1], self.destination.extents[-1] // count]
+        shape = [*self.shape[:-1], self.shape[-1] // count]
 
-        def piece(number: Any) -> None:
+        def piece(number: Index) -> None:
             *rows, along = split(build, number, shape)
             indices = [*rows, build.mul(along, count)]
             place = self._place(indices)
             fully = inside(build, self.source, [*place[:-1], 0], [*self.proven[:-1], True])
-            left: Any = count
+            left: Index = count
             if not self.proven[-1]:
-                room = build.sub(self.source.extents[-1], place[-1])
-                left = build.minimum(build.maximum(room, 0), count)
+                remaining = build.sub(self.source.extents[-1], place[-1])
+                left = build.minimum(build.maximum(remaining, 0), count)
             if fully is not None:
                 left = build.select(fully, left, 0)
             if isinstance(left, int):
                 self._asynchronous(place, indices, _PIECE, left * self.size)
                 return
-            # The hardware reads 16 bytes or none: of the last piece of a row that ends in its middle, lanes read each
-            # element that is there.
+            # The hardware reads 16 bytes or none: where a row ends inside a piece, lanes copy that piece's elements one
+            # by one.
             whole = build.compare("eq", build.remainder(left, count), 0)
             made = build.create("scf.if", [whole], (), regions=2)
             with build.at(made.regions[0].blocks.append()):
@@ -130,31 +135,31 @@ class _Window:
 
     def elements(self) -> None:
         """Copy element by element."""
-        build, shape = self.build, self.destination.extents
+        build, shape = self.build, self.shape
 
-        def element(number: Any) -> None:
+        def element(number: Index) -> None:
             indices = split(build, number, shape)
             place = self._place(indices)
-            if self.size in _ASYNCHRONOUS and not self.tiles.team.serial:
+            if self.size in _ASYNCHRONOUS and not self.tiles.computing_lanes.serial:
                 condition = inside(build, self.source, place, self.proven)
-                amount: Any = self.size if condition is None else build.select(condition, self.size, 0)
+                amount: Index = self.size if condition is None else build.select(condition, self.size, 0)
                 self._asynchronous(place, indices, self.size, amount)
                 return
             self._element(indices)
 
         self.tiles.each(math.prod(shape), element)
 
-    def _element(self, indices: Sequence[Any]) -> None:
-        """Copy one element by way of a register."""
+    def _element(self, indices: Sequence[Index]) -> None:
+        """Copy one element through a register."""
         build = self.build
         value = read(build, self.source, self._place(indices), self.source.element, self.proven)
         write(build, self.destination, value, indices, [True] * len(indices))
 
-    def _asynchronous(self, place: list[Any], indices: list[Any], size: int, amount: Any) -> None:
-        """`cp.async` of `size` bytes, of which `amount` are read and the others are zeros."""
+    def _asynchronous(self, place: list[Index], indices: list[Index], size: int, amount: Index) -> None:
+        """Emit a `cp.async` of `size` bytes, of which `amount` are read and the others are zeros."""
         build = self.build
         # An address outside the array is not read (amount 0), but must not be formed from a wild index either.
-        origin: list[Any] = [0] * len(place)
+        origin: list[Index] = [0] * len(place)
         if not isinstance(amount, int):
             some = build.compare("ne", amount, 0)
             place = [build.select(some, p, o) for p, o in zip(place, origin, strict=True)]

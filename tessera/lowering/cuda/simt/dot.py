@@ -1,13 +1,14 @@
-"""Matrix products as chains of fused multiply-adds in K order: the same bits whatever the shape of the group.
+"""Lower matrix products to chains of fused multiply-adds in K order: the same bits for every shape of the group.
 
 Every lane computes small blocks of the result, `rows` x `columns` elements spread over the tile so that neighbouring
-lanes read neighbouring columns; both operands lie in shared memory where it has room.
+lanes read neighbouring columns; both operands lie in shared memory if they fit.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import write
 from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Tiles, TileValue
@@ -17,8 +18,8 @@ _LARGEST_BLOCK: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """`acc + a @ b`: a is [M, K], b [K, N]; `signed` for integer operands that are widened."""
+class DotProduct:
+    """Describe `acc + a @ b`: a is [M, K], b [K, N]; `signed` for integer operands that are widened."""
 
     a: TileValue
     b: TileValue
@@ -28,11 +29,11 @@ class Product:
 
     @property
     def wide(self) -> str:
-        """The type in which a chain accumulates."""
+        """Return the type in which a chain accumulates."""
         return "f32" if self.element in _HALVES else self.element
 
 
-def dot_tile(tiles: Tiles, product: Product, target: Buffer) -> None:
+def dot_tile(tiles: Tiles, product: DotProduct, target: Buffer) -> None:
     """Compute `product` into `target`, which may be the buffer of its accumulator."""
     held = [_stage(tiles, operand) for operand in (product.a, product.b)]
     a, b = (
@@ -43,10 +44,10 @@ def dot_tile(tiles: Tiles, product: Product, target: Buffer) -> None:
     reads = a.classes | b.classes | (acc.classes if acc is not None else NOTHING)
     tiles.access(reads, NOTHING if target.arena is None else frozenset((target.number,)))
     (m, k), n = a.shape, b.shape[1]
-    rows, columns = _block(m, n, tiles.team.lanes)
+    rows, columns = _block(m, n, tiles.computing_lanes.lanes)
     build = tiles.build
 
-    def block(number: Any) -> None:
+    def block(number: Index) -> None:
         first_row = build.divide(number, n // columns)
         first_column = build.remainder(number, n // columns)
         places = [
@@ -56,10 +57,13 @@ def dot_tile(tiles: Tiles, product: Product, target: Buffer) -> None:
         ]
         start = [_initial(build, product, place) for place in places]
 
-        def step(index: Any, sums: list[Any]) -> Sequence[Any]:
+        def step(index: Index, accumulators: list[ir.Value]) -> Sequence[ir.Value]:
             left = [_wide(build, a.at([places[r * columns][0], index]), product) for r in range(rows)]
             right = [_wide(build, b.at([index, places[c][1]]), product) for c in range(columns)]
-            return [_multiply_add(build, left[i // columns], right[i % columns], total) for i, total in enumerate(sums)]
+            return [
+                _multiply_add(build, left[i // columns], right[i % columns], total)
+                for i, total in enumerate(accumulators)
+            ]
 
         for place, total in zip(places, build.loop(0, k, 1, start, step), strict=True):
             value = build.value("arith.truncf", [total], product.element) if product.wide != product.element else total
@@ -72,8 +76,8 @@ def dot_tile(tiles: Tiles, product: Product, target: Buffer) -> None:
 
 
 def _stage(tiles: Tiles, operand: TileValue) -> Buffer | None:
-    """A copy of the operand in shared memory; None where it is in a buffer already, or there is no room."""
-    if tiles.team.serial or operand.is_buffer:
+    """Stage the operand in shared memory; None if it is in a buffer already, or does not fit."""
+    if tiles.computing_lanes.serial or operand.is_buffer:
         return None
     buffer = tiles.buffer(operand.shape, operand.element, optional=True)
     if buffer is not None:
@@ -82,7 +86,7 @@ def _stage(tiles: Tiles, operand: TileValue) -> Buffer | None:
 
 
 def _block(m: int, n: int, lanes: int) -> tuple[int, int]:
-    """Rows and columns of a lane's block: as large as possible, up to 8 x 8, while every lane has one."""
+    """Return rows and columns of a lane's block: the largest, up to 8 x 8, of which every lane has one."""
     rows = columns = 1
     while True:
         grown = [
@@ -95,15 +99,15 @@ def _block(m: int, n: int, lanes: int) -> tuple[int, int]:
         rows, columns = min(grown, key=lambda block: abs(block[0] - block[1]))
 
 
-def _initial(build: IndexBuilder, product: Product, place: Sequence[Any]) -> Any:
+def _initial(build: IndexBuilder, product: DotProduct, place: Sequence[Index]) -> ir.Value:
     if product.acc is None:
         return build.constant(0, product.wide)
     value = product.acc.at(list(place))
     return build.value("arith.extf", [value], product.wide) if product.wide != product.element else value
 
 
-def _wide(build: IndexBuilder, value: Any, product: Product) -> Any:
-    """An operand's element in the accumulator's type."""
+def _wide(build: IndexBuilder, value: ir.Value, product: DotProduct) -> ir.Value:
+    """Convert an operand's element to the accumulator's type."""
     kind, wide = str(value.type), product.wide
     if kind == wide:
         return value
@@ -112,7 +116,7 @@ def _wide(build: IndexBuilder, value: Any, product: Product) -> Any:
     return build.value("arith.extf", [value], wide)
 
 
-def _multiply_add(build: IndexBuilder, a: Any, b: Any, total: Any) -> Any:
+def _multiply_add(build: IndexBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
     kind = str(total.type)
     if kind[0] == "i":
         return build.value("arith.addi", [build.value("arith.muli", [a, b], kind), total], kind)

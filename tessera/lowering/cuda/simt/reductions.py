@@ -1,4 +1,4 @@
-"""Reductions with the one association of `core/base/reductions.py`, by groups of lanes that exchange partial sums.
+"""Reduce tiles in the fixed association of `core/base/reductions.py`, by lanes that exchange partial results.
 
 A row of n elements is cut into blocks of 4096; in a block, 128 columns each add every 128th element in order, and the
 columns are added by halving.  `width` columns can be other than the identity, so that many are kept: `members` lanes
@@ -9,9 +9,10 @@ shuffles.  The blocks of one row are then added pairwise, neighbours first.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.reductions import BLOCK, COLUMNS
+from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.gpu_function import WARP
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import read, split, write
@@ -29,7 +30,7 @@ _HALVES: Final = ("f16", "bf16")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How two elements are combined: `kind` is sum, max or min, in f32 for 16-bit floats; `signed` for integers."""
+    """Combine two elements: `kind` is sum, max or min, in f32 for 16-bit floats; `signed` for integers."""
 
     kind: str
     element: str
@@ -37,24 +38,24 @@ class Rule:
 
     @property
     def wide(self) -> str:
-        """The type in which partial results are kept."""
+        """Return the type in which partial results are kept."""
         return "f32" if self.element in _HALVES else self.element
 
     @property
     def any_order(self) -> bool:
-        """Whether the order of the elements changes no bit of the result."""
+        """Return whether the result has the same bits in any order of the elements."""
         return self.kind != "sum" or self.wide[0] == "i"
 
-    def combine(self, build: IndexBuilder, a: Any, b: Any) -> Any:
-        """The combination of two partial results."""
+    def combine(self, build: IndexBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Emit the combination of two partial results."""
         floating, integer, boolean = _COMBINE[self.kind]
         name = boolean if self.wide == "i1" else (integer if self.wide[0] == "i" else floating)
         if not self.signed:
             name = name.replace("maxsi", "maxui").replace("minsi", "minui")
         return scalar_operation(build, name, [a, b], self.wide, {})
 
-    def identity(self, build: IndexBuilder) -> Any:
-        """The value that changes nothing."""
+    def identity(self, build: IndexBuilder) -> ir.Value:
+        """Emit the identity of the reduction."""
         if self.kind == "sum":
             return build.constant(-0.0 if self.wide[0] != "i" else 0, self.wide)
         if self.wide[0] != "i":
@@ -62,41 +63,41 @@ class Rule:
         return build.constant(self._limit(int(self.wide[1:])), self.wide)
 
     def _limit(self, bits: int) -> int:
-        """The least integer for max, the greatest for min, as the signed number with its bits."""
+        """Return the least integer for max, the greatest for min, as the signed number with its bits."""
         least = self.kind == "max"
         if bits == 1 or not self.signed:
             return 0 if least else -1
         return -(1 << (bits - 1)) if least else (1 << (bits - 1)) - 1
 
-    def widen(self, build: IndexBuilder, value: Any) -> Any:
-        """An element as a partial result."""
+    def widen(self, build: IndexBuilder, value: ir.Value) -> ir.Value:
+        """Convert an element to a partial result."""
         return build.value("arith.extf", [value], self.wide) if self.wide != self.element else value
 
-    def narrow(self, build: IndexBuilder, value: Any) -> Any:
-        """A result as an element."""
+    def narrow(self, build: IndexBuilder, value: ir.Value) -> ir.Value:
+        """Convert a result to an element."""
         return build.value("arith.truncf", [value], self.element) if self.wide != self.element else value
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """What is reduced: `count` rows of `length` elements; `at(row, k)` emits code for element k of a row."""
+class ReductionRows:
+    """Describe what is reduced: `count` rows of `length` elements; `at(row, k)` emits code for element k of a row."""
 
     count: int
     length: int
-    at: Callable[[Any, Any], Any]
+    at: Callable[[Index, Index], ir.Value]
 
 
-def rows_of(build: IndexBuilder, tile: TileValue, axis: int | None) -> Rows:
-    """The rows along `axis`; None: one row of all elements in row-major order."""
+def rows_of(build: IndexBuilder, tile: TileValue, axis: int | None) -> ReductionRows:
+    """Return the rows along `axis`; None: one row of all elements in row-major order."""
     if axis is None:
-        return Rows(1, math.prod(tile.shape), lambda _, k: tile.at(split(build, k, tile.shape)))
+        return ReductionRows(1, math.prod(tile.shape), lambda _, k: tile.at(split(build, k, tile.shape)))
     left = tile.shape[:axis] + tile.shape[axis + 1 :]
 
-    def at(row: Any, k: Any) -> Any:
+    def at(row: Index, k: Index) -> ir.Value:
         indices = split(build, row, left) if left else []
         return tile.at([*indices[:axis], k, *indices[axis:]])
 
-    return Rows(math.prod(left), tile.shape[axis], at)
+    return ReductionRows(math.prod(left), tile.shape[axis], at)
 
 
 def reduce_tile(tiles: Tiles, sync: Sync, tile: TileValue, rule: Rule, axis: int | None) -> Buffer:
@@ -115,21 +116,23 @@ def reduce_tile(tiles: Tiles, sync: Sync, tile: TileValue, rule: Rule, axis: int
     return result
 
 
-def _partials(tiles: Tiles, sync: Sync, tile: TileValue, rows: Rows, rule: Rule, target: Buffer, blocks: int) -> None:
+def _partials(
+    tiles: Tiles, sync: Sync, tile: TileValue, rows: ReductionRows, rule: Rule, target: Buffer, blocks: int
+) -> None:
     """Reduce each block of 4096 of each row to one element of `target`, which has `blocks` a row."""
-    build, team = tiles.build, tiles.team
+    build, computing_lanes = tiles.build, tiles.computing_lanes
     columns = min(COLUMNS, 1 << (rows.length - 1).bit_length())
-    members = min(WARP, columns, 1 << (team.lanes.bit_length() - 1))
-    member = build.remainder(team.lane, members)
+    members = min(WARP, columns, 1 << (computing_lanes.lanes.bit_length() - 1))
+    member = build.remainder(computing_lanes.lane, members)
     tiles.access(tile.classes, _class(target))
 
-    def one(item: Any) -> None:
+    def one(item: Index) -> None:
         row, block = build.divide(item, blocks), build.remainder(item, blocks)
-        sums = _columns(build, rows, rule, row, build.mul(block, BLOCK), member, columns, members)
-        while len(sums) > 1:
-            half = len(sums) // 2
-            sums = [rule.combine(build, a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
-        total, distance = sums[0], members // 2
+        partials = _columns(build, rows, rule, row, build.mul(block, BLOCK), member, columns, members)
+        while len(partials) > 1:
+            half = len(partials) // 2
+            partials = [rule.combine(build, a, b) for a, b in zip(partials[:half], partials[half:], strict=True)]
+        total, distance = partials[0], members // 2
         while distance:
             total = rule.combine(build, total, sync.butterfly(total, distance, members))
             distance //= 2
@@ -141,13 +144,20 @@ def _partials(tiles: Tiles, sync: Sync, tile: TileValue, rows: Rows, rule: Rule,
 
 
 def _columns(
-    build: IndexBuilder, rows: Rows, rule: Rule, row: Any, start: Any, member: Any, columns: int, members: int
-) -> list[Any]:
-    """One lane's columns of a block: each adds its elements in order."""
+    build: IndexBuilder,
+    rows: ReductionRows,
+    rule: Rule,
+    row: Index,
+    start: Index,
+    member: Index,
+    columns: int,
+    members: int,
+) -> list[ir.Value]:
+    """Emit one lane's columns of a block, each of which adds its elements in order."""
     steps = min(BLOCK, rows.length)
     whole = rows.length % (BLOCK if rows.length > BLOCK else columns) == 0
 
-    def element(base: Any, column: int) -> Any:
+    def element(base: Index, column: int) -> ir.Value:
         k = build.add(build.add(start, base), build.add(member, column * members))
         load = lambda: rule.widen(build, rows.at(row, k))  # noqa: E731 - emitted in one of two places
         if whole:
@@ -158,28 +168,28 @@ def _columns(
     if steps <= columns:
         return [element(0, column) for column in range(count)]
 
-    def step(base: Any, sums: list[Any]) -> Sequence[Any]:
-        return [rule.combine(build, total, element(base, column)) for column, total in enumerate(sums)]
+    def step(base: Index, partials: list[ir.Value]) -> Sequence[ir.Value]:
+        return [rule.combine(build, total, element(base, column)) for column, total in enumerate(partials)]
 
     return build.loop(0, steps, COLUMNS, [rule.identity(build) for _ in range(count)], step)
 
 
-def _share(tiles: Tiles, items: int, members: int, body: Callable[[Any], None]) -> None:
+def _share(tiles: Tiles, items: int, members: int, body: Callable[[Index], None]) -> None:
     """Run `body(item)` for every item, each by `members` neighbouring lanes together."""
-    build, team = tiles.build, tiles.team
-    teams = team.lanes // members
-    number = build.divide(team.lane, members)
+    build, computing_lanes = tiles.build, tiles.computing_lanes
+    teams = computing_lanes.lanes // members
+    number = build.divide(computing_lanes.lane, members)
 
-    def step(index: Any, _: list[Any]) -> list[Any]:
+    def step(index: Index, _: list[ir.Value]) -> list[ir.Value]:
         body(index)
         return []
 
     if items <= teams:
-        spare = items * members < team.lanes
+        spare = items * members < computing_lanes.lanes
         with build.when(build.inside(number, items) if spare else None):
             body(number)
         return
-    with build.when(build.inside(number, teams) if teams * members < team.lanes else None):
+    with build.when(build.inside(number, teams) if teams * members < computing_lanes.lanes else None):
         build.loop(number, items, teams, [], step)
 
 
@@ -190,7 +200,7 @@ def _halve(tiles: Tiles, partial: Buffer, rows: int, blocks: int, rule: Rule, re
     target = result if left == 1 else tiles.required((rows, left), rule.wide)
     tiles.access(_class(partial), _class(target))
 
-    def add(number: Any) -> None:
+    def add(number: Index) -> None:
         row, pair = build.divide(number, left), build.remainder(number, left)
         first = build.mul(pair, 2)
         value = _get(build, partial, row, first)
@@ -211,11 +221,11 @@ def _halve(tiles: Tiles, partial: Buffer, rows: int, blocks: int, rule: Rule, re
     return target, left
 
 
-def _get(build: IndexBuilder, buffer: Buffer, row: Any, column: Any) -> Any:
+def _get(build: IndexBuilder, buffer: Buffer, row: Index, column: Index) -> ir.Value:
     return read(build, buffer.memory, [row, column], buffer.element, [True, True])
 
 
-def _put(build: IndexBuilder, buffer: Buffer, number: Any, value: Any) -> None:
+def _put(build: IndexBuilder, buffer: Buffer, number: Index, value: ir.Value) -> None:
     write(build, buffer.memory, value, split(build, number, buffer.shape), [True] * len(buffer.shape))
 
 

@@ -1,11 +1,12 @@
-"""Lanes waiting for each other and exchanging values: barriers, cooperative groups, shuffles."""
+"""Emit synchronization between lanes: barriers, cooperative groups, ballots and shuffles."""
 
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.errors.catalog import NotOnCuda
+from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.gpu_function import WARP, GpuFunction
 from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
@@ -22,34 +23,34 @@ _OBJECT_TEST: Final = "{\n.reg .pred done;\nmbarrier.test_wait.shared.b64 done, 
 
 @dataclass
 class Sync:
-    """Emits synchronisation.
+    """Emit synchronization, and track which lanes of a warp are active.
 
     active: the i32 mask of the lanes of this warp that run the current code; None: all that exist
-    uncertain: the code is inside a loop that lanes leave at different times: ask the hardware who is there
-    needed: the kernel has statements that need to know
-    _objects: by the size of cooperative groups too many for the hardware's barriers, where their barriers lie: one
-    object in shared memory a group (`mbarrier`; sm_80 on), on which a lane arrives and then looks until all have
+    uncertain: the code is inside a loop that lanes leave at different times, so the hardware is asked for the mask
+    needed: the kernel has statements that need the mask
+    _objects: the addresses of `mbarrier` objects in shared memory (sm_80 on), by the size of cooperative groups of
+        which there are more than hardware barriers; each group has one, where a lane arrives and polls until all have
     """
 
     frame: GpuFunction
     build: IndexBuilder
-    active: Any = None
+    active: ir.Value | None = None
     uncertain: bool = False
     needed: bool = True
-    _objects: dict[int, Any] = field(default_factory=dict[int, Any])
+    _objects: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
 
     # -- who is here -------------------------------------------------------------------------------------------
 
-    def split(self, condition: Any) -> tuple[Any, Any]:
-        """The masks of the lanes on either side of a branch on the i1 `condition`, to be given to `running`."""
+    def split(self, condition: ir.Value) -> tuple[ir.Value | None, ir.Value | None]:
+        """Return the masks of the lanes on either side of a branch on the i1 `condition`, to be given to `running`."""
         if not self.needed or self.uncertain:
             return self.active, self.active
         taken = self.ballot(condition)
         return taken, self.build.value("arith.xori", [taken, self.mask()], "i32")
 
     @contextmanager
-    def running(self, mask: Any) -> Generator[None]:
-        """Inside the `with`, the lanes of `mask` run."""
+    def running(self, mask: ir.Value | None) -> Generator[None]:
+        """Make the lanes of `mask` the active ones inside the `with`."""
         before, self.active = self.active, mask
         try:
             yield
@@ -58,7 +59,7 @@ class Sync:
 
     @contextmanager
     def looping(self, divergent: bool) -> Generator[None]:
-        """Inside the `with` is a loop that lanes leave at different times, if `divergent`."""
+        """Treat the mask as unknown inside the `with`, a loop that lanes leave at different times if `divergent`."""
         before, self.uncertain = self.uncertain, self.uncertain or divergent
         try:
             yield
@@ -75,7 +76,7 @@ class Sync:
         self.build.create("nvvm.barrier", attributes=attributes)
 
     def prepare(self, sizes: Collection[int]) -> None:
-        """Before any lane runs the kernel, make the barriers of cooperative groups of these sizes, if they need any.
+        """Initialize the barriers that cooperative groups of these sizes need, before any lane runs the kernel.
 
         Raises:
             NotOnCuda: shared memory is full.
@@ -116,7 +117,7 @@ class Sync:
             attributes = {"operandSegmentSizes": "array<i32: 1, 1>", "aligned": "false" if some else "true"}
             build.create("nvvm.barrier", operands, attributes=attributes)
 
-    def _meet(self, place: Any) -> None:
+    def _meet(self, place: ir.Value) -> None:
         """Arrive at the barrier object at `place` (an i32 address of shared memory) and wait for the others."""
         build = self.build
         (state,) = inline_ptx(build, _OBJECT_ARRIVE, "=l,r", [place], ["i64"])
@@ -127,16 +128,16 @@ class Sync:
         with build.at(op.regions[1].blocks.append()):
             build.create("scf.yield")
 
-    def _arrivals(self, number: Any, size: int) -> Any:
-        """An i32: how many lanes arrive at the barrier of cooperative group `number`, counted in whole warps."""
+    def _arrivals(self, number: Index, size: int) -> ir.Value:
+        """Emit an i32: how many lanes arrive at the barrier of cooperative group `number`, counted in whole warps."""
         build = self.build
         if self._all_there(size):
             return build.word(size)
         whole = build.mul(build.divide(build.add(self._present(), WARP - 1), WARP), WARP)
         return build.to_word(build.minimum(build.sub(whole, build.mul(number, size)), size))
 
-    def _lanes_of(self, number: Any, size: int) -> Any:
-        """An i32: how many lanes cooperative group `number` has."""
+    def _lanes_of(self, number: Index, size: int) -> ir.Value:
+        """Emit an i32: how many lanes cooperative group `number` has."""
         build = self.build
         if self._all_there(size):
             return build.word(size)
@@ -145,8 +146,8 @@ class Sync:
     def _all_there(self, size: int) -> bool:
         return self.frame.block_lanes % size == 0 and not self.frame.whole_launch
 
-    def _present(self) -> Any:
-        """Lanes of this block that run the kernel, as an index: the last block of a launch may be short."""
+    def _present(self) -> Index:
+        """Emit the number of lanes of this block that run the kernel: the last block of a launch may be short."""
         build, lanes = self.build, self.frame.block_lanes
         if not self.frame.whole_launch:
             return lanes
@@ -155,8 +156,8 @@ class Sync:
 
     # -- masks -------------------------------------------------------------------------------------------------
 
-    def existing(self) -> Any:
-        """The i32 mask of the lanes that this lane's warp has."""
+    def existing(self) -> ir.Value:
+        """Emit the i32 mask of the lanes that this lane's warp has."""
         build, lanes = self.build, self.frame.block_lanes
         if self.frame.warps_are_full:
             return build.word(_FULL)
@@ -165,20 +166,20 @@ class Sync:
         last = build.compare("uge", self.frame.tid, lanes // WARP * WARP)
         return build.select(last, build.word((1 << lanes % WARP) - 1), build.word(_FULL))
 
-    def mask(self) -> Any:
-        """The i32 mask of the lanes of this warp that run the current code."""
+    def mask(self) -> ir.Value:
+        """Emit the i32 mask of the lanes of this warp that run the current code."""
         if self.uncertain:
             return inline_ptx(self.build, "activemask.b32 $0;", "=r", (), ["i32"], memory=False)[0]
         return self.existing() if self.active is None else self.active
 
-    def ballot(self, condition: Any) -> Any:
-        """The i32 mask of the running lanes of this warp for which the i1 `condition` holds."""
+    def ballot(self, condition: ir.Value) -> ir.Value:
+        """Emit the i32 mask of the active lanes of this warp for which the i1 `condition` holds."""
         return self.build.value(
             "nvvm.vote.sync", [self.mask(), condition], "i32", {"kind": "#nvvm<vote_sync_kind ballot>"}
         )
 
-    def _segment(self, size: int) -> Any:
-        """The i32 mask of the aligned `size` lanes around this one, of those that exist."""
+    def _segment(self, size: int) -> ir.Value:
+        """Emit the i32 mask of the aligned `size` lanes around this one, of those that exist."""
         build = self.build
         if size == WARP:
             return self.existing()
@@ -190,16 +191,16 @@ class Sync:
 
     # -- shuffles ----------------------------------------------------------------------------------------------
 
-    def butterfly(self, value: Any, distance: int, size: int) -> Any:
-        """The value of lane `lane ^ distance`, all aligned `size` lanes taking part together."""
+    def butterfly(self, value: ir.Value, distance: int, size: int) -> ir.Value:
+        """Emit the value of lane `lane ^ distance`, in which all aligned `size` lanes take part together."""
         build = self.build
         return exchange(build, value, "bfly", self._segment(size), build.word(distance), build.word(_LAST))
 
-    def shuffle(self, value: Any, lane: Any, mode: str, size: int) -> Any:
-        """`warp_shuffle`: the value of another lane among the aligned `size` lanes, or the lane's own.
+    def shuffle(self, value: ir.Value, lane: Index, mode: str, size: int) -> ir.Value:
+        """Emit `warp_shuffle`: the value of another lane among the aligned `size` lanes, or the lane's own.
 
-        `lane` is a distance (down, up, xor) or a number within the segment (idx).  A lane that would ask outside its
-        segment, or one that does not run this code, gets its own value.
+        `lane` is a distance (down, up, xor) or a number within the segment (idx).  A lane that asks for one outside its
+        segment, or for one that does not run this code, gets its own value.
         """
         build = self.build
         everyone = self.active is None and not self.uncertain and self.frame.warps_are_full
@@ -226,11 +227,13 @@ class Sync:
         return exchange(build, value, "idx", mask, build.to_word(source), build.word(_LAST))
 
 
-def exchange(build: IndexBuilder, value: Any, kind: str, mask: Any, lanes: Any, clamp: Any) -> Any:
-    """`shfl.sync` of a value of any type, as one or two words of 32 bits; mask, lanes, clamp: its operands, i32."""
+def exchange(
+    build: IndexBuilder, value: ir.Value, kind: str, mask: ir.Value, lanes: ir.Value, clamp: ir.Value
+) -> ir.Value:
+    """Emit `shfl.sync` of a value of any type, in one or two words of 32 bits; mask, lanes, clamp: its i32 operands."""
     element = str(value.type)
 
-    def move(word: Any) -> Any:
+    def move(word: ir.Value) -> ir.Value:
         return build.value(
             "nvvm.shfl.sync", [mask, word, lanes, clamp], word.type, {"kind": f"#nvvm<shfl_kind {kind}>"}
         )

@@ -1,21 +1,21 @@
-"""Tile operations one by one: which are computed where they are used, and which are kept in memory."""
+"""Lower tile operations one by one: computed where they are used, or kept in memory where that pays."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tessera.core.errors.catalog import NotOnCuda
-from tessera.core.mlir import ir
-from tessera.lowering.analysis.uniformity import is_tile
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.base.attributes import dropped_axes, named_axis, proven_axes
+from tessera.lowering.base.ir_walk import is_tile
 from tessera.lowering.cuda.base.cache_hints import cache_of
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
-from tessera.lowering.cuda.base.memory import Memory, read, split, write
+from tessera.lowering.cuda.base.memory import GlobalMemory, read, split, write
 from tessera.lowering.cuda.base.scalars import scalar_operation
-from tessera.lowering.cuda.simt.dot import Product, dot_tile
-from tessera.lowering.cuda.simt.liveness import Liveness
+from tessera.lowering.cuda.simt.buffer_lifetimes import BufferLifetimes
+from tessera.lowering.cuda.simt.dot import DotProduct, dot_tile
 from tessera.lowering.cuda.simt.reductions import Rule, reduce_tile
 from tessera.lowering.cuda.simt.synchronization import Sync
-from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Tiles, TileValue
+from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Meaning, Tiles, TileValue
 
 _CHEAP: Final = 4
 """An element that costs more than this many instructions is kept when it is needed more than once."""
@@ -24,40 +24,40 @@ _FUNCTION_COST: Final = 16
 
 
 class SimtTileContext(Protocol):
-    """What tile operations ask of the code around them."""
+    """Declare what tile operations need of the lowering."""
 
     build: IndexBuilder
     tiles: Tiles
     sync: Sync
-    lifetimes: Liveness
+    lifetimes: BufferLifetimes
 
-    def scalar(self, value: Any) -> Any:
-        """The target scalar (an MLIR value, or an int that is an index) of a Tile IR scalar."""
+    def scalar(self, value: ir.Value) -> Index:
+        """Return the target scalar of a Tile IR scalar."""
         ...
 
-    def tile(self, value: Any) -> TileValue:
-        """The tile of a Tile IR tile."""
+    def tile(self, value: ir.Value) -> TileValue:
+        """Return the tile of a Tile IR tile."""
         ...
 
-    def memory(self, value: Any) -> Memory:
-        """The array or buffer behind a Tile IR memref."""
+    def memory(self, value: ir.Value) -> GlobalMemory:
+        """Return the array or buffer behind a Tile IR memref."""
         ...
 
-    def memory_classes(self, value: Any) -> frozenset[int]:
-        """The class of a memref, if the kernel writes it: what it does not write cannot change."""
+    def memory_classes(self, value: ir.Value) -> frozenset[int]:
+        """Return the class of a memref, if the kernel writes it: other memory cannot change."""
         ...
 
-    def define(self, value: Any, meaning: Any) -> None:
-        """Say what a Tile IR value is."""
+    def define(self, value: ir.Value, meaning: Meaning) -> None:
+        """Record what a Tile IR value has become."""
         ...
 
-    def unsigned(self, op: Any) -> bool:
-        """Whether the operands of `op` are unsigned integers in the Program."""
+    def unsigned(self, op: AnyOp) -> bool:
+        """Return whether the operands of `op` are unsigned integers in the Program."""
         ...
 
 
-def tile_operation(host: SimtTileContext, op: Any) -> None:
-    """Lower an operation that takes or gives a tile.
+def tile_operation(host: SimtTileContext, op: AnyOp) -> None:
+    """Lower an operation with a tile among its operands or results.
 
     Raises:
         NotOnCuda: there is no code for it.
@@ -73,18 +73,18 @@ def tile_operation(host: SimtTileContext, op: Any) -> None:
         raise NotOnCuda(message)
 
 
-def shape_of(kind: Any) -> tuple[int, ...]:
-    """The extents of a tile's type."""
-    return tuple(kind.shape)
+def shape_of(kind: ir.Type) -> tuple[int, ...]:
+    """Return the extents of a tile's type."""
+    return tuple(ir.ShapedType(kind).shape)
 
 
-def element_of(kind: Any) -> str:
-    """The text of the element type of a tile's type."""
-    return str(kind.element_type)
+def element_of(kind: ir.Type) -> str:
+    """Return the text of the element type of a tile's type."""
+    return str(ir.ShapedType(kind).element_type)
 
 
-def _keep(host: SimtTileContext, op: Any, tile: TileValue, *, must: bool = False) -> None:
-    """Define the result of `op` as `tile`: as a rule, or, where it pays or `must` be, in memory."""
+def _keep(host: SimtTileContext, op: AnyOp, tile: TileValue, *, must: bool = False) -> None:
+    """Define the result of `op` as `tile`: as a rule, or in memory if that pays or `must` be."""
     result = op.results[0]
     repeated = tile.cost > _CHEAP and host.lifetimes.uses(result) > 1
     if must or repeated:
@@ -96,7 +96,7 @@ def _keep(host: SimtTileContext, op: Any, tile: TileValue, *, must: bool = False
     host.define(result, tile)
 
 
-def hold(host: SimtTileContext, op: Any, buffer: Buffer) -> None:
+def hold(host: SimtTileContext, op: AnyOp, buffer: Buffer) -> None:
     """Define the result of `op` as the contents of `buffer`, which is freed after its last use."""
     host.define(op.results[0], host.tiles.value(buffer))
     host.lifetimes.free_after(op.results[0], buffer)
@@ -105,7 +105,7 @@ def hold(host: SimtTileContext, op: Any, buffer: Buffer) -> None:
 # -- rules -------------------------------------------------------------------------------------------------------
 
 
-def _elementwise(host: SimtTileContext, op: Any) -> None:
+def _elementwise(host: SimtTileContext, op: AnyOp) -> None:
     kind = op.results[0].type
     name, element = str(op.name), element_of(kind)
     if name == "arith.constant":
@@ -118,7 +118,7 @@ def _elementwise(host: SimtTileContext, op: Any) -> None:
     attributes = {key: op.attributes[key] for key in op.attributes}
     location = op.location
 
-    def at(indices: Sequence[Any]) -> Any:
+    def at(indices: Sequence[Index]) -> ir.Value:
         values = [v.at(indices) if isinstance(v, TileValue) else v for v in operands]
         with host.build.located(location):
             return scalar_operation(host.build, name, values, element, attributes)
@@ -128,36 +128,36 @@ def _elementwise(host: SimtTileContext, op: Any) -> None:
     _keep(host, op, TileValue(shape_of(kind), element, at, _all(tiles, "reads"), _all(tiles, "own"), cost))
 
 
-def _splat(host: SimtTileContext, op: Any) -> None:
+def _splat(host: SimtTileContext, op: AnyOp) -> None:
     value, kind = host.build.index(host.scalar(op.operands[0])), op.results[0].type
     host.define(op.results[0], TileValue(shape_of(kind), element_of(kind), lambda _: value))
 
 
-def _arange(host: SimtTileContext, op: Any) -> None:
+def _arange(host: SimtTileContext, op: AnyOp) -> None:
     start, kind = host.scalar(op.operands[0]), op.results[0].type
 
-    def at(indices: Sequence[Any]) -> Any:
+    def at(indices: Sequence[Index]) -> ir.Value:
         return host.build.index(host.build.add(start, indices[0]))
 
     host.define(op.results[0], TileValue(shape_of(kind), element_of(kind), at))
 
 
-def _broadcast(host: SimtTileContext, op: Any) -> None:
+def _broadcast(host: SimtTileContext, op: AnyOp) -> None:
     source, shape = _source(host, op), shape_of(op.results[0].type)
     repeated = [before != after for before, after in zip(source.shape, shape, strict=True)]
 
-    def at(indices: Sequence[Any]) -> Any:
+    def at(indices: Sequence[Index]) -> ir.Value:
         return source.at([0 if same else index for same, index in zip(repeated, indices, strict=True)])
 
     host.define(op.results[0], _moved(source, shape, at))
 
 
-def _transpose(host: SimtTileContext, op: Any) -> None:
+def _transpose(host: SimtTileContext, op: AnyOp) -> None:
     source, shape = _source(host, op), shape_of(op.results[0].type)
     order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
 
-    def at(indices: Sequence[Any]) -> Any:
-        places: list[Any] = [0] * len(order)
+    def at(indices: Sequence[Index]) -> ir.Value:
+        places: list[Index] = [0] * len(order)
         for axis, place in enumerate(order):
             places[place] = indices[axis]
         return source.at(places)
@@ -165,17 +165,17 @@ def _transpose(host: SimtTileContext, op: Any) -> None:
     host.define(op.results[0], _moved(source, shape, at))
 
 
-def _reshape(host: SimtTileContext, op: Any) -> None:
+def _reshape(host: SimtTileContext, op: AnyOp) -> None:
     source, shape = host.tile(op.operands[0]), shape_of(op.results[0].type)
     build = host.build
 
-    def at(indices: Sequence[Any]) -> Any:
-        number: Any = 0
+    def at(indices: Sequence[Index]) -> ir.Value:
+        number: Index = 0
         for index, extent in zip(indices, shape, strict=True):
             number = build.add(build.mul(number, extent), index)
         return source.at(split(build, number, source.shape))
 
-    def same(indices: Sequence[Any]) -> Any:
+    def same(indices: Sequence[Index]) -> ir.Value:
         kept = iter([i for i, extent in zip(indices, shape, strict=True) if extent != 1])
         return source.at([0 if extent == 1 else next(kept) for extent in source.shape])
 
@@ -184,8 +184,8 @@ def _reshape(host: SimtTileContext, op: Any) -> None:
     host.define(op.results[0], TileValue(shape, source.element, rule, source.reads, source.own, source.cost))
 
 
-def _source(host: SimtTileContext, op: Any) -> TileValue:
-    """The operand of an operation that reads elements elsewhere or often: kept in memory where it is dear."""
+def _source(host: SimtTileContext, op: AnyOp) -> TileValue:
+    """Return the operand of an operation that reads its elements repeatedly; kept in memory if it is expensive."""
     tile = host.tile(op.operands[0])
     if tile.cost <= _CHEAP:
         return tile
@@ -197,25 +197,25 @@ def _source(host: SimtTileContext, op: Any) -> TileValue:
     return host.tiles.value(buffer)
 
 
-def _moved(source: TileValue, shape: tuple[int, ...], at: Callable[[Sequence[Any]], Any]) -> TileValue:
+def _moved(source: TileValue, shape: tuple[int, ...], at: Callable[[Sequence[Index]], ir.Value]) -> TileValue:
     return TileValue(shape, source.element, at, source.classes, NOTHING, source.cost)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------
 
 
-class _Window:
-    """The part of a memory that a load, store or copy touches."""
+class _TileWindow:
+    """Hold the part of a memory that a load, store or copy accesses."""
 
-    def __init__(self, host: SimtTileContext, op: Any, memory: Any, starts: Sequence[Any]) -> None:
+    def __init__(self, host: SimtTileContext, op: AnyOp, memory: ir.Value, starts: Sequence[ir.Value]) -> None:
         self.build = host.build
         self.memory = host.memory(memory)
         self.starts = [host.scalar(v) for v in starts]
         self.dropped = dropped_axes(op)
         self.proven = proven_axes(op)
 
-    def place(self, indices: Sequence[Any]) -> list[Any]:
-        """The memory's indices of the tile's element at `indices`."""
+    def place(self, indices: Sequence[Index]) -> list[Index]:
+        """Return the indices in the memory of the tile's element at `indices`."""
         left = iter(indices)
         return [
             start if axis in self.dropped else self.build.add(start, next(left))
@@ -223,12 +223,12 @@ class _Window:
         ]
 
 
-def _load(host: SimtTileContext, op: Any) -> None:
+def _load(host: SimtTileContext, op: AnyOp) -> None:
     memory, *starts = op.operands
-    window, kind = _Window(host, op, memory, starts), op.results[0].type
+    window, kind = _TileWindow(host, op, memory, starts), op.results[0].type
     element, location, hint = element_of(kind), op.location, cache_of(op)
 
-    def at(indices: Sequence[Any]) -> Any:
+    def at(indices: Sequence[Index]) -> ir.Value:
         with host.build.located(location):
             return read(host.build, window.memory, window.place(indices), element, window.proven, hint)
 
@@ -236,25 +236,30 @@ def _load(host: SimtTileContext, op: Any) -> None:
     _keep(host, op, tile, must=host.lifetimes.overwritten(op))
 
 
-def _store(host: SimtTileContext, op: Any) -> None:
+def _store(host: SimtTileContext, op: AnyOp) -> None:
     memory, value, *starts = op.operands
     _put(host, op, memory, value, starts, None)
 
 
-def _masked_store(host: SimtTileContext, op: Any) -> None:
+def _masked_store(host: SimtTileContext, op: AnyOp) -> None:
     memory, value, mask, *starts = op.operands
     _put(host, op, memory, value, starts, host.tile(mask))
 
 
 def _put(
-    host: SimtTileContext, op: Any, memory: Any, value: Any, starts: Sequence[Any], mask: TileValue | None
+    host: SimtTileContext,
+    op: AnyOp,
+    memory: ir.Value,
+    value: ir.Value,
+    starts: Sequence[ir.Value],
+    mask: TileValue | None,
 ) -> None:
-    """Store a tile, of which the elements for which `mask` (None: all) is true."""
-    window, tile, hint = _Window(host, op, memory, starts), host.tile(value), cache_of(op)
+    """Store the elements of a tile for which `mask` (None: all) is true."""
+    window, tile, hint = _TileWindow(host, op, memory, starts), host.tile(value), cache_of(op)
     classes = tile.classes if mask is None else tile.classes | mask.classes
     host.tiles.access(classes, host.memory_classes(memory))
 
-    def put(number: Any) -> None:
+    def put(number: Index) -> None:
         indices = split(host.build, number, tile.shape)
         with host.build.when(None if mask is None else mask.at(indices)):
             write(host.build, window.memory, tile.at(indices), window.place(indices), window.proven, hint)
@@ -268,7 +273,7 @@ def _put(
 # -- results in memory ---------------------------------------------------------------------------------------------
 
 
-def _reduce(host: SimtTileContext, op: Any) -> None:
+def _reduce(host: SimtTileContext, op: AnyOp) -> None:
     tile, kind = host.tile(op.operands[0]), op.results[0].type
     axis = named_axis(op)
     rule = Rule(ir.StringAttr(op.attributes["kind"]).value, tile.element, not host.unsigned(op))
@@ -282,10 +287,10 @@ def _reduce(host: SimtTileContext, op: Any) -> None:
     host.tiles.free(buffer)
 
 
-def _dot(host: SimtTileContext, op: Any) -> None:
+def _dot(host: SimtTileContext, op: AnyOp) -> None:
     kind = op.results[0].type
     a, b, *acc = (host.tile(v) for v in op.operands)
-    product = Product(a, b, acc[0] if acc else None, element_of(kind), not host.unsigned(op))
+    product = DotProduct(a, b, acc[0] if acc else None, element_of(kind), not host.unsigned(op))
     target = host.lifetimes.home(op)
     if target is not None:
         dot_tile(host.tiles, product, target)
@@ -300,7 +305,7 @@ def _all(tiles: Sequence[TileValue], name: str) -> frozenset[int]:
     return NOTHING.union(*(getattr(tile, name) for tile in tiles))
 
 
-_SPECIAL: Final[dict[str, Callable[[SimtTileContext, Any], None]]] = {
+_SPECIAL: Final[dict[str, Callable[[SimtTileContext, AnyOp], None]]] = {
     "tensor.splat": _splat,
     "tessera.arange": _arange,
     "tessera.broadcast": _broadcast,

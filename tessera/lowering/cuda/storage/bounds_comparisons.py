@@ -1,4 +1,4 @@
-"""Comparisons of places, as masks have them: one instruction for each element instead of four.
+"""Compare indices, as masks do, with one instruction for each element instead of four.
 
 before: `%j = tessera.arange %n`, `%m = arith.cmpi slt, %j, %bound`: for each of its registers, of which c is known, a
         lane compares `(n + lane) + c` with `bound`, all 64 bits of them
@@ -6,10 +6,12 @@ after:  a lane computes `bound - (n + lane)` once, and compares 32 bits of it wi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from tessera.core.mlir import ir
-from tessera.lowering.analysis.integers import knowledge
+from tessera.core.mlir import AnyOp, Index, ir
+from tessera.lowering.analysis.integers import integer_ranges
+from tessera.lowering.base.emit import required
+from tessera.lowering.base.ir_walk import defining
 from tessera.lowering.cuda.base.index_builder import INDEX, IndexBuilder
 from tessera.lowering.cuda.isa.sm90 import kept
 
@@ -22,16 +24,16 @@ _FAR: Final = 1 << 62
 """Two numbers that are no farther from 0 have a sum of 64 bits."""
 
 
-def compares_places(op: Any) -> bool:
-    """Whether an operation compares the numbers from one on, with others like these or with a single one."""
+def compares_places(op: AnyOp) -> bool:
+    """Return whether an operation compares consecutive numbers with consecutive numbers or with a single one."""
     if op.name != "arith.cmpi" or int(ir.IntegerAttr(op.attributes["predicate"]).value) not in _SIGNED:
         return False
     names = [_source(value) for value in op.operands]
     return _PLACES in names and all(name in (_PLACES, *_NUMBERS) for name in names)
 
 
-def shifted_places(op: Any) -> tuple[Any, Any] | None:
-    """Of a sum of the numbers from one on and a single number: both tiles; None for what else there is.
+def shifted_places(op: AnyOp) -> tuple[ir.Value, ir.Value] | None:
+    """Return both tiles of a sum of consecutive numbers and a single number; None for any other operation.
 
     The sum is known not to overflow.
     """
@@ -44,9 +46,9 @@ def shifted_places(op: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _ends(value: Any, op: Any) -> tuple[int, int]:
-    """The least and the largest number of places or of a number's repetitions, as far as is known where `op` stands."""
-    maker = _unrepeated(value).owner.operation
+def _ends(value: ir.Value, op: AnyOp) -> tuple[int, int]:
+    """Return the least and the largest number in a tile, as far as is known where `op` stands."""
+    maker = required(defining(_unrepeated(value)))
     if maker.name == "arith.addi":
         pairs = zip(*(_ends(operand, op) for operand in maker.operands), strict=True)
         low, high = (sum(pair) for pair in pairs)
@@ -54,33 +56,37 @@ def _ends(value: Any, op: Any) -> tuple[int, int]:
     if maker.name == "arith.constant":
         number = int(ir.IntegerAttr(ir.DenseElementsAttr(maker.attributes["value"]).get_splat_value()).value)
         return number, number
-    found = knowledge(op).bounds(maker.operands[0])
+    found = integer_ranges(op).bounds(maker.operands[0])
     if found is None:
         return -_FAR, _FAR
-    return found.low, found.high + (maker.results[0].type.shape[0] - 1 if maker.name == _PLACES else 0)
+    return found.low, found.high + (ir.ShapedType(maker.results[0].type).shape[0] - 1 if maker.name == _PLACES else 0)
 
 
-def _source(value: Any) -> str:
-    """The name of the operation whose elements a tile repeats, shifted or not; "" where it is none."""
+def _source(value: ir.Value) -> str:
+    """Return the name of the operation whose elements a tile repeats, shifted or not; "" for a block argument."""
     value = _unrepeated(value)
-    shifted = None if isinstance(value.owner, ir.Block) else shifted_places(value.owner.operation)
+    maker = defining(value)
+    shifted = None if maker is None else shifted_places(maker)
     return _name(value) if shifted is None else _source(shifted[0])
 
 
-def _unrepeated(value: Any) -> Any:
-    while _name(value) in _REPEATED:
-        value = value.owner.operation.operands[0]
+def _unrepeated(value: ir.Value) -> ir.Value:
+    maker = defining(value)
+    while maker is not None and maker.name in _REPEATED:
+        value = maker.operands[0]
+        maker = defining(value)
     return value
 
 
-def _name(value: Any) -> str:
-    return "" if isinstance(value.owner, ir.Block) else str(value.owner.operation.name)
+def _name(value: ir.Value) -> str:
+    maker = defining(value)
+    return "" if maker is None else maker.name
 
 
-def shifted(build: IndexBuilder, values: Sequence[Any], by: Any) -> tuple[Any, ...]:
-    """The sum of each register and `by`, what is known of it added last."""
-    bases: dict[Any, Any] = {}
-    results: list[Any] = []
+def shifted(build: IndexBuilder, values: Sequence[ir.Value], by: ir.Value) -> tuple[ir.Value, ...]:
+    """Add `by` to each register, whose known part is added last."""
+    bases: dict[Index, Index] = {}
+    results: list[ir.Value] = []
     for base, number in (_parts(build, value) for value in values):
         if base not in bases:
             bases[base] = build.add(base, by)
@@ -89,18 +95,18 @@ def shifted(build: IndexBuilder, values: Sequence[Any], by: Any) -> tuple[Any, .
 
 
 def compared(
-    build: IndexBuilder, left: Sequence[Any], right: Sequence[Any], attributes: Mapping[str, Any]
-) -> tuple[Any, ...]:  # fmt: skip
-    """An i1 for each register, of i64 values that are a part of the lane and a known number, and do not overflow.
+    build: IndexBuilder, left: Sequence[ir.Value], right: Sequence[ir.Value], attributes: Mapping[str, ir.Attribute]
+) -> tuple[ir.Value, ...]:  # fmt: skip
+    """Compare i64 registers that are the sum of a lane's part and a known number and do not overflow; an i1 each.
 
     attributes: those of the `arith.cmpi`
     """
     pairs = [(_parts(build, a), _parts(build, b)) for a, b in zip(left, right, strict=True)]
     numbers = [a - b for (_, a), (_, b) in pairs]
     limits = min(numbers) - 1, max(numbers) + 1
-    distances: dict[tuple[Any, Any], Any] = {}
-    known: dict[tuple[Any, int], Any] = {}
-    values: list[Any] = []
+    distances: dict[tuple[Index, Index], ir.Value] = {}
+    known: dict[tuple[ir.Value, int], ir.Value] = {}
+    values: list[ir.Value] = []
     for ((one, _), (other, _)), number in zip(pairs, numbers, strict=True):
         if (one, other) not in distances:
             distances[one, other] = _distance(build, one, other, limits)
@@ -111,21 +117,22 @@ def compared(
     return tuple(values)
 
 
-def _parts(build: IndexBuilder, value: Any) -> tuple[Any, int]:
-    """What a lane adds a known number to, and this number."""
+def _parts(build: IndexBuilder, value: ir.Value) -> tuple[Index, int]:
+    """Split an index into the lane's part and a known number."""
     whole = build.known(value)
     if whole is not None:
         return 0, whole
-    if not isinstance(value.owner, ir.Block) and value.owner.name == "arith.addi":
-        base, offset = value.owner.operands
+    maker = defining(value)
+    if maker is not None and maker.name == "arith.addi":
+        base, offset = maker.operands
         number = build.known(offset)
         if number is not None:
             return base, number
     return value, 0
 
 
-def _distance(build: IndexBuilder, one: Any, other: Any, limits: tuple[int, int]) -> Any:
-    """`other - one` as an i32, between limits that are farther than all numbers it is compared with."""
+def _distance(build: IndexBuilder, one: Index, other: Index, limits: tuple[int, int]) -> ir.Value:
+    """Return `other - one` as an i32, clamped to limits beyond all numbers that it is compared with."""
     least, most = limits
     far = build.value("llvm.intr.ssub.sat", [build.index(other), build.index(one)], INDEX)
     # If LLVM knew what this is, it would take the limits away, and compare all 64 bits.

@@ -1,28 +1,25 @@
-"""Global memory and registers: vectors of up to 16 bytes a lane, predicated where a tile may reach over an edge."""
+"""Load and store tiles of global memory: vectors of up to 16 bytes a lane, predicated at the edges of arrays."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.layouts import Layout, coordinates
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.program.types import Array, Type
-from tessera.lowering.analysis.integers import Knowledge, knowledge
+from tessera.lowering.analysis.divisibility import multiple_of
+from tessera.lowering.analysis.integers import integer_ranges
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
 from tessera.lowering.cuda.base.cache_hints import phrase
 from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.base.inline_ptx import inline_ptx
-from tessera.lowering.cuda.base.memory import Memory, address, inside
+from tessera.lowering.cuda.base.memory import GlobalMemory, address, inside
 from tessera.lowering.cuda.storage.register_tiles import WORD, RegisterTile, from_words, to_words, vector_bits
 from tessera.lowering.cuda.storage.warps import WarpSet
 
 _VECTOR_BYTES: Final = 16
 _SHORT: Final = 16
-_ONE_OR_BOTH: Final = ("arith.addi", "arith.subi", "arith.minsi", "arith.maxsi")
-"""Made of two numbers, they are multiples of what both are."""
-_KEEP_SIGN: Final = ("arith.addi", "arith.muli", "arith.minsi", "arith.maxsi", "arith.divsi", "arith.remsi")
-"""Made of numbers that are not negative, they are not negative either."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,27 +32,27 @@ class Window:
     left: an axis of the tile, and how many of its indices (an index, 0 or less for none) belong to the window; or None
     """
 
-    memory: Memory
-    starts: tuple[Any, ...]
+    memory: GlobalMemory
+    starts: tuple[Index, ...]
     dropped: frozenset[int]
     proven: tuple[bool, ...]
     extents: tuple[int, ...]
     bytes: int
     hint: str = ""
-    left: tuple[int, Any] | None = None
+    left: tuple[int, Index] | None = None
 
-    def place(self, build: IndexBuilder, indices: Sequence[Any]) -> list[Any]:
-        """The array's indices of the tile's element at `indices`."""
+    def place(self, build: IndexBuilder, indices: Sequence[Index]) -> list[Index]:
+        """Return the array's indices of the tile's element at `indices`."""
         left = iter(indices)
         return [
             start if axis in self.dropped else build.add(start, next(left)) for axis, start in enumerate(self.starts)
         ]
 
 
-def access_bytes(kind: Type, op: Any) -> int:
-    """How many bytes a load or store of an array may move at a time: a power of two of at most 16.
+def access_bytes(kind: Type, op: AnyOp) -> int:
+    """Return how many bytes a load or store of an array may move at a time: a power of two of at most 16.
 
-    Alignment decides it, and that a whole number of such pieces makes a row of the tile and of the array.
+    It depends on the alignment; a row of the tile and of the array is a whole number of such pieces.
     """
     if not isinstance(kind, Array):
         message = f"{kind} is no array"
@@ -64,82 +61,49 @@ def access_bytes(kind: Type, op: Any) -> int:
         return kind.dtype.bytes
     store = op.name == "tessera.store"
     dropped = dropped_axes(op)
-    shape = op.operands[1].type.shape if store else op.results[0].type.shape
+    shape = ir.ShapedType((op.operands[1] if store else op.results[0]).type).shape
     if not kind.aligned or not shape or len(kind.shape) - 1 in list(dropped):
         return kind.dtype.bytes
     common = math.gcd(multiple_of(list(op.operands)[-1]), shape[-1]) * kind.dtype.bytes
     return min(_VECTOR_BYTES, common & -common)
 
 
-def begins_aligned(kind: Array, start: Any) -> bool:
-    """Whether a window that begins at `start` of the last axis of an aligned array certainly begins at 16 bytes.
+def begins_aligned(kind: Array, start: ir.Value) -> bool:
+    """Return whether a window at `start` of an aligned array's last axis certainly begins at a multiple of 16 bytes.
 
-    The copy engine asks for it, though PTX does not say so: elsewhere the hardware reports an illegal instruction, and
-    the process loses its context.
+    The TMA unit requires it, though PTX does not say so: otherwise the hardware reports an illegal instruction, and the
+    process loses its context.
     """
     return multiple_of(start) * kind.dtype.bytes % _VECTOR_BYTES == 0
 
 
-def before_array(op: Any) -> frozenset[int]:
+def before_array(op: AnyOp) -> frozenset[int]:
     """Return the axes along which an access may begin before its array, at a negative index.
 
-    The copy engine reads zeros there, but a store by it that begins there is an illegal instruction, as is one that
+    TMA reads zeros there, but a store by it that begins there is an illegal instruction, as is one that
     begins at no multiple of 16 bytes; PTX says neither.
     """
     proven = proven_axes(op)
-    starts, facts = list(op.operands)[-len(proven) :], knowledge(op)
+    starts, facts = list(op.operands)[-len(proven) :], integer_ranges(op)
     return frozenset(
         axis
         for axis, (start, sure) in enumerate(zip(starts, proven, strict=True))
-        if not sure and not _not_negative(facts, start)
+        if not sure and ((least := facts.least(start)) is None or least < 0)
     )
 
 
-def _not_negative(facts: Knowledge, value: Any, depth: int = 8) -> bool:
-    """Whether an index is certainly 0 or more; products and sums of ids and extents are taken not to wrap."""
-    known = facts.bounds(value)
-    if known is not None or depth == 0:
-        return known is not None and known.low >= 0
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        loop = owner.owner
-        if loop.operation.name != "scf.for" or value != owner.arguments[0]:
-            return False
-        return _not_negative(facts, loop.operation.operands[0], depth - 1)
-    op = owner.operation
-    return op.name in _KEEP_SIGN and all(_not_negative(facts, v, depth - 1) for v in op.operands)
-
-
-def multiple_of(value: Any, depth: int = 8) -> int:
-    """A number that a Tile IR index is certainly a multiple of (0 for the constant 0)."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        loop = owner.owner
-        if loop.operation.name != "scf.for" or value != owner.arguments[0]:
-            return 1
-        return math.gcd(*(multiple_of(v, depth - 1) for v in (loop.operation.operands[0], loop.operation.operands[2])))
-    op = owner.operation
-    if op.name == "arith.constant":
-        attribute = op.attributes["value"]
-        return abs(int(attribute.value)) if isinstance(attribute, ir.IntegerAttr) else 1
-    if depth == 0 or op.name not in ("arith.muli", *_ONE_OR_BOTH, "arith.select"):
-        return 1
-    a, b = (multiple_of(v, depth - 1) for v in list(op.operands)[-2:])
-    return a * b if op.name == "arith.muli" else math.gcd(a, b)
-
-
 def is_padding(layout: Layout, register: int, extents: Sequence[int]) -> bool:
-    """Whether a register lies past the tile's own extents in every lane: its index in lane 0 is the lowest."""
+    """Return whether a register lies past the tile's own extents in every lane: its index in lane 0 is the lowest."""
     places = coordinates(layout.element(register), layout.shape)
     return any(place >= extent for place, extent in zip(places, extents, strict=True))
 
 
-def load_tile(build: IndexBuilder, team: WarpSet, window: Window, layout: Layout, element: str) -> RegisterTile:
+def load_tile(build: IndexBuilder, warp_set: WarpSet, window: Window, layout: Layout, element: str) -> RegisterTile:
     """Load a window; 0 outside the array."""
-    places = team.places(layout)
+    places = warp_set.places(layout)
     count = 1 << _vector(window, layout, element)
     size = count * width(element) // 8
-    values: list[Any] = []
+    values: list[ir.Value] = []
     zero = build.constant(0, element)
     for first in range(0, layout.count, count):
         if is_padding(layout, first, window.extents):
@@ -156,13 +120,13 @@ def load_tile(build: IndexBuilder, team: WarpSet, window: Window, layout: Layout
 
 
 def store_tile(
-    build: IndexBuilder, team: WarpSet, window: Window, tile: RegisterTile, mask: RegisterTile | None = None
+    build: IndexBuilder, warp_set: WarpSet, window: Window, tile: RegisterTile, mask: RegisterTile | None = None
 ) -> None:
     """Store a tile; elements outside the array are left out, and those for which `mask`, laid out alike, is false."""
-    places = team.places(tile.layout)
+    places = warp_set.places(tile.layout)
     count = 1 << _vector(window, tile.layout, tile.element) if mask is None else 1
     size = count * width(tile.element) // 8
-    with build.when(team.owns(tile.layout)):
+    with build.when(warp_set.owns(tile.layout)):
         for first in range(0, tile.layout.count, count):
             if is_padding(tile.layout, first, window.extents):
                 continue
@@ -179,7 +143,7 @@ def store_tile(
 
 
 def _vector(window: Window, layout: Layout, element: str) -> int:
-    """Bits of the number of elements that move together: whole words, or one element."""
+    """Return log2 of the number of elements that move together: whole words, or one element."""
     if not layout.shape:
         return 0
     most = max(1, window.bytes * 8 // width(element)).bit_length() - 1
@@ -187,8 +151,10 @@ def _vector(window: Window, layout: Layout, element: str) -> int:
     return bits if (width(element) << bits) // 8 >= WORD else 0
 
 
-def condition_of(build: IndexBuilder, window: Window, indices: Sequence[Any], places: Sequence[Any]) -> Any | None:
-    """An i1: the element is inside the array, and inside the tile's own extents; None where that is known."""
+def condition_of(
+    build: IndexBuilder, window: Window, indices: Sequence[Index], places: Sequence[Index]
+) -> ir.Value | None:
+    """Return whether an element is inside the array and the tile's own extents (an i1); None where that is known."""
     within = [
         build.inside(place, extent)
         for place, extent in zip(places, window.extents, strict=True)
@@ -200,8 +166,10 @@ def condition_of(build: IndexBuilder, window: Window, indices: Sequence[Any], pl
     return build.all_of([*within, *([] if outside is None else [outside])])
 
 
-def _load_small(build: IndexBuilder, pointer: Any, element: str, condition: Any | None, hint: str) -> Any:
-    """One element of 1 or 2 bytes."""
+def _load_small(
+    build: IndexBuilder, pointer: ir.Value, element: str, condition: ir.Value | None, hint: str
+) -> ir.Value:
+    """Load one element of 1 or 2 bytes."""
     stored = "i8" if element == "i1" else element
     if condition is None:
         value = build.load(pointer, stored, hint)
@@ -218,7 +186,9 @@ def _load_small(build: IndexBuilder, pointer: Any, element: str, condition: Any 
     return build.compare("ne", value, build.constant(0, stored)) if element == "i1" else value
 
 
-def store_small(build: IndexBuilder, pointer: Any, value: Any, element: str, condition: Any | None, hint: str) -> None:
+def store_small(
+    build: IndexBuilder, pointer: ir.Value, value: ir.Value, element: str, condition: ir.Value | None, hint: str
+) -> None:
     """Store one element of 1 or 2 bytes, where `condition` (an i1; None: always) holds."""
     stored = "i8" if element == "i1" else element
     if element == "i1":
@@ -235,7 +205,9 @@ def store_small(build: IndexBuilder, pointer: Any, value: Any, element: str, con
     inline_ptx(build, text, "l,r,h", [pointer, _flag(build, condition), value])
 
 
-def load_words(build: IndexBuilder, pointer: Any, count: int, condition: Any | None, hint: str) -> list[Any]:
+def load_words(
+    build: IndexBuilder, pointer: ir.Value, count: int, condition: ir.Value | None, hint: str
+) -> list[ir.Value]:
     """Load 1, 2 or 4 words (i32), zeros where `condition` (an i1; None: always) does not hold."""
     if condition is None:
         if count == 1:
@@ -255,7 +227,9 @@ def load_words(build: IndexBuilder, pointer: Any, count: int, condition: Any | N
     return inline_ptx(build, text, constraints, [pointer, _flag(build, condition)], ["i32"] * count)
 
 
-def store_words(build: IndexBuilder, pointer: Any, words: Sequence[Any], condition: Any | None, hint: str) -> None:
+def store_words(
+    build: IndexBuilder, pointer: ir.Value, words: Sequence[ir.Value], condition: ir.Value | None, hint: str
+) -> None:
     """Store 1, 2 or 4 words (i32), where `condition` (an i1; None: always) holds."""
     count = len(words)
     if condition is None:
@@ -273,5 +247,5 @@ def store_words(build: IndexBuilder, pointer: Any, words: Sequence[Any], conditi
     inline_ptx(build, text, constraints, [pointer, _flag(build, condition), *words])
 
 
-def _flag(build: IndexBuilder, condition: Any) -> Any:
+def _flag(build: IndexBuilder, condition: ir.Value) -> ir.Value:
     return build.value("arith.extui", [condition], "i32")

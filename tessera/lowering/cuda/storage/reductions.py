@@ -5,10 +5,11 @@ added by halving, the highest bit first, then the blocks pairwise, the lowest bi
 a lane or a warp.  What lies in other warps is brought in through shared memory.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.reductions import BLOCK, COLUMNS
 from tessera.core.layouts import Layout, axis_bits, spread
+from tessera.core.mlir import ir
 from tessera.lowering.cuda.simt.reductions import Rule
 from tessera.lowering.cuda.simt.synchronization import exchange
 from tessera.lowering.cuda.storage.emit_context import ScratchContext
@@ -65,27 +66,27 @@ def _added(host: ScratchContext, tile: RegisterTile, rule: Rule, order: list[int
 
 
 def _without(layout: Layout, axis: int | None) -> Layout:
-    """The layout without `axis` (None: any)."""
+    """Drop `axis` (None: all axes) from a layout."""
     shape = tuple(1 if axis in (None, a) else extent for a, extent in enumerate(layout.shape))
     return layout.sliced([a for a, extent in enumerate(shape) if extent == 1])
 
 
 def _widened(host: ScratchContext, tile: RegisterTile, extents: tuple[int, ...], rule: Rule) -> RegisterTile:
-    """The elements in the type of partial results; the identity where the tile was padded."""
+    """Convert the elements to the type of partial results; padding becomes the identity."""
     build = host.build
     values = [rule.widen(build, value) for value in tile.values]
     if any(extent != whole for extent, whole in zip(extents, tile.shape, strict=True)):
-        places, identity = host.team.places(tile.layout), rule.identity(build)
+        places, identity = host.warp_set.places(tile.layout), rule.identity(build)
         for register, value in enumerate(values):
             if is_padding(tile.layout, register, extents):
                 values[register] = identity
                 continue
-            inside = build.all_of(
-                [
+            inside = build.both(
+                *(
                     build.inside(index, extent)
                     for index, extent, whole in zip(places.indices(register), extents, tile.shape, strict=True)
                     if extent != whole
-                ]
+                )
             )
             values[register] = build.select(inside, value, identity)
     return RegisterTile(tile.layout, rule.wide, tuple(values))
@@ -100,7 +101,7 @@ def _chains(
     short = Layout(layout.shape, kept, layout.lanes, layout.warps)
     padding = {layout.element(r) for r in range(layout.count) if is_padding(layout, r, extents)}
     places = {layout.element(register): value for register, value in enumerate(tile.values)}
-    values: list[Any] = []
+    values: list[ir.Value] = []
     for register in range(short.count):
         first = short.element(register)
         total = places[first]
@@ -133,10 +134,10 @@ def _halve(host: ScratchContext, tile: RegisterTile, rule: Rule, bit: int) -> Re
 
 
 def _gathered(host: ScratchContext, tile: RegisterTile, order: list[int]) -> RegisterTile:
-    """The partial results with nothing that is still to be added in other warps.
+    """Convert partial results to a layout in which warps need nothing of each other any more.
 
-    Where it is little, every lane has it all in registers, and adds it without asking others; otherwise what is left
-    is spread over the lanes that hold the same elements as others do.
+    Where few values are left, every lane gets all of them in registers and adds them by itself; otherwise they are
+    spread over lanes that hold copies.
     """
     layout = tile.layout
     warps = tuple(0 if basis in order else basis for basis in layout.warps)
@@ -150,13 +151,13 @@ def _gathered(host: ScratchContext, tile: RegisterTile, order: list[int]) -> Reg
             registers.append(bit)
     registers.sort()
     target = Layout(layout.shape, tuple(registers), tuple(lanes), warps)
-    return convert(host.build, host.team, host.room, tile, target)
+    return convert(host.build, host.warp_set, host.scratch, tile, target)
 
 
 def _moved(host: ScratchContext, tile: RegisterTile, chain: list[int]) -> RegisterTile:
-    """The tile in a layout that has every chain in one lane."""
+    """Convert a tile to a layout that has every chain in one lane."""
     layout = tile.layout
     others = [basis for basis in layout.bases if basis and basis not in chain]
     order = [("registers", bit) for bit in chain] + [("lanes", bit) for bit in others]
-    target = spread(layout.shape, order, host.team.bits)
-    return convert(host.build, host.team, host.room, tile, target)
+    target = spread(layout.shape, order, host.warp_set.bits)
+    return convert(host.build, host.warp_set, host.scratch, tile, target)

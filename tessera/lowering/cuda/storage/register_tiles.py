@@ -1,11 +1,11 @@
-"""Tiles in registers: one MLIR scalar for each element a lane holds, and moving them from one layout to another."""
+"""Hold tiles in registers, one MLIR scalar for each element of a lane, and convert them from one layout to another."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.layouts import Change, Layout, Swizzle, choose_swizzle
-from tessera.core.mlir import ir
+from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.index_builder import SHARED, IndexBuilder, width
 from tessera.lowering.cuda.storage.shared_scratch import SharedScratch
 from tessera.lowering.cuda.storage.warps import WarpSet
@@ -19,29 +19,29 @@ class RegisterTile:
     """A tile whose element in register r of this lane is `values[r]`.
 
     element: MLIR text of the element type
-    again: gives the tile in any layout, where computing it again is cheaper than moving it
+    again: computes the tile in any layout, where that is cheaper than a conversion
     """
 
     layout: Layout
     element: str
-    values: tuple[Any, ...]
+    values: tuple[ir.Value, ...]
     again: "Callable[[Layout], RegisterTile] | None" = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, powers of two."""
+        """Return the extents, powers of two."""
         return self.layout.shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pending:
-    """Sums of a product that is running; `settle` waits for it, after some values, and gives the tile."""
+    """The accumulators of an MMA in flight; `settle` waits for it, after some values, and returns the tile."""
 
-    settle: Callable[[Sequence[Any]], RegisterTile]
+    settle: Callable[[Sequence[ir.Value]], RegisterTile]
 
 
 def vector_bits(layout: Layout, most: int) -> int:
-    """How many of the lowest element bits are the lowest register bits: 2 ** n neighbours in neighbouring registers."""
+    """Return n where 2 ** n neighbouring elements, at most 2 ** `most`, lie in neighbouring registers."""
     count = 0
     while count < min(most, len(layout.registers)) and layout.registers[count] == 1 << count:
         count += 1
@@ -49,7 +49,7 @@ def vector_bits(layout: Layout, most: int) -> int:
 
 
 def permuted(tile: RegisterTile, layout: Layout) -> RegisterTile | None:
-    """The tile in a layout that gives every lane the same elements, or fewer; None where lanes would have to talk."""
+    """Permute registers to a layout that gives a lane the same elements, or fewer; None where lanes must exchange."""
     old = tile.layout
     if any(a not in (b, 0) for a, b in zip((*old.lanes, *old.warps), (*layout.lanes, *layout.warps), strict=True)):
         return None
@@ -65,18 +65,18 @@ def permuted(tile: RegisterTile, layout: Layout) -> RegisterTile | None:
 
 
 def convert(
-    build: IndexBuilder, team: WarpSet, room: SharedScratch, tile: RegisterTile, layout: Layout
+    build: IndexBuilder, warp_set: WarpSet, scratch: SharedScratch, tile: RegisterTile, layout: Layout
 ) -> RegisterTile:
-    """Move a tile to another layout through shared memory; the team waits once, between writing and reading."""
+    """Convert a tile to another layout through shared memory, with one barrier between writing and reading."""
     stored = "i8" if tile.element == "i1" else tile.element
     before, after = compressed(tile.layout, layout)
     size = width(stored) // 8
     swizzle = choose_swizzle([(each, _together(each, size)) for each in (before, after)], size)
-    with room.exchange(team, before.shape[0] * size) as scratch:
-        _write(build, team, tile, _Buffer(build, before, stored, scratch, swizzle))
-        team.wait()
-        room.waited()
-        values = _read(build, team, _Buffer(build, after, stored, scratch, swizzle))
+    with scratch.exchange(warp_set, before.shape[0] * size) as memory:
+        _write(build, warp_set, tile, _Buffer(build, before, stored, memory, swizzle))
+        warp_set.wait()
+        scratch.waited()
+        values = _read(build, warp_set, _Buffer(build, after, stored, memory, swizzle))
     if tile.element == "i1":
         zero = build.constant(0, stored)
         values = [build.compare("ne", value, zero) for value in values]
@@ -84,7 +84,7 @@ def convert(
 
 
 def compressed(before: Layout, after: Layout) -> tuple[Layout, Layout]:
-    """Both layouts as those of one row without the bits that are the same in all elements."""
+    """Return both layouts as those of one row without the bits that are 0 in all elements."""
     mask = before.used | after.used
     change, shape = Change.compress(mask), (1 << mask.bit_count(),)
     return before.map(change, shape), after.map(change, shape)
@@ -92,23 +92,23 @@ def compressed(before: Layout, after: Layout) -> tuple[Layout, Layout]:
 
 @dataclass(frozen=True, slots=True)
 class _Buffer:
-    """Shared memory at `pointer` in which a tile lies row-major and swizzled, as lanes of one layout reach it."""
+    """Shared memory at `pointer` that holds a tile row-major and swizzled, accessed by the lanes of one layout."""
 
     build: IndexBuilder
     layout: Layout
     stored: str
-    pointer: Any
+    pointer: ir.Value
     swizzle: Swizzle
 
     @property
     def count(self) -> int:
-        """Neighbouring registers that move together."""
+        """Return how many neighbouring registers move together."""
         return _together(self.layout, width(self.stored) // 8)
 
-    def at(self, base: Any, register: int) -> Any:
-        """The address of the element in a register of the lane whose first element is `base`.
+    def at(self, base: Index, register: int) -> ir.Value:
+        """Return the address of the element in a register of the lane whose first element is `base`.
 
-        The swizzle is linear, so that of the lane's part and of the register's part can be computed apart.
+        The swizzle is linear, so the lane's part and the register's part are swizzled separately.
         """
         build, size = self.build, width(self.stored) // 8
         offset = lane = build.mul(base, size)
@@ -117,10 +117,10 @@ class _Buffer:
         return build.offset(self.pointer, build.xor(lane, self.swizzle(self.layout.element(register) * size)), "i8")
 
 
-def _write(build: IndexBuilder, team: WarpSet, tile: RegisterTile, buffer: _Buffer) -> None:
+def _write(build: IndexBuilder, warp_set: WarpSet, tile: RegisterTile, buffer: _Buffer) -> None:
     layout, count, stored = buffer.layout, buffer.count, buffer.stored
-    base = team.base(layout)
-    with build.when(team.owns(layout)):
+    base = warp_set.base(layout)
+    with build.when(warp_set.owns(layout)):
         for first in range(0, layout.count, count):
             values = list(tile.values[first : first + count])
             if tile.element == "i1":
@@ -129,13 +129,13 @@ def _write(build: IndexBuilder, team: WarpSet, tile: RegisterTile, buffer: _Buff
                 build.store(values[0], buffer.at(base, first), stored)
             else:
                 vector = build.vector([_bits(build, value) for value in values])
-                build.store_vector(vector, buffer.at(base, first), count, str(vector.type.element_type))
+                build.store_vector(vector, buffer.at(base, first), count, str(ir.VectorType(vector.type).element_type))
 
 
-def _read(build: IndexBuilder, team: WarpSet, buffer: _Buffer) -> list[Any]:
+def _read(build: IndexBuilder, warp_set: WarpSet, buffer: _Buffer) -> list[ir.Value]:
     layout, count, stored = buffer.layout, buffer.count, buffer.stored
-    base = team.base(layout)
-    values: list[Any] = []
+    base = warp_set.base(layout)
+    values: list[ir.Value] = []
     for first in range(0, layout.count, count):
         if count == 1:
             values.append(build.load(buffer.at(base, first), stored))
@@ -146,12 +146,12 @@ def _read(build: IndexBuilder, team: WarpSet, buffer: _Buffer) -> list[Any]:
 
 
 def _together(layout: Layout, size: int) -> int:
-    """Registers whose elements, of `size` bytes, lie side by side in one unit that swizzles leave whole."""
+    """Return how many registers hold neighbouring elements, of `size` bytes, of a unit that swizzles leave whole."""
     return 1 << vector_bits(layout, (_UNIT // size).bit_length() - 1)
 
 
 def broadcast(tile: RegisterTile, layout: Layout) -> RegisterTile:
-    """A tile with extents of 1, repeated along them: it lies in `layout.sliced(...)`, so every lane has its part."""
+    """Broadcast a tile along extents of 1: it lies in `layout.sliced(...)`, so every lane has its part."""
     repeated = {axis for axis, (a, b) in enumerate(zip(tile.shape, layout.shape, strict=True)) if a != b}
     change = Change.drop(layout.shape, repeated)
     values = [
@@ -161,7 +161,7 @@ def broadcast(tile: RegisterTile, layout: Layout) -> RegisterTile:
 
 
 def renamed(tile: RegisterTile, layout: Layout) -> RegisterTile:
-    """The same registers, whose elements are those of another layout."""
+    """Give the registers of a tile another layout, without moving anything."""
     return RegisterTile(layout, tile.element, tile.values)
 
 
@@ -169,7 +169,7 @@ def made_of(
     tile: RegisterTile, layout: Layout, make: Callable[[RegisterTile, Layout], RegisterTile],
     before: Callable[[Layout], Layout],
 ) -> RegisterTile:  # fmt: skip
-    """What `make` gives in `layout` of a tile in the layout `before(layout)`; computed again where that tile is."""
+    """Apply `make`, which takes a tile in the layout `before(layout)` to `layout`; recompute with that tile."""
     again, made = tile.again, make(tile, layout)
     if again is None:
         return made
@@ -183,18 +183,18 @@ def made_of(
 # -- packing -----------------------------------------------------------------------------------------------------
 
 
-def pack(build: IndexBuilder, values: Sequence[Any]) -> Any:
-    """An i32 of one 32-bit or two 16-bit values, the first in the low half."""
+def pack(build: IndexBuilder, values: Sequence[ir.Value]) -> ir.Value:
+    """Pack one 32-bit or two 16-bit values into an i32, the first in the low half."""
     return to_words(build, values)[0]
 
 
-def unpack(build: IndexBuilder, word: Any, element: str) -> list[Any]:
-    """The 32-bit or 16-bit values of an i32."""
+def unpack(build: IndexBuilder, word: ir.Value, element: str) -> list[ir.Value]:
+    """Unpack the 32-bit or 16-bit values of an i32."""
     return from_words(build, [word], element)
 
 
-def to_words(build: IndexBuilder, values: Sequence[Any]) -> list[Any]:
-    """These values, which fill whole words, as i32 words: the first in the low bits."""
+def to_words(build: IndexBuilder, values: Sequence[ir.Value]) -> list[ir.Value]:
+    """Pack values that fill whole words into i32 words, the first in the low bits."""
     element = str(values[0].type)
     if element == "i1":
         return to_words(build, [build.value("arith.extui", [value], "i8") for value in values])
@@ -208,8 +208,8 @@ def to_words(build: IndexBuilder, values: Sequence[Any]) -> list[Any]:
     return [_word(build, values[first : first + count]) for first in range(0, len(values), count)]
 
 
-def from_words(build: IndexBuilder, words: Sequence[Any], element: str) -> list[Any]:
-    """The values that i32 words hold."""
+def from_words(build: IndexBuilder, words: Sequence[ir.Value], element: str) -> list[ir.Value]:
+    """Unpack the values that i32 words hold."""
     if element == "i1":
         zero = build.constant(0, "i8")
         return [build.compare("ne", value, zero) for value in from_words(build, words, "i8")]
@@ -225,8 +225,8 @@ def from_words(build: IndexBuilder, words: Sequence[Any], element: str) -> list[
     return [build.element(vector, number) for vector in vectors for number in range(count)]
 
 
-def _word(build: IndexBuilder, values: Sequence[Any]) -> Any:
-    """An i32 of values that fill it: the one that they were taken out of, where there is one."""
+def _word(build: IndexBuilder, values: Sequence[ir.Value]) -> ir.Value:
+    """Pack values that fill an i32; return the i32 that they were taken out of, where there is one."""
     whole = _whole(build, values)
     return (
         build.value("llvm.bitcast", [build.vector([_bits(build, v) for v in values])], "i32")
@@ -235,9 +235,9 @@ def _word(build: IndexBuilder, values: Sequence[Any]) -> Any:
     )
 
 
-def _whole(build: IndexBuilder, values: Sequence[Any]) -> Any | None:
-    """The i32 that `from_words` took these values out of, all that it holds and in order; None if there is none."""
-    sources: list[Any] = []
+def _whole(build: IndexBuilder, values: Sequence[ir.Value]) -> ir.Value | None:
+    """Return the i32 that `from_words` took all of these values out of, in order; None if there is none."""
+    sources: list[ir.Value] = []
     for number, value in enumerate(values):
         taken = value.owner
         if isinstance(taken, ir.Block) or taken.name != "llvm.extractelement":
@@ -253,20 +253,20 @@ def _whole(build: IndexBuilder, values: Sequence[Any]) -> Any | None:
     return word if str(word.type) == "i32" else None
 
 
-def _bits(build: IndexBuilder, value: Any) -> Any:
-    """The integer with the bits of a 16-bit float; other values as they are.
+def _bits(build: IndexBuilder, value: ir.Value) -> ir.Value:
+    """Return the bits of a 16-bit float as an integer; other values as they are.
 
     LLVM 22 loses a constant 0.0 that is put into a vector of 16-bit floats whose other elements were integers.
     """
     return build.value("llvm.bitcast", [value], "i16") if str(value.type) in ("f16", "bf16") else value
 
 
-def _cut(build: IndexBuilder, value: Any) -> list[Any]:
-    """The two words of a value of 64 bits, the low one first."""
+def _cut(build: IndexBuilder, value: ir.Value) -> list[ir.Value]:
+    """Split a value of 64 bits into two words, the low one first."""
     vector = build.value("llvm.bitcast", [value], "vector<2xi32>")
     return [build.element(vector, number) for number in range(2)]
 
 
-def shared_pointer(build: IndexBuilder, address: Any) -> Any:
-    """A pointer of an i32 address of shared memory."""
+def shared_pointer(build: IndexBuilder, address: ir.Value) -> ir.Value:
+    """Convert an i32 address of shared memory to a pointer."""
     return build.value("llvm.inttoptr", [address], SHARED)

@@ -1,9 +1,9 @@
-"""Tiles that are in registers, written to shared memory as products read them there."""
+"""Stage MMA operands: write tiles from registers to shared memory in the layout that MMAs read."""
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
+from tessera.core.mlir import ir
 from tessera.lowering.cuda.base.index_builder import width
 from tessera.lowering.cuda.isa.sm90 import fence_async_shared
 from tessera.lowering.cuda.storage.emit_context import TileContext
@@ -13,36 +13,36 @@ from tessera.lowering.cuda.storage.swizzle_atom import write_panels
 
 
 @contextmanager
-def staged_operands(host: TileContext, values: Sequence[Any]) -> Generator[list[SharedTile]]:
-    """Factors where lanes read them, for use inside the `with`: they are written there if they are not there yet."""
+def staged_operands(host: TileContext, values: Sequence[ir.Value]) -> Generator[list[SharedTile]]:
+    """Return operands in shared memory, for use inside the `with`; those in registers are written there."""
     tiles = {value: host.tile(value) for value in values if not isinstance(host.env[value], SharedTile)}
-    with _parked(host, list(tiles.values()), generic=True) as parked:
-        found = dict(zip(tiles, parked, strict=True))
-        yield [found[value] if value in found else host.env[value] for value in values]
+    with _staged(host, list(tiles.values()), generic=True) as staged:
+        found = dict(zip(tiles, staged, strict=True))
+        yield [found[value] if value in found else host.env.shared(value) for value in values]
 
 
 def stage_operand(host: TileContext, tile: RegisterTile) -> SharedTile:
-    """Write a tile where warp groups' tensor cores read it, until the team waits again."""
-    with _parked(host, [tile], generic=False) as (parked,):
-        return parked
+    """Write a tile to shared memory for `wgmma`; it stays until the next barrier of the consumers."""
+    with _staged(host, [tile], generic=False) as (staged,):
+        return staged
 
 
 @contextmanager
-def _parked(host: TileContext, tiles: Sequence[RegisterTile], *, generic: bool) -> Generator[list[SharedTile]]:
-    """Tiles in shared memory; `generic`: lanes read them, who see each other's stores without a fence."""
-    build, team = host.build, host.team
-    parked: list[SharedTile] = []
+def _staged(host: TileContext, tiles: Sequence[RegisterTile], *, generic: bool) -> Generator[list[SharedTile]]:
+    """Write tiles to shared memory; `generic`: lanes read them, which see each other's stores without a fence."""
+    build, warp_set = host.build, host.warp_set
+    staged: list[SharedTile] = []
     with ExitStack() as stack:
         for tile in tiles:
             rows, columns = tile.shape
             panels = SwizzledPanels(rows, columns, width(tile.element) // 8)
-            pointer = stack.enter_context(host.room.exchange(team, panels.bytes))
+            pointer = stack.enter_context(host.scratch.exchange(warp_set, panels.bytes))
             address = build.value("llvm.ptrtoint", [pointer], "i32")
-            write_panels(build, team, tile, panels, address)
-            parked.append(SharedTile(address, panels, tile.element))
+            write_panels(build, warp_set, tile, panels, address)
+            staged.append(SharedTile(address, panels, tile.element))
         if tiles:
             if not generic:
                 fence_async_shared(build)
-            team.wait()
-            host.room.waited()
-        yield parked
+            warp_set.wait()
+            host.scratch.waited()
+        yield staged

@@ -1,8 +1,9 @@
-"""Addresses inside a tile that lies in shared memory, as panels: a part for each lane, and a number for the rest."""
+"""Compute addresses in swizzled panels of shared memory as a lane's part and a constant offset."""
 
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.layouts import Layout, swizzled
+from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.storage.register_tiles import RegisterTile, shared_pointer, vector_bits
 from tessera.lowering.cuda.storage.shared_tile import SharedTile, SwizzledPanels
@@ -12,8 +13,8 @@ _LINE: Final = 128
 _UNIT: Final = 16
 
 
-def lane_offset(build: IndexBuilder, panels: SwizzledPanels, row: Any, column: Any) -> Any:
-    """An i32: the byte offset of the element at (row, column), two indices, in its panels."""
+def lane_offset(build: IndexBuilder, panels: SwizzledPanels, row: Index, column: Index) -> ir.Value:
+    """Return the byte offset of the element at (row, column), two indices, in its panels, an i32."""
     panel = build.divide(column, panels.width)
     rest = build.mul(build.remainder(column, panels.width), panels.size)
     line = build.add(build.mul(row, panels.swizzle), rest)
@@ -25,19 +26,19 @@ def lane_offset(build: IndexBuilder, panels: SwizzledPanels, row: Any, column: A
 class Cursor:
     """Addresses for a lane whose own part of row and column is `row`, `column` (indices).
 
-    What is asked for with `at` must share no bit with the lane's part: the swizzle is linear, so both are computed
-    apart.  The part of an offset above a line of 128 bytes is left to the instruction.
+    The offset given to `at` must share no bit with the lane's part: the swizzle is linear, so both are computed
+    separately.  The part of an offset above a line of 128 bytes is left to the instruction.
     """
 
-    def __init__(self, build: IndexBuilder, tile: SharedTile, row: Any, column: Any) -> None:
+    def __init__(self, build: IndexBuilder, tile: SharedTile, row: Index, column: Index) -> None:
         self._build = build
         self._panels = tile.panels
         self._base = tile.address
         self._lane = lane_offset(build, tile.panels, row, column)
-        self._known: dict[int, Any] = {}
+        self._known: dict[int, ir.Value] = {}
 
-    def at(self, row: int, column: int) -> tuple[Any, int]:
-        """The address (an i32) of an element that many rows and columns on, and the bytes to add to it."""
+    def at(self, row: int, column: int) -> tuple[ir.Value, int]:
+        """Return the address (an i32) of the element that many rows and columns further, and the bytes to add to it."""
         panels, build = self._panels, self._build
         panel, rest = divmod(column, panels.width)
         offset = panel * panels.panel_bytes + swizzled(row * panels.swizzle + rest * panels.size, panels.swizzle)
@@ -48,13 +49,13 @@ class Cursor:
         return self._known[low], offset - low
 
 
-def read_vector(build: IndexBuilder, team: WarpSet, vector: SharedTile, layout: Layout) -> RegisterTile:
-    """A tile of one axis out of shared memory, where its elements follow each other."""
+def read_vector(build: IndexBuilder, warp_set: WarpSet, vector: SharedTile, layout: Layout) -> RegisterTile:
+    """Load a tile of one axis from consecutive elements of shared memory."""
     size = vector.panels.size
     count = 1 << vector_bits(layout, (_UNIT // size).bit_length() - 1)
-    lane = build.to_word(build.mul(team.places(layout).parts(0)[0][0], size))
+    lane = build.to_word(build.mul(warp_set.places(layout).parts(0)[0][0], size))
     base = shared_pointer(build, build.value("arith.addi", [vector.address, lane], "i32"))
-    values: list[Any] = []
+    values: list[ir.Value] = []
     for register in range(0, layout.count, count):
         pointer = build.offset(base, layout.element(register), vector.element)
         if count == 1:

@@ -1,4 +1,4 @@
-"""Reductions of tiles that are added while they are read, 128 rows at a time, and never are in registers as a whole.
+"""Reduce tiles while they are read, 128 rows at a time, so that they are never in registers as a whole.
 
 That is the association of `core/base/reductions.py`: a column of a block of 4096 adds every 128th element in order,
 which is one accumulator; the columns are then added by halving, and the blocks pairwise.
@@ -6,13 +6,13 @@ which is one accumulator; the columns are then added by halving, and the blocks 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tessera.core.base.reductions import BLOCK, COLUMNS
 from tessera.core.layouts import Layout
-from tessera.core.mlir import ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.core.tile.schedule_attributes import own_attributes
-from tessera.lowering.analysis.uniformity import is_tile
+from tessera.lowering.base.ir_walk import defining, is_tile
 from tessera.lowering.cuda.base.scalars import scalar_operation
 from tessera.lowering.cuda.simt.reductions import Rule
 from tessera.lowering.cuda.storage.emit_context import WindowContext
@@ -27,21 +27,21 @@ _TOGETHER: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class StreamedTile:
-    """A reduction along `axis`, not the last, of what `load` reads, cast by `casts`; nobody else looks at that."""
+    """A reduction along `axis`, not the last, of what `load` reads and `casts` convert for it alone."""
 
-    load: Any
-    casts: tuple[Any, ...]
+    load: AnyOp
+    casts: tuple[AnyOp, ...]
     axis: int
 
     def shape(self) -> tuple[int, ...]:
-        """Extents of what is in registers at a time."""
-        extents = tuple(self.load.results[0].type.shape)
+        """Return the extents of the part that is in registers at a time."""
+        extents = tuple(ir.ShapedType(self.load.results[0].type).shape)
         return (*extents[: self.axis], COLUMNS, *extents[self.axis + 1 :])
 
 
-def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dict[Any, StreamedTile]:
-    """The reductions that can be streams, by operation; `unchanged(load)`: the kernel does not write its array."""
-    found: dict[Any, StreamedTile] = {}
+def find_streams(operations: list[AnyOp], unchanged: Callable[[AnyOp], bool]) -> dict[AnyOp, StreamedTile]:
+    """Find the reductions that can be streamed, by operation; `unchanged(load)`: its array is not written."""
+    found: dict[AnyOp, StreamedTile] = {}
     for op in operations:
         if op.name == "tessera.reduce" and "axis" in op.attributes:
             stream = stream_of(op)
@@ -50,17 +50,16 @@ def find_streams(operations: list[Any], unchanged: Callable[[Any], bool]) -> dic
     return found
 
 
-def stream_of(op: Any) -> StreamedTile | None:
-    """The stream that a reduction along an axis can be; None where its tile is needed as a whole."""
+def stream_of(op: AnyOp) -> StreamedTile | None:
+    """Return how a reduction along an axis can be streamed; None where its tile is needed as a whole."""
     axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
-    shape = op.operands[0].type.shape
+    shape = ir.ShapedType(op.operands[0].type).shape
     if axis == len(shape) - 1 or shape[axis] <= COLUMNS or not is_tile(op.results[0].type):
         return None
-    casts: list[Any] = []
+    casts: list[AnyOp] = []
     value = op.operands[0]
-    while not isinstance(value.owner, ir.Block) and len(list(value.uses)) == 1:
-        source = value.owner.operation
-        if source.block != op.block:
+    while (source := defining(value)) is not None and len(list(value.uses)) == 1:
+        if source.block != op.operation.block:
             return None
         if source.name == "tessera.load":
             return StreamedTile(source, tuple(reversed(casts)), axis)
@@ -72,10 +71,10 @@ def stream_of(op: Any) -> StreamedTile | None:
 
 
 def reduce_stream(host: WindowContext, stream: StreamedTile, rule: Rule, layout: Layout) -> RegisterTile:
-    """The reduction, with extent 1 along the axis; `layout` is that of 128 rows."""
+    """Emit the reduction, with extent 1 along the axis; `layout` is that of 128 rows."""
     memory, *starts = stream.load.operands
     window = host.window(stream.load, memory, starts, stream.shape())
-    length = stream.load.results[0].type.shape[stream.axis]
+    length = ir.ShapedType(stream.load.results[0].type).shape[stream.axis]
     results: list[RegisterTile] = []
     for first in range(0, length, BLOCK):
         added = _block(host, stream, rule, layout, window, first, min(length, first + BLOCK))
@@ -95,43 +94,45 @@ def _combined(host: WindowContext, rule: Rule, a: RegisterTile, b: RegisterTile)
 def _block(
     host: WindowContext, stream: StreamedTile, rule: Rule, layout: Layout, window: Window, first: int, end: int
 ) -> RegisterTile:  # fmt: skip
-    """The 128 columns of the rows from `first` to `end`, at most 4096 of them."""
+    """Add the rows from `first` to `end`, at most 4096, into 128 partial results."""
     build = host.build
     identity = rule.identity(build)
     pieces = -(-(end - first) // COLUMNS)
     together = min(_TOGETHER, pieces)
     whole = (end - first) % (COLUMNS * together) == 0
 
-    def step(row: Any, sums: list[Any]) -> Sequence[Any]:
+    def step(row: Index, partials: list[ir.Value]) -> Sequence[ir.Value]:
         rows = [build.add(row, number * COLUMNS) for number in range(together)]
         read = [_rows(host, stream, rule, layout, window, start, None if whole else end) for start in rows]
         for values in read:
-            sums = [rule.combine(build, total, value) for total, value in zip(sums, values, strict=True)]
-        return sums
+            partials = [rule.combine(build, total, value) for total, value in zip(partials, values, strict=True)]
+        return partials
 
-    sums = build.loop(first, end, COLUMNS * together, [identity] * layout.count, step, ROLLED)
-    return RegisterTile(layout, rule.wide, tuple(sums))
+    partials = build.loop(first, end, COLUMNS * together, [identity] * layout.count, step, ROLLED)
+    return RegisterTile(layout, rule.wide, tuple(partials))
 
 
 def _rows(
-    host: WindowContext, stream: StreamedTile, rule: Rule, layout: Layout, window: Window, row: Any, end: int | None
-) -> list[Any]:  # fmt: skip
-    """The elements of 128 rows from `row` on, as partial results; those from `end` on are the identity."""
-    build, kind = host.build, stream.load.results[0].type
+    host: WindowContext, stream: StreamedTile, rule: Rule, layout: Layout, window: Window, row: Index, end: int | None
+) -> list[ir.Value]:  # fmt: skip
+    """Load 128 rows from `row` on as partial results; rows from `end` on are the identity."""
+    build, kind = host.build, ir.ShapedType(stream.load.results[0].type)
     kept = [axis for axis in range(len(window.starts)) if axis not in window.dropped]
     starts = list(window.starts)
     starts[kept[stream.axis]] = build.add(starts[kept[stream.axis]], row)
     left = None if end is None else (stream.axis, build.sub(end, row))
-    tile = load_tile(build, host.team, replace(window, starts=tuple(starts), left=left), layout, str(kind.element_type))
+    tile = load_tile(
+        build, host.warp_set, replace(window, starts=tuple(starts), left=left), layout, str(kind.element_type)
+    )
     values = list(tile.values)
     for op in stream.casts:
         attributes = own_attributes(op)
-        element = str(op.results[0].type.element_type)
+        element = str(ir.ShapedType(op.results[0].type).element_type)
         values = [scalar_operation(build, str(op.name), [value], element, attributes) for value in values]
     values = [rule.widen(build, value) for value in values]
     if left is None:
         return values
-    places, identity = host.team.places(layout), rule.identity(build)
+    places, identity = host.warp_set.places(layout), rule.identity(build)
     return [
         build.select(build.compare("slt", places.indices(register)[stream.axis], left[1]), value, identity)
         for register, value in enumerate(values)

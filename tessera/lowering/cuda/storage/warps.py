@@ -1,10 +1,11 @@
-"""The warps that compute a tile together, and where each of their lanes stands in a layout."""
+"""Group the warps that compute a tile together, and locate their lanes in layouts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from tessera.core.layouts import Layout, axis_bits, coordinates
+from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.isa.sm90 import named_barrier
 
@@ -17,47 +18,46 @@ ROLLED: Final = {"llvm.loop_annotation": "#llvm.loop_annotation<unroll = <disabl
 class WarpSet:
     """Warps [0, 2 ** bits) of a block, counted by `thread`.
 
-    thread: the lane's number within the team, an index
-    barrier: the hardware barrier that is the team's own: its number, or an i32
-    in_turn: the code emitted now is run by one warp group, while the other waits for its turn
-    stalls: code was emitted in which a warp group that has its turn waits for the other one: it must not run
+    thread: the lane's number within these warps, an index
+    barrier: the hardware barrier of these warps: its number, or an i32
+    in_turn: the code emitted now is run by one warp group at a time (ping-pong)
+    stalls: code was emitted in which a warp group waits for the other one inside its turn: it must not run
     """
 
     build: IndexBuilder
-    thread: Any
+    thread: Index
     bits: int
-    barrier: Any = 0
+    barrier: Index = 0
     in_turn: bool = False
     stalls: bool = False
-    _bases: dict[Layout, Any] = field(default_factory=dict[Layout, Any])
 
     @property
     def warps(self) -> int:
-        """Number of warps."""
+        """Return the number of warps."""
         return 1 << self.bits
 
     @property
     def lanes(self) -> int:
-        """Number of lanes."""
+        """Return the number of lanes."""
         return self.warps * WARP
 
     def wait(self) -> None:
-        """Wait for all lanes of the team."""
+        """Wait for all lanes of these warps."""
         self.stalls |= self.in_turn
         if self.warps == 1:
             self.build.create("nvvm.bar.warp.sync", [self.build.word(-1)])
         else:
             named_barrier(self.build, self.barrier, self.lanes)
 
-    def first(self) -> Any:
-        """An i1: this is the team's first lane."""
+    def first(self) -> ir.Value:
+        """Return whether this is the first lane of these warps, an i1."""
         return self.build.compare("eq", self.thread, 0)
 
-    def base(self, layout: Layout) -> Any:
-        """The element (a row-major number, as an index) that register 0 of this lane holds."""
+    def base(self, layout: Layout) -> Index:
+        """Return the element (a row-major number, as an index) in register 0 of this lane."""
         build = self.build
         bits = (*layout.lanes, *layout.warps)
-        total: Any = 0
+        total: Index = 0
         position = 0
         while position < len(bits):
             if not bits[position]:
@@ -72,11 +72,11 @@ class WarpSet:
         return total
 
     def places(self, layout: Layout) -> "LanePlaces":
-        """Where the elements of a layout are, for this lane."""
+        """Return the indices of this lane's elements of a layout."""
         return LanePlaces(self.build, layout, self.base(layout))
 
-    def owns(self, layout: Layout) -> Any | None:
-        """An i1: this lane is the first of those that hold the same elements; None when none do."""
+    def owns(self, layout: Layout) -> ir.Value | None:
+        """Return whether this lane is the first with its elements (an i1); None where no other lane has them."""
         build = self.build
         mask = 0
         for position, basis in enumerate((*layout.lanes, *layout.warps)):
@@ -86,26 +86,26 @@ class WarpSet:
 
 
 class LanePlaces:
-    """The indices of a lane's elements: a part that depends on the lane, and one that depends on the register."""
+    """The indices of a lane's elements, as a part that depends on the lane and one that depends on the register."""
 
-    def __init__(self, build: IndexBuilder, layout: Layout, base: Any) -> None:
+    def __init__(self, build: IndexBuilder, layout: Layout, base: Index) -> None:
         self.layout = layout
         self.base = base
         self._build = build
         self._bases = [self._along(axis) for axis in range(len(layout.shape))]
 
-    def _along(self, axis: int) -> Any:
-        """The index along `axis` of register 0."""
+    def _along(self, axis: int) -> Index:
+        """Return the index along `axis` of register 0."""
         build, bits = self._build, axis_bits(self.layout.shape, axis)
         if not bits:
             return 0
         return build.bits(build.divide(self.base, bits[0]), (1 << len(bits)) - 1)
 
-    def indices(self, register: int) -> list[Any]:
-        """The indices of the element in a register; lane and register parts never share a bit."""
+    def indices(self, register: int) -> list[Index]:
+        """Return the indices of the element in a register; lane and register parts never share a bit."""
         constant = coordinates(self.layout.element(register), self.layout.shape)
         return [self._build.add(base, offset) for base, offset in zip(self._bases, constant, strict=True)]
 
-    def parts(self, register: int) -> tuple[list[Any], Sequence[int]]:
-        """The same in two parts: what depends on the lane, and a number."""
+    def parts(self, register: int) -> tuple[list[Index], Sequence[int]]:
+        """Return these indices in two parts: those of the lane, and constants."""
         return self._bases, coordinates(self.layout.element(register), self.layout.shape)

@@ -1,4 +1,4 @@
-"""Where the values are made that a condition on the elements of a tile consists of."""
+"""Find where the values are available that a condition on the elements of a tile is made of."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tessera.lowering.base.ir_walk import ancestors
 
 
 def available(part: Part, op: AnyOp) -> bool:
-    """Whether all values that a condition is made of are there before `op`."""
+    """Return whether all values that a condition is made of are there before `op`."""
     around = [op.operation.block, *(outer.block for outer in ancestors(op) if outer.parent is not None)]
     return all(any(_block_of(v) == block for block in around) for v in _values(part))
 
@@ -18,7 +18,7 @@ def _block_of(value: ir.Value) -> ir.Block:
 
 
 def _values(part: Part) -> Iterator[ir.Value]:
-    """The values of Tile IR in a condition."""
+    """Yield the values of Tile IR in a condition."""
     for guard in part.guards:
         yield guard.a
         if guard.b is not None:

@@ -1,4 +1,4 @@
-"""What exists of a tile as values of its own, for loops and branches that hand both on."""
+"""Pack what exists of a tile into values of their own, which loops and branches carry along with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class CarriedValidity:
     pieces: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
     def take(self, found: ValidElements) -> bool:
-        """Have a piece for everything that `found` says; True when there were not all of them."""
+        """Add pieces for everything that `found` says; return whether some were missing."""
         wanted = {_piece(item) for item in found.items}
         new = sorted(wanted.difference(self.pieces))
         self.pieces += new
@@ -34,7 +34,7 @@ class CarriedValidity:
 
     @property
     def types(self) -> list[ir.Type]:
-        """The type of each piece."""
+        """Return the type of each piece."""
         flag, index = ir.IntegerType.get_signless(1), ir.IntegerType.get_signless(64)
         shapes = [list(self._shape(place)) for place, _ in self.pieces]
         return [
@@ -43,7 +43,7 @@ class CarriedValidity:
         ]
 
     def packed(self, masks: MaskBuilder, found: ValidElements) -> list[ir.Value]:
-        """The values, computed by `masks`."""
+        """Return the values, computed by `masks`."""
         values: list[ir.Value] = []
         for place, kind in self.pieces:
             parts = [part for where, part in found.items if where == place and _piece((where, part))[1] == kind]
@@ -54,7 +54,7 @@ class CarriedValidity:
         return values
 
     def unpacked(self, values: Sequence[ir.Value]) -> ValidElements:
-        """What the values say."""
+        """Return what exists of the tile, from the values that `packed` made."""
         items = ((place, self._part(place, kind, v)) for (place, kind), v in zip(self.pieces, values, strict=True))
         return ValidElements(self.shape, OrderedSet(items))
 
@@ -75,5 +75,5 @@ def _piece(item: Item) -> tuple[int, str]:
 
 
 def _local(place: int) -> int:
-    """The place in a tile that has nothing but flags of one place."""
+    """Return the place in a tile that has nothing but flags of one place."""
     return place if place in (MASK, WHOLE) else 0

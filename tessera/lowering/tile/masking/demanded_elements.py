@@ -33,7 +33,7 @@ class DemandedElements:
             self._block(body(function))
 
     def drops(self, value: ir.Value, item: Item) -> bool:
-        """Whether what exceeds `item`, a limit, does not count."""
+        """Return whether what exceeds `item`, a limit, does not count."""
         known = self._items.get(value)
         return known is None or any(keeps(other, item) for other in known)
 
@@ -47,7 +47,7 @@ class DemandedElements:
                 self._other(op)
 
     def _other(self, op: AnyOp) -> None:
-        """An operation that is element-wise, or one of which nothing is known."""
+        """Follow an operation that is element-wise, or one of which nothing is known."""
         alike = op.name.partition(".")[0] in ("arith", "math") or op.name in ("tessera.valid", "tessera.fill")
         found = self._of(op.results[0]) if alike and len(op.results) == 1 else _NONE
         for value in op.operands:
@@ -60,7 +60,7 @@ class DemandedElements:
         return self._items.get(value)
 
     def _use(self, value: ir.Value, found: Items | None) -> None:
-        """One use of a tile, of which nothing beyond `found` counts (None: nothing at all)."""
+        """Record a use of a tile, of which nothing beyond `found` counts (None: nothing at all)."""
         if not isinstance(value.type, ir.RankedTensorType) or found is None:
             return
         known = self._items.get(value)
@@ -77,23 +77,23 @@ class DemandedElements:
         self._use(value, frozenset(window_limits(op, memory, starts, self.shapes)))
 
     def broadcast(self, op: AnyOp) -> None:
-        """Axes that are not repeated."""
+        """Demand along axes that are not repeated."""
         before, after = (tile(v.type)[0] for v in (op.operands[0], op.results[0]))
         same = [axis for axis, (a, b) in enumerate(zip(before, after, strict=True)) if a == b]
         self._moved(op, {axis: axis for axis in same})
 
     def reshape(self, op: AnyOp) -> None:
-        """Axes that stay what they are."""
+        """Demand along axes that stay what they are."""
         before, after = (tile(v.type)[0] for v in (op.operands[0], op.results[0]))
         self._moved(op, {new[0]: old[0] for old, new in axis_groups(before, after) if len(old) == len(new) == 1})
 
     def transpose(self, op: AnyOp) -> None:
-        """Every axis is another one."""
+        """Demand along the permuted axes."""
         order: list[int] = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
         self._moved(op, dict(enumerate(order)))
 
     def reduce(self, op: AnyOp) -> None:
-        """All but the axis."""
+        """Demand along all axes but the reduced one."""
         result = op.results[0]
         if not isinstance(result.type, ir.RankedTensorType):
             self._use(op.operands[0], _NONE)
@@ -103,12 +103,12 @@ class DemandedElements:
         self._moved(op, dict(enumerate(a for a in range(rank) if a != axis)))
 
     def softmax(self, op: AnyOp) -> None:
-        """All but the axis, along which every element counts."""
+        """Demand along all axes but that of the softmax, along which every element counts."""
         axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
         self._moved(op, {a: a for a in range(len(tile(op.operands[0].type)[0])) if a != axis})
 
     def dot(self, op: AnyOp) -> None:
-        """Rows are those of the first factor, columns those of the second."""
+        """Demand rows of the first operand and columns of the second."""
         found = self._of(op.results[0])
         a, b, *acc = op.operands
         for value, axis in ((a, 0), (b, 1)):
@@ -117,7 +117,7 @@ class DemandedElements:
             self._use(value, found)
 
     def _moved(self, op: AnyOp, axes: dict[int, int]) -> None:
-        """The axes of the result that are axes of the operand."""
+        """Move what is demanded to the operand's axes, where it has them."""
         found = self._of(op.results[0])
         if found is not None:
             places = {**axes, WHOLE: WHOLE}
@@ -127,7 +127,7 @@ class DemandedElements:
     # -- control flow ------------------------------------------------------------------------------------------
 
     def loop(self, op: AnyOp) -> None:
-        """What a loop carries counts where it does in any trip, and where the result does."""
+        """Demand of what a loop carries the elements that any trip, or a user of the result, demands."""
         inner = body(op)
         last = list(inner.operations)[-1].operation
         for start, argument, value, result in zip(
@@ -139,7 +139,7 @@ class DemandedElements:
         self._block(inner)
 
     def branch(self, op: AnyOp) -> None:
-        """What a side yields is the result."""
+        """Demand of what each side yields the elements that are demanded of the result."""
         for region in op.regions:
             for block in region.blocks:
                 last = list(block.operations)[-1].operation
@@ -148,14 +148,14 @@ class DemandedElements:
                 self._block(block)
 
     def nothing(self, op: AnyOp) -> None:
-        """The end of a loop or a branch: see there; what a `while` hands on counts."""
+        """Skip the end of a loop or a branch, which follow it themselves; what a `while` hands on counts."""
         if op.parent is not None and op.parent.name == "scf.while":
             for value in op.operands:
                 self._use(value, _NONE)
 
 
 def _there(found: Items | None, op: AnyOp) -> Items | None:
-    """The items that mean the same in every trip of a loop."""
+    """Return the items that mean the same in every trip of a loop."""
     return None if found is None else frozenset(item for item in found if available(item[1], op))
 
 

@@ -7,7 +7,7 @@ exponential is 0 there, which is what sums and products of it want, and no secon
 from typing import Final
 
 from tessera.core.mlir import AnyOp, ir
-from tessera.lowering.analysis.integers import Knowledge
+from tessera.lowering.analysis.integers import IntegerRanges
 from tessera.lowering.analysis.valid_elements import WHOLE, Item, Limit, ValidElements
 from tessera.lowering.base.attributes import named_axis
 from tessera.lowering.base.ir_walk import defining
@@ -61,7 +61,7 @@ def _is_repeated_along(axis: int, shift: ir.Value) -> bool:
     return op.name == "tessera.broadcast" and before == [1 if i == axis else n for i, n in enumerate(after)]
 
 
-def vanishes(found: ValidElements, item: Item, axis: int, known: Knowledge) -> bool:
+def vanishes(found: ValidElements, item: Item, axis: int, known: IntegerRanges) -> bool:
     """Return whether exp(s - m) is 0 beyond `item`, where s, of which `found` exists, is -inf, and m >= max(s).
 
     It is where m is not -inf, too, or some element that exists makes the result NaN anyway: so one must exist in each
@@ -74,6 +74,6 @@ def vanishes(found: ValidElements, item: Item, axis: int, known: Knowledge) -> b
     )  # fmt: skip
 
 
-def _begins_inside(part: Limit, known: Knowledge) -> bool:
+def _begins_inside(part: Limit, known: IntegerRanges) -> bool:
     bounds = None if part.start is None else known.bounds(part.start)
     return bounds is not None and isinstance(part.end, int | str) and bounds.below(part.end)

@@ -1,4 +1,4 @@
-"""What tiles of indices and comparisons of them say, such as `tile.arange(n, n + 64)[None, :] < columns`."""
+"""Analyse tiles of indices and comparisons of them, such as `tile.arange(n, n + 64)[None, :] < columns`."""
 
 from typing import Final
 
@@ -14,11 +14,11 @@ AT_MOST: Final = 3
 GREATER: Final = 4
 AT_LEAST: Final = 5
 MIRRORED: Final = {LESS: GREATER, AT_MOST: AT_LEAST, GREATER: LESS, AT_LEAST: AT_MOST}
-"""What a predicate is with its operands exchanged."""
+"""Predicates with their operands exchanged."""
 
 
 def not_negative(condition: ir.Value, holds: bool) -> list[AffineForm]:
-    """What is not negative where a condition of a branch holds, or does not: differences of what it compares."""
+    """Return the differences that are not negative where a condition of a branch holds, or where it does not."""
     op = defining(condition)
     if op is None:
         return []
@@ -35,7 +35,7 @@ def not_negative(condition: ir.Value, holds: bool) -> list[AffineForm]:
 
 
 def splat_number(value: ir.Value) -> float | None:
-    """The number that all elements of a tile are, or None."""
+    """Return the number that all elements of a tile are, or None."""
     op = defining(value)
     if op is None or not isinstance(value.type, ir.RankedTensorType):
         return None
@@ -52,7 +52,7 @@ def _plain(attribute: ir.Attribute) -> float | None:
 
 
 def repeated_index(value: ir.Value) -> ir.Value | None:
-    """The i64 that a tile repeats, or None."""
+    """Return the i64 that a tile repeats, or None."""
     op = defining(value)
     while op is not None and op.name in ("tessera.broadcast", "tessera.reshape"):
         op = defining(op.operands[0])
@@ -62,7 +62,7 @@ def repeated_index(value: ir.Value) -> ir.Value | None:
 
 
 def counting_axis(value: ir.Value) -> tuple[int, AffineForm] | None:
-    """The axis along which a tile of i64 counts up by one, and the form of what it begins with; or None."""
+    """Return the axis along which a tile of i64 counts up by one, and the form of its first number; or None."""
     op = defining(value)
     if op is None:
         return None

@@ -21,7 +21,7 @@ class MaskBuilder:
         self.emit = emit
 
     def tile(self, shape: tuple[int, ...], items: Iterable[Item]) -> ir.Value | None:
-        """A tile of i1, true where all of `items` are met; None for no items."""
+        """Return a tile of i1, true where all of `items` are met; None for no items."""
         found: ir.Value | None = None
         scalar: ir.Value | None = None
         for place, part in sorted(items, key=_order):
@@ -34,16 +34,16 @@ class MaskBuilder:
         return found
 
     def flags(self, shape: tuple[int, ...], items: Iterable[Item]) -> ir.Value:
-        """As `tile`; all true for no items."""
+        """Return `tile`, all true for no items."""
         found = self.tile(shape, items)
         return self.emit.constant(1, _flags_of(shape)) if found is None else found
 
     def computed(self, part: Flags) -> ir.Value:
-        """The tile of i1 that a computed condition is."""
+        """Return the tile of i1 that a computed condition is."""
         return self._unless_guarded(part, self._computed(part))
 
     def limit(self, parts: Iterable[Limit], upper: bool) -> ir.Value:
-        """The least end above, or the greatest one below, that indices counted from 0 keep, an i64."""
+        """Return the least upper, or the greatest lower, bound of indices counted from 0, an i64."""
         found = self.emit.constant(UNLIMITED if upper else -UNLIMITED, "i64")
         for part in parts:
             if part.upper == upper:
@@ -57,7 +57,7 @@ class MaskBuilder:
     # -- one condition -----------------------------------------------------------------------------------------
 
     def _flags(self, part: Limit | Flags, shape: tuple[int, ...], place: int) -> ir.Value:
-        """The flags of a condition that differs between indices."""
+        """Return the flags of a condition that differs between indices."""
         if isinstance(part, Flags):
             return self.computed(part)
         kind = ir.RankedTensorType.get([shape[place]], self.emit.type("i64"))
@@ -83,14 +83,14 @@ class MaskBuilder:
         return part.end
 
     def _where_counted(self, part: Limit, end: ir.Value) -> ir.Value:
-        """`end`, or no limit where the limit does not count."""
+        """Return `end`, or no limit where the limit does not count."""
         if not part.guards:
             return end
         free = self.emit.constant(UNLIMITED if part.upper else -UNLIMITED, "i64")
         return self.emit.value("arith.select", [self._counts(part.guards), end, free], "i64")
 
     def _counts(self, guards: Iterable[Guard]) -> ir.Value:
-        """Whether all guards hold, an i1."""
+        """Return whether all guards hold, an i1."""
         found: ir.Value | None = None
         for guard in sorted(guards, key=str):
             if guard.b is None:
@@ -131,7 +131,7 @@ class MaskBuilder:
     # -- shapes ------------------------------------------------------------------------------------------------
 
     def _spread(self, flags: ir.Value, shape: tuple[int, ...], place: int) -> ir.Value:
-        """Flags of one place as flags of a tile of `shape`."""
+        """Spread flags of one place over a tile of `shape`."""
         if place == MASK:
             return flags
         thin = tuple(1 if axis != place else extent for axis, extent in enumerate(shape))
@@ -150,7 +150,7 @@ def _flags_of(shape: tuple[int, ...]) -> ir.RankedTensorType:
 
 
 def _order(item: Item) -> tuple[int, str]:
-    """Any order that is the same in every run."""
+    """Return a key for an order that is the same in every run."""
     place, part = item
     if isinstance(part, Limit):
         return place, f"0 {part.upper} {part.bound.constant} {len(part.bound.terms)} {len(part.guards)} {part.end}"

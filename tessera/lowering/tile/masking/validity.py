@@ -1,4 +1,4 @@
-"""What exists of every tile of a kernel: the analysis behind `tile-mask-absent`."""
+"""Analyse which elements of each tile of a kernel exist: the analysis behind `tile-mask-absent`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from tessera.core.mlir import AnyOp, ir
 from tessera.core.tile.location import spans
 from tessera.core.tile.verify import tile
 from tessera.lowering.analysis.affine_forms import AffineForm, affine_form
-from tessera.lowering.analysis.integers import Knowledge, knowledge
+from tessera.lowering.analysis.integers import IntegerRanges, integer_ranges
 from tessera.lowering.analysis.memory_accesses import array_shapes, group_of, window_limits
 from tessera.lowering.analysis.valid_elements import (
     WHOLE,
@@ -65,7 +65,7 @@ class ValidityAnalysis:
         self.group = group_of(function)
         self.unobserved = DemandedElements(function, self.shapes)
         self.of: dict[ir.Value, ValidElements] = {}
-        self._known: dict[ir.Block, Knowledge] = {}
+        self._known: dict[ir.Block, IntegerRanges] = {}
         self._values: dict[Flags, ir.Value] = {}
 
     def presence(self, value: ir.Value) -> ValidElements:
@@ -96,9 +96,9 @@ class ValidityAnalysis:
     # -- where tiles come from ---------------------------------------------------------------------------------
 
     def load(self, op: AnyOp) -> None:
-        """What may be outside, unless it does not count anyway."""
+        """Mark what may lie outside the array as absent, unless it is not demanded anyway."""
         memory, *starts = op.operands
-        facts = self._known.setdefault(op.operation.block, knowledge(op, self.group))
+        facts = self._known.setdefault(op.operation.block, integer_ranges(op, self.group))
         items = [
             item
             for item in window_limits(op, memory, starts, self.shapes, facts)
@@ -117,23 +117,23 @@ class ValidityAnalysis:
             self._set(op.results[0], made(found[0].shape, items, zeros))
 
     def _stays_zero(self, op: AnyOp, tiles: Sequence[ir.Value], item: Item) -> bool:
-        """Whether a result is 0 where an item is not met that its operands have."""
+        """Return whether a result is 0 where an item is not met that its operands have."""
         if op.name in EXPONENTIALS:
             return self._vanishes(op, item)
         return stays_zero(op, tiles, [item in self.presence(v).zeros for v in tiles])
 
     def _vanishes(self, op: AnyOp, item: Item) -> bool:
-        """Whether an exponential is 0 where an item is not met: see `exponentials`."""
+        """Return whether an exponential is 0 where an item is not met: see `exponentials`."""
         maximum = maximum_of_difference(op)
         if maximum is None:
             return False
-        facts = self._known.setdefault(op.operation.block, knowledge(op, self.group))
+        facts = self._known.setdefault(op.operation.block, integer_ranges(op, self.group))
         return vanishes(self.presence(maximum.operands[0]), item, reduced_axis(maximum), facts)
 
     # -- one operation each; see the table at the end ------------------------------------------------------------
 
     def select(self, op: AnyOp) -> None:
-        """A choice by a scalar is one tile or the other; by a tile it is both; any other is element-wise."""
+        """Follow a choice: by a scalar it is one tile or the other; by a tile it is both; any other is element-wise."""
         condition, yes, no = op.operands
         if not _is_tile(yes):
             return
@@ -155,7 +155,7 @@ class ValidityAnalysis:
         self._set(op.results[0], self._settled(op, made(found.shape, found.items | test, zeros)))
 
     def _settled(self, op: AnyOp, found: ValidElements) -> ValidElements:
-        """`found`, whose computed conditions of computed conditions are values: what holds all of them would double."""
+        """Return `found` with nested computed conditions as values: the size of nested ones would double."""
         items, zeros = (OrderedSet(self._value_of(op, item) for item in part) for part in (found.items, found.zeros))
         return ValidElements(found.shape, items, zeros)
 
@@ -168,20 +168,20 @@ class ValidityAnalysis:
         return place, Flags("given", part.shape, (self._values[part],))
 
     def _implied(self, condition: ir.Value, a: ValidElements, b: ValidElements) -> tuple[ValidElements, ValidElements]:
-        """Both choices without the items that the condition implies wherever it makes the choice."""
+        """Return both choices without the items that the condition implies wherever it makes the choice."""
         true, false = self.meaning(condition)
         return _without(a, true), _without(b, false)
 
     # -- what a tile of bool says of indices -------------------------------------------------------------------
 
     def meaning(self, value: ir.Value) -> Meaning:
-        """The items that are met wherever a tile of i1 is true, and those that are met wherever it is false."""
+        """Return the items that are met wherever a tile of i1 is true, and those that are met wherever it is false."""
         op = defining(value)
         rule = _MEANINGS.get(str(op.name)) if op is not None else None
         return (OrderedSet(), OrderedSet()) if op is None or rule is None else rule(self, op)
 
     def compared(self, op: AnyOp) -> Meaning:
-        """A comparison of indices with a number is a limit, and another one where it is false."""
+        """Turn a comparison of indices with a number into a limit, and another one where it is false."""
         predicate = int(ir.IntegerAttr(op.attributes["predicate"]).value)
         a, b = op.operands
         for index, end, order in ((a, b, predicate), (b, a, MIRRORED.get(predicate, 0))):
@@ -199,22 +199,22 @@ class ValidityAnalysis:
         return OrderedSet(), OrderedSet()
 
     def joined(self, op: AnyOp) -> Meaning:
-        """All that both say where both are true, or both are false."""
+        """Join what both operands say where both are true, or both are false."""
         a, b = (self.meaning(v) for v in op.operands)
         both = a[0] | b[0], a[1] | b[1]
         return (both[0], OrderedSet()) if op.name == "arith.andi" else (OrderedSet(), both[1])
 
     def negated(self, op: AnyOp) -> Meaning:
-        """The same the other way round."""
+        """Exchange what is known where a mask is true and where it is false."""
         true, false = self.meaning(op.operands[0])
         return (false, true) if splat_number(op.operands[1]) else (OrderedSet(), OrderedSet())
 
     def tested(self, op: AnyOp) -> Meaning:
-        """`tessera.valid`: what exists."""
+        """Follow `tessera.valid`: it is true where an element exists."""
         return self.presence(op.operands[0]).items, OrderedSet()
 
     def elsewhere(self, op: AnyOp) -> Meaning:
-        """The same in another shape."""
+        """Carry what is known of a mask to another shape."""
         shape = tuple(tile(op.operands[0].type)[0])
         true, false = (
             _SHAPES[str(op.name)](ValidElements(shape, items), op).items for items in self.meaning(op.operands[0])
@@ -224,7 +224,7 @@ class ValidityAnalysis:
     # -- shapes ------------------------------------------------------------------------------------------------
 
     def shaped(self, op: AnyOp) -> None:
-        """Elements that only move."""
+        """Follow an operation that only moves elements."""
         self._set(op.results[0], self._settled(op, _SHAPES[str(op.name)](self.presence(op.operands[0]), op)))
 
     def reduce(self, op: AnyOp) -> None:
@@ -234,12 +234,12 @@ class ValidityAnalysis:
             self._set(op.results[0], reduced(self.presence(op.operands[0]), axis))
 
     def softmax(self, op: AnyOp) -> None:
-        """As its operand."""
+        """Give a softmax what exists of its operand."""
         found = self.presence(op.operands[0])
         self._set(op.results[0], ValidElements(found.shape, found.items))
 
     def dot(self, op: AnyOp) -> None:
-        """As the sums that it goes on with; else rows and columns."""
+        """Give a product what exists of its accumulator; without one, of its rows and columns."""
         a, b, *acc = (self.presence(v) for v in op.operands)
         self._set(op.results[0], ValidElements(acc[0].shape, acc[0].items) if acc else multiplied(a, b))
 
@@ -249,14 +249,14 @@ class ValidityAnalysis:
         """Find what exists of carried tiles in every trip; where that depends on the trip, the loop carries it too."""
         inner, carried = body(op), _tiles(op.results)
         lower, upper = list(op.operands)[:2]
-        later, ran = Guard(lower, inner.arguments[0]), Guard(lower, upper)
+        not_first, ran = Guard(lower, inner.arguments[0]), Guard(lower, upper)
         first = [self.presence(op.operands[3 + i]) for i in carried]
         entering, leaving = first, first
         for _ in range(_ATTEMPTS):
             leaving = self._trip(op, carried, entering)
             if not all(available(part, op) for found in leaving for _, part in found.items):
                 break
-            again = [merged(b, a, later) for a, b in zip(first, leaving, strict=True)]
+            again = [merged(b, a, not_first) for a, b in zip(first, leaving, strict=True)]
             if [found.items for found in again] == [found.items for found in entering]:
                 for i, a, b in zip(carried, first, leaving, strict=True):
                     self._set(op.results[i], merged(b, a, ran))
@@ -265,7 +265,7 @@ class ValidityAnalysis:
         self._carry(op, carried, first, leaving)
 
     def _trip(self, op: AnyOp, carried: Sequence[int], entering: Sequence[ValidElements]) -> list[ValidElements]:
-        """What exists of the carried tiles after a trip, from what does before it."""
+        """Return what exists of the carried tiles after a trip, from what exists before it."""
         inner = body(op)
         for i, found in zip(carried, entering, strict=True):
             self._set(inner.arguments[1 + i], ValidElements(found.shape, found.items))
@@ -309,7 +309,7 @@ class ValidityAnalysis:
         op.erase()
 
     def branch(self, op: AnyOp) -> None:
-        """What exists of a result is what exists of what the side yields that runs."""
+        """Give each result what exists of the tile that the side yields which runs."""
         sides: list[ir.Operation] = []
         for region in op.regions:
             for block in region.blocks:
@@ -375,21 +375,21 @@ def _without(found: ValidElements, implied: OrderedSet[Item]) -> ValidElements:
 
 
 def _inside(found: ValidElements, facts: Sequence[AffineForm]) -> ValidElements:
-    """The presence without limits that a tile keeps where these forms are not negative."""
+    """Drop the limits that a tile keeps where these forms are not negative."""
 
     def kept(item: Item) -> bool:
         place, part = item
         if not isinstance(part, Limit) or place == WHOLE:
             return False
         last = affine_form(1 if part.fixed else found.shape[place]) if part.upper else affine_form(0)
-        room = part.bound - last if part.upper else last - part.bound
-        return any((ahead := room.ahead_of(fact)) is not None and ahead >= 0 for fact in facts)
+        margin = part.bound - last if part.upper else last - part.bound
+        return any((difference := margin.constant_difference(fact)) is not None and difference >= 0 for fact in facts)
 
     return found.without([item for item in found.items if kept(item)])
 
 
 def _take_all(luggage: Sequence[CarriedValidity], *found: Sequence[ValidElements]) -> bool:
-    """Have pieces for all; True when there were not."""
+    """Add pieces for all; return whether some were missing."""
     new = [bag.take(one) for side in found for bag, one in zip(luggage, side, strict=True)]
     return any(new)
 

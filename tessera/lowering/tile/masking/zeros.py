@@ -1,4 +1,4 @@
-"""Which element-wise operations make 0 of tiles that hold 0: there no mask is needed where 0 is wanted."""
+"""Find element-wise operations that make 0 of tiles that hold 0: no mask is needed there where 0 is wanted."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,5 +25,5 @@ def stays_zero(op: AnyOp, tiles: Sequence[ir.Value], zero: Sequence[bool]) -> bo
         return op.name in _KEEP_ZERO or op.name in _ZERO_OF_BOTH
     if op.name in ("arith.muli", "arith.andi"):
         return any(zero)
-    factor = splat_number(tiles[zero.index(False)])
-    return op.name == "arith.mulf" and any(zero) and factor is not None and 0 < factor < float("inf")
+    multiplier = splat_number(tiles[zero.index(False)])
+    return op.name == "arith.mulf" and any(zero) and multiplier is not None and 0 < multiplier < float("inf")

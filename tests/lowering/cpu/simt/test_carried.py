@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from support.interpret_programs import Writer
+from support.interpret_programs import Values, Writer
 from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.base.dtypes import f32, i64
+from tessera.core.program.program import Value
 from tessera.core.program.types import Tile
 
 
@@ -113,7 +114,7 @@ def test_a_loop_that_never_runs():
 
 
 @pytest.mark.parametrize("n", [0, 5])
-def test_branches_hand_tiles_out(n):
+def test_branches_hand_tiles_out(n: int):
     k = Carried("k")
     x, y = k.take("x", 3, 17), k.take("y", 3, 17)
     few = k.compare("lt", k.const(n), k.const(3))
@@ -127,11 +128,11 @@ def test_branches_hand_tiles_out(n):
 def test_a_while_loop_halves_a_tile():
     k = Carried("k")
 
-    def large(carried):
+    def large(carried: Values) -> Value:
         _, count = carried
         return k.compare("lt", count, k.const(4))
 
-    def halve(carried):
+    def halve(carried: Values) -> Values:
         tile, count = carried
         return (k.value("mul", tile, k.full(k.const(0.5, f32), 20)), k.value("add", count, k.const(1)))
 
@@ -154,7 +155,7 @@ def test_online_softmax_times_values():
     total = k.full(k.const(0.0, f32), rows)
     acc = k.full(k.const(0.0, f32), rows, depth)
 
-    def spread(tile, columns):
+    def spread(tile: Value, columns: int) -> Value:
         return k.broadcast(k.reshape(tile, rows, 1), rows, columns)
 
     with k.loop(zero, k.dim("s"), k.const(keys), [most, total, acc]) as loop:

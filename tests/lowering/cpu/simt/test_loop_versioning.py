@@ -12,7 +12,7 @@ from tessera.core.program.program import Domain
 from tessera.core.tile.dialect import shared_context
 
 
-def scale(guarded):
+def scale(guarded: bool):
     b = Builder("scale")
     x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
     i = b.id("thread")
@@ -30,7 +30,7 @@ def scale(guarded):
 
 @pytest.mark.parametrize("guarded", [True, False])
 @pytest.mark.parametrize("passes", [True, False])
-def test_one_question_decides_between_two_versions(guarded, passes):
+def test_one_question_decides_between_two_versions(guarded: bool, passes: bool):
     with shared_context():
         text = str(target_module(scale(guarded), passes=passes, features="+avx").module)
     assert len(re.findall(r"llvm\.load .* -> vector<32xf32>", text)) == 2

@@ -33,5 +33,5 @@ def nest(*trips: int | None) -> tuple[int | None, bool]:
     [((10,), 20, True), ((100, 50), 100 * (1 + 100), True), ((1000, 1000), 1000 * 2001, False),
      ((None,), None, False), ((4, None), None, False), ((0,), 0, True)],
 )  # fmt: skip
-def test_work(trips, operations, short):
+def test_work(trips: tuple[int | None, ...], operations: int | None, short: bool):
     assert nest(*trips) == (operations, short)

@@ -12,6 +12,7 @@ from support.builder import Builder
 from support.cpu import LARGE, SMALL, target_module
 from support.tile_kernels import Kernel, check, numbers, outputs
 from tessera.core.base.dtypes import DType, bf16, f16, f32, f64, i8, i32, i64
+from tessera.core.program.program import Program
 from tessera.core.targets import Target
 from tessera.core.tile.dialect import shared_context
 from tessera.lowering.cpu.base.cache_model import CacheModel
@@ -24,7 +25,7 @@ SHAPES = [(1, 1, 1), (1, 40, 30), (4, 7, 33), (30, 1, 20), (5, 16, 8), (6, 16, 1
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("accumulate", [False, True])
-def test_shapes(shape, accumulate):
+def test_shapes(shape: tuple[int, int, int], accumulate: bool):
     m, n, d = shape
     k = Kernel("k")
     a, b = k.take("a", m, d), k.take("b", d, n)
@@ -37,7 +38,7 @@ def test_shapes(shape, accumulate):
 @pytest.mark.parametrize(("dtype", "result"), [(f64, f64), (f16, f32), (f16, f16), (bf16, f32), (bf16, bf16), (i32, i32),
                                                (i64, i64), (i8, i32)], ids=str)  # fmt: skip
 @pytest.mark.parametrize("shape", [(9, 24, 20), (2, 20, 10), (20, 1, 9)], ids=str)
-def test_dtypes(dtype: DType, result: DType, shape):
+def test_dtypes(dtype: DType, result: DType, shape: tuple[int, int, int]):
     m, n, d = shape
     k = Kernel("k")
     a, b, c = k.take("a", m, d, dtype=dtype), k.take("b", d, n, dtype=dtype), k.take("c", m, n, dtype=result)
@@ -50,7 +51,7 @@ def test_dtypes(dtype: DType, result: DType, shape):
 @pytest.mark.parametrize("turn_b", [False, True])
 @pytest.mark.parametrize("dtype", [f32, f16], ids=str)
 @pytest.mark.parametrize("shape", [(14, 33, 19), (3, 20, 9), (24, 16, 40)], ids=str)
-def test_transposed_operands(turn_a, turn_b, dtype, shape):
+def test_transposed_operands(turn_a: bool, turn_b: bool, dtype: DType, shape: tuple[int, int, int]):
     m, n, d = shape
     k = Kernel("k")
     a = k.transpose(k.take("a", d, m, dtype=dtype), 1, 0) if turn_a else k.take("a", m, d, dtype=dtype)
@@ -64,7 +65,7 @@ def test_transposed_operands(turn_a, turn_b, dtype, shape):
 @pytest.mark.parametrize("shape", [(19, 70, 40), (40, 33, 300), (2, 130, 20), (17, 5, 9)], ids=str)
 @pytest.mark.parametrize("features", [SMALL, LARGE], ids=["128 bits", "512 bits"])
 @pytest.mark.parametrize("turn", [False, True])
-def test_registers_of_other_sizes_give_the_same_bits(shape, features, turn):
+def test_registers_of_other_sizes_give_the_same_bits(shape: tuple[int, int, int], features: str, turn: bool):
     m, n, d = shape
     k = Kernel("k")
     b = k.transpose(k.take("b", n, d), 1, 0) if turn else k.take("b", d, n)
@@ -86,7 +87,7 @@ def test_operands_computed_on_the_way():
 
 @pytest.mark.parametrize("shape", [(50, 70, 90), (64, 96, 64), (5, 200, 33)], ids=str)
 @pytest.mark.parametrize("tile", [(32, 48, 32), (2, 64, 16), (24, 1, 16)], ids=str)
-def test_tiles_that_stick_out(shape, tile):
+def test_tiles_that_stick_out(shape: tuple[int, int, int], tile: tuple[int, int, int]):
     (m, n, d), (bm, bn, bk) = shape, tile
     check(blocked(bm, bn, bk), numbers((m, d)), numbers((d, n), seed=1), np.zeros((m, n), np.float32))
 
@@ -94,7 +95,7 @@ def test_tiles_that_stick_out(shape, tile):
 @pytest.mark.parametrize("shape", [(140, 610, 256), (30, 40, 514)], ids=str)
 @pytest.mark.parametrize("features", ["", LARGE], ids=["this machine", "512 bits"])
 @pytest.mark.parametrize("turn", ["", "a", "b"])
-def test_more_than_fits_a_cache_at_once(shape, features, turn):
+def test_more_than_fits_a_cache_at_once(shape: tuple[int, int, int], features: str, turn: str):
     """Several bands of rows, several packings of columns, several blocks of K."""
     m, n, d = shape
     k = Kernel("k")
@@ -109,13 +110,13 @@ def test_more_than_fits_a_cache_at_once(shape, features, turn):
 
 @given(st.integers(1, 60), st.integers(1, 80), st.integers(1, 70), st.sampled_from([f32, f64, f16]), st.data())
 @settings(max_examples=12, deadline=None)
-def test_any_shape_at_any_edge(m, n, d, dtype, data):
+def test_any_shape_at_any_edge(m: int, n: int, d: int, dtype: DType, data: st.DataObject):
     """A loop over K whose blocks stick out of the arrays, as far as the hints of what comes next look."""
     bm, bn, bk = (data.draw(st.integers(1, most + 8)) for most in (m, n, d))
     check(blocked(bm, bn, bk, dtype), numbers((m, d), dtype), numbers((d, n), dtype, 1), numbers((m, n), dtype, 2))
 
 
-def blocked(bm, bn, bk, dtype=f32):
+def blocked(bm: int, bn: int, bk: int, dtype: DType = f32) -> Program:
     """C = A B in blocks of bm x bn, bk steps of K at a time."""
     b = Builder("matmul")
     a, w = b.array("A", dtype, "M", "K"), b.array("B", dtype, "K", "N")
@@ -136,9 +137,9 @@ def blocked(bm, bn, bk, dtype=f32):
 @pytest.mark.parametrize("machine", [CacheModel(), CacheModel(64, 32)], ids=["16 registers", "32 registers"])
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 2000), st.sampled_from([4, 8]))
 @settings(max_examples=60, deadline=None)
-def test_blocks_cover_everything_once(machine, rows, columns, depth, size):
+def test_blocks_cover_everything_once(machine: CacheModel, rows: int, columns: int, depth: int, size: int):
     blocking = choose(rows, columns, depth, size, machine)
-    seen = []
+    seen: list[int] = []
     for height in blocking.heights:
         assert height.rows <= blocking.step
         assert height.rows * blocking.vectors <= machine.registers - 3 or height.rows == 1
@@ -158,14 +159,14 @@ def test_blocks_cover_everything_once(machine, rows, columns, depth, size):
 @pytest.mark.parametrize(("machine", "size", "panel"), [(CacheModel(), 4, (6, 16)), (CacheModel(), 8, (6, 8)),
                                                         (CacheModel(64, 32), 4, (12, 32)), (CacheModel(64, 32), 8, (12, 16))],
                          ids=str)  # fmt: skip
-def test_a_panel_is_what_registers_hold(machine, size, panel):
+def test_a_panel_is_what_registers_hold(machine: CacheModel, size: int, panel: tuple[int, int]):
     blocking = choose(512, 512, 256, size, machine)
     assert (blocking.step, blocking.width) == panel
 
 
 @pytest.mark.parametrize(("features", "sums", "hints"), [("+avx2,+fma", "6 x 2 x 8", (3, 5)),
                                                          (LARGE, "12 x 2 x 16", (4, 9))], ids=["16 registers", "32 registers"])  # fmt: skip
-def test_the_inner_loop(features, sums, hints):
+def test_the_inner_loop(features: str, sums: str, hints: tuple[int, int]):
     """Two steps of K a round, so many rows and vectors of so many lanes, and hints of what comes next in front of it.
 
     For the first-level cache: sums, and the rows of C, in two versions.  For the second: the next rows and columns.

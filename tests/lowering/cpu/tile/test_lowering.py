@@ -11,7 +11,7 @@ SHAPES = [(1,), (5,), (16,), (100,), (3, 1), (1, 40), (7, 33), (2, 3, 20)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_load_arithmetic_store(shape):
+def test_load_arithmetic_store(shape: tuple[int, ...]):
     k = Kernel("k")
     x, y = k.take("x", *shape), k.take("y", *shape)
     total = k.value("add", k.value("mul", x, y), k.value("div", x, y))
@@ -57,7 +57,7 @@ def test_doubles_round_once_to_sixteen_bits():
 
 @pytest.mark.parametrize(("before", "after"), [((7, 1), (7, 40)), ((1, 40), (7, 40)), ((1, 1), (7, 40)),
                                                ((5, 1, 20), (5, 6, 20)), ((1, 6, 1), (5, 6, 20))], ids=str)  # fmt: skip
-def test_broadcast(before, after):
+def test_broadcast(before: tuple[int, ...], after: tuple[int, ...]):
     k = Kernel("k")
     x, y = k.take("x", *before), k.take("y", *after)
     k.put("out", k.value("sub", k.broadcast(x, *after), y))
@@ -67,7 +67,7 @@ def test_broadcast(before, after):
 
 @pytest.mark.parametrize("dtype", [f32, f16, i8, f64, boolean], ids=str)
 @pytest.mark.parametrize("shape", [(4, 4), (16, 16), (64, 40), (33, 70), (1, 9)], ids=str)
-def test_transpose(shape, dtype):
+def test_transpose(shape: tuple[int, int], dtype: DType):
     k = Kernel("k")
     k.put("out", k.transpose(k.take("x", *shape, dtype=dtype), 1, 0))
     program = k.program()
@@ -75,7 +75,7 @@ def test_transpose(shape, dtype):
 
 
 @pytest.mark.parametrize("order", [(0, 2, 1), (2, 0, 1), (2, 1, 0), (1, 0, 2)], ids=str)
-def test_transpose_of_three_axes(order):
+def test_transpose_of_three_axes(order: tuple[int, int, int]):
     k = Kernel("k")
     turned = k.transpose(k.take("x", 5, 18, 20), *order)
     k.put("sum", k.value("add", turned, turned))
@@ -95,7 +95,7 @@ def test_transposed_and_plain_meet():
 @pytest.mark.parametrize(("before", "after"), [((40,), (40, 1)), ((40, 1), (1, 40)), ((64, 16), (1024,)), ((1024,), (32, 32)),
                                                ((6, 20), (120,)), ((120,), (8, 15)), ((4, 5, 6), (20, 6)),
                                                ((3, 7), (7, 3))], ids=str)  # fmt: skip
-def test_reshape(before, after):
+def test_reshape(before: tuple[int, ...], after: tuple[int, ...]):
     k = Kernel("k")
     x = k.take("x", *before)
     shaped = k.reshape(k.value("add", x, x), *after)
@@ -117,7 +117,7 @@ def test_arange_and_masks():
 
 @pytest.mark.parametrize("start", [-70, -3, 0, 5, 90, 200])
 @pytest.mark.parametrize("dtype", [f32, i8], ids=str)
-def test_edges_read_zero_and_write_nothing(start, dtype):
+def test_edges_read_zero_and_write_nothing(start: int, dtype: DType):
     b = Builder("edges")
     x, y = b.array("x", dtype, "n"), b.array("y", dtype, "m", mutable=True)
     at = b.const(start)
@@ -128,7 +128,7 @@ def test_edges_read_zero_and_write_nothing(start, dtype):
 
 @pytest.mark.parametrize("row", [-2, 0, 6, 9])
 @pytest.mark.parametrize("column", [-17, 0, 12, 40])
-def test_edges_of_two_axes(row, column):
+def test_edges_of_two_axes(row: int, column: int):
     b = Builder("edges")
     x, y = b.array("x", f32, "h", "w"), b.array("y", f32, "p", "q", mutable=True)
     starts = [b.const(row), b.const(column)]

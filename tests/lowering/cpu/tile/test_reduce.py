@@ -11,7 +11,7 @@ LENGTHS = [1, 2, 3, 15, 16, 17, 31, 64, 100, 127, 128, 129, 1000, 4095, 4096, 40
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_sums_of_a_row(n):
+def test_sums_of_a_row(n: int):
     k = Kernel("k")
     k.put("out", k.reduce(k.take("x", n), "sum", 0))
     program = k.program()
@@ -21,7 +21,7 @@ def test_sums_of_a_row(n):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 65, 100, 128, 129, 300, 4096, 4500])
 @pytest.mark.parametrize("columns", [1, 5, 16, 40])
-def test_sums_of_columns(n, columns):
+def test_sums_of_columns(n: int, columns: int):
     k = Kernel("k")
     k.put("out", k.reduce(k.take("x", n, columns), "sum", 0))
     program = k.program()
@@ -33,7 +33,7 @@ def test_sums_of_columns(n, columns):
 @pytest.mark.parametrize("dtype", [f64, f16, bf16, i32, i64, i8], ids=str)
 @pytest.mark.parametrize(("shape", "axis"), [((300,), 0), ((7, 50), 1), ((150, 20), 0), ((5, 9, 33), 1), ((6, 32), None)],
                          ids=str)  # fmt: skip
-def test_dtypes_and_axes(kind, dtype: DType, shape, axis):
+def test_dtypes_and_axes(kind: str, dtype: DType, shape: tuple[int, ...], axis: int | None):
     k = Kernel("k")
     k.put("out", k.reduce(k.take("x", *shape, dtype=dtype), kind, axis))
     program = k.program()
@@ -42,7 +42,7 @@ def test_dtypes_and_axes(kind, dtype: DType, shape, axis):
 
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 @pytest.mark.parametrize("dtype", [u8, u16, u32, u64], ids=str)
-def test_unsigned_integers_have_no_sign(kind, dtype: DType):
+def test_unsigned_integers_have_no_sign(kind: str, dtype: DType):
     k = Kernel("k")
     k.put("out", k.reduce(k.take("x", 3, 50, dtype=dtype), kind, 1))
     program = k.program()
@@ -53,7 +53,7 @@ def test_unsigned_integers_have_no_sign(kind, dtype: DType):
 
 @pytest.mark.parametrize("shape", [(6, 20, 33), (6, 20, 32), (1, 500), (40, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["sum", "max"])
-def test_everything_in_row_major_order(shape, kind):
+def test_everything_in_row_major_order(shape: tuple[int, ...], kind: str):
     k = Kernel("k")
     x = k.take("x", *shape)
     k.put("out", k.reduce(k.value("mul", x, x), kind))
@@ -64,7 +64,7 @@ def test_everything_in_row_major_order(shape, kind):
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((200,), 0), ((3, 70), 1), ((70, 20), 0)], ids=str)
 @pytest.mark.parametrize("dtype", [f32, f16], ids=str)
-def test_nan_wins(kind, shape, axis, dtype):
+def test_nan_wins(kind: str, shape: tuple[int, ...], axis: int, dtype: DType):
     k = Kernel("k")
     k.put("out", k.reduce(k.take("x", *shape, dtype=dtype), kind, axis))
     program = k.program()
@@ -82,7 +82,9 @@ def test_nan_wins(kind, shape, axis, dtype):
                                              ((4, 1000), 1), ((6, 9), None)], ids=str)  # fmt: skip
 @pytest.mark.parametrize("dtype", [f64, f32, f16, bf16], ids=str)
 @pytest.mark.parametrize("features", ["", "+avx2"])
-def test_of_two_zeros_the_negative_one_is_smaller(kind, shape, axis, dtype, features):
+def test_of_two_zeros_the_negative_one_is_smaller(
+    kind: str, shape: tuple[int, ...], axis: int | None, dtype: DType, features: str
+):
     k = Kernel("k")
     k.put("out", k.reduce(k.take("x", *shape, dtype=dtype), kind, axis))
     program = k.program()
@@ -104,7 +106,7 @@ def test_of_two_zeros_the_negative_one_is_smaller(kind, shape, axis, dtype, feat
 
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("shape", [(40,), (3, 50)], ids=str)
-def test_booleans_any_and_all(kind, shape):
+def test_booleans_any_and_all(kind: str, shape: tuple[int, ...]):
     k = Kernel("k")
     k.put("out", k.reduce(k.take("x", *shape, dtype=boolean), kind, len(shape) - 1))
     program = k.program()

@@ -7,6 +7,9 @@ from tessera.lowering.cuda.base.buffer_allocation import ALIGNMENT, Allocation, 
 def test_the_first_gap_that_fits_is_used():
     arena = BufferAllocator(1024)
     first, second, third = (arena.take(200) for _ in range(3))
+    assert first is not None
+    assert second is not None
+    assert third is not None
     assert [p.start for p in (first, second, third)] == [0, 256, 512]
     arena.give_back(second)
     assert arena.take(128) == Allocation(256, 128)
@@ -23,7 +26,7 @@ def test_no_room_is_none():
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 600)), max_size=40))
 def test_pieces_in_use_never_overlap(steps: list[tuple[bool, int]]):
-    arena, used = BufferAllocator(4096), []
+    arena, used = BufferAllocator(4096), list[Allocation]()
     for take, size in steps:
         if take:
             piece = arena.take(size)

@@ -10,6 +10,7 @@ import pytest
 from support import product_programs, programs, ptx_machine, simulate
 from support.architectures import limit_shared_memory
 from tessera.core.base.dtypes import bf16
+from tessera.core.mlir import AnyOp
 from tessera.core.profile import CYCLES, END, FIRST_PHASE, PHASES, PLACE, RAN, START, WORKER, with_profile
 from tessera.core.program.program import Block, Program, Value
 from tessera.lowering.cuda.base.profile_records import phase
@@ -120,15 +121,15 @@ def substituted(block: Block, values: dict[Value, Value]) -> Block:
 def test_the_turns_of_a_phase_add_up() -> None:
     """Each turn takes one tick of the simulated clock, so that a phase counts its turns."""
 
-    def with_phases(self: lowering.Lowering, op: object) -> None:
+    def with_phases(self: lowering.SimtLowering, op: AnyOp) -> None:
         if getattr(op, "name", "") == "tessera.load":
             with phase(self.build, self.frame, "load"):
                 return whole(self, op)
         return whole(self, op)
 
-    whole = lowering.Lowering._operation
+    whole = lowering.SimtLowering._operation
     a, b, c = numbers(8, 12), numbers(12, 8), np.zeros((8, 8), np.float32)
-    with mock.patch.object(lowering.Lowering, "_operation", with_phases):
+    with mock.patch.object(lowering.SimtLowering, "_operation", with_phases):
         records = profiled(programs.matmul(8, 8, 4), a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)
     assert records[0, FIRST_PHASE] == 6  # three steps, two loads each

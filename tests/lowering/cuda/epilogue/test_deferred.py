@@ -1,6 +1,7 @@
 """Results that are stored in the next group, beside its first products."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ BLOCKS = 4  # of 64 columns, in 256
 
 def narrow(**options: int) -> Program:
     """A product whose result is bf16."""
-    return matrix_product(TILE, result=bf16, **options)
+    return replace(matrix_product(TILE, result=bf16), options=options)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,8 @@ def narrow(**options: int) -> Program:
 def test_which_results_wait(program: Program, delayed: bool):
     plan, _ = plan_of(program)
     assert plan is not None
-    assert (plan.later is not None) == delayed
-    assert plan.later is None or not plan.later.rows
+    assert (plan.deferred is not None) == delayed
+    assert plan.deferred is None or not plan.deferred.rows
 
 
 @pytest.mark.parametrize(("activation", "delayed"), [(matrix.RELU, True), (matrix.SILU, False)])
@@ -48,7 +49,7 @@ def test_exponentials_and_divisions_need_registers_of_their_own(activation: int,
     kernel = matrix.matrix_product.variant(BM=128, BN=256, BK=64, ACTIVATION=activation)
     plan, _ = plan_of(kernel.compile(a, a, np.empty_like(a), target=str(Target("cuda", "sm_90a"))).program)
     assert plan is not None
-    assert (plan.later is not None) == delayed
+    assert (plan.deferred is not None) == delayed
 
 
 def test_blocks_are_stored_behind_the_products_of_the_first_rounds():

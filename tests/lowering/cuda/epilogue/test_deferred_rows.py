@@ -1,5 +1,7 @@
 """Rows that begin anywhere, stored in the next group, beside its first products."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,14 +18,14 @@ TILE = (256, 128, 64)
 
 def unaligned(tile: tuple[int, int, int] = TILE, dtype: DType = bf16, **options: int) -> Program:
     """A product of matrices whose rows begin anywhere, with such a result."""
-    return matrix_product(tile, dtype, result=dtype, aligned=False, **options)
+    return replace(matrix_product(tile, dtype, result=dtype, aligned=False), options=options)
 
 
 def waits(program: Program) -> bool:
     """Whether a result waits for the next group, in rows."""
     plan, _ = plan_of(program)
     assert plan is not None
-    return plan.later is not None and plan.later.rows
+    return plan.deferred is not None and plan.deferred.rows
 
 
 def sums(*, read: bool) -> Program:
@@ -88,6 +90,6 @@ def test_more_groups_than_blocks_on_a_gpu(depth: int, tile: tuple[int, int, int]
     random = np.random.default_rng(depth)
     left, right = (random.standard_normal(s).astype(bf16.numpy) for s in ((3331, depth), (depth, 4099)))
     out = np.full((3331, 4099), np.nan, bf16.numpy)
-    simulate(unaligned(tile, **options), [left, right, out])
+    simulate(replace(unaligned(tile), options=options), [left, right, out])
     want = left.astype(np.float32) @ right.astype(np.float32)
     np.testing.assert_allclose(out.astype(np.float32), want, rtol=0, atol=4e-3 * np.abs(want).max())

@@ -1,6 +1,7 @@
 """Which tiles the copy engine stores, and which of them warp groups store apart."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels
 
 
 @pytest.mark.parametrize(
-    ("shape", "bits", "apart"),
+    ("shape", "bits", "per_warpgroup"),
     [
         ((128, 256), 3, True),
         ((256, 128), 4, True),
@@ -27,8 +28,8 @@ from tessera.lowering.cuda.storage.shared_tile import SwizzledPanels
     ],
     ids=str,
 )
-def test_warp_groups_that_have_rows_of_their_own(shape: tuple[int, int], bits: int, apart: bool):
-    assert own_rows(accumulator(shape, bits), 1 << bits) == apart
+def test_warp_groups_that_have_rows_of_their_own(shape: tuple[int, int], bits: int, per_warpgroup: bool):
+    assert own_rows(accumulator(shape, bits), 1 << bits) == per_warpgroup
 
 
 def panels(
@@ -96,7 +97,7 @@ def stores(*widths: int, **options: int) -> Program:
         for columns, result in zip(widths, results, strict=True):
             product = b.dot(left, b.load(w, [zero, zero], [64, columns]), dtype=f32)
             b.store(result, b.cast(product, bf16), [m.index, zero], [128, columns])
-    return b.program(**options)
+    return replace(b.program(), options=options)
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,12 @@ from tessera.lowering.cuda.storage.register_tiles import RegisterTile, convert
 
 def forced(host: Any, op: Any, tile: RegisterTile, window: Window) -> bool:
     """Store a tile as if it were the result of a product in a kernel that has memory for stores."""
-    stages, team = host.stages, host.team
+    stages, warp_set = host.stages, host.warp_set
     if not stages.copies_stores:
         stages.copies_stores, stages.store_blocks = True, 2
-        stages.store_address = host.room.address(host.room.take(2 * BLOCK_BYTES))
-    layout = accumulator((tile.shape[0], tile.shape[1]), team.bits)
-    return unaligned_rows.store_rows(host, op, convert(host.build, team, host.room, tile, layout), window)
+        stages.store_address = host.scratch.address(host.scratch.take(2 * BLOCK_BYTES))
+    layout = accumulator((tile.shape[0], tile.shape[1]), warp_set.bits)
+    return unaligned_rows.store_rows(host, op, convert(host.build, warp_set, host.scratch, tile, layout), window)
 
 
 def stored(program: Program, arguments: list[Any]) -> list[bool]:

@@ -1,13 +1,15 @@
 """The whole function of a tile kernel: who does what, when they wait, and what comes out on a GPU."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lowering.cuda.hopper import COPY, attention, code, places, product
+from support.product_programs import matrix_product
 from support.simulate import compile_cuda, compile_ptx
-from tessera.core.base.dtypes import bf16, f16
+from tessera.core.base.dtypes import DType, bf16, f16
 
 
 def test_roles_of_a_product():
@@ -118,9 +120,14 @@ CASES = [((128, 256, 64), (384, 512, 320)), ((128, 128, 64), (200, 136, 72)), ((
 @pytest.mark.parametrize(
     "options", [{}, {"cluster": 2}, {"stages": 2}, {"raster_group": 3, "epilogue_stages": 1}], ids=str
 )
-def test_products_on_a_gpu(tile, shape, turned, dtype, options: dict[str, int]):
+def test_products_on_a_gpu(
+    tile: tuple[int, int, int],
+    shape: tuple[int, int, int],
+    turned: tuple[bool, bool],
+    dtype: DType,
+    options: dict[str, int],
+):
     from support.hardware import simulate  # noqa: PLC0415 - needs a GPU
-    from support.product_programs import matrix_product  # noqa: PLC0415
 
     m, n, k = shape
     random = np.random.default_rng(m + n + k)
@@ -129,7 +136,7 @@ def test_products_on_a_gpu(tile, shape, turned, dtype, options: dict[str, int]):
     if any(x.shape[-1] * 2 % 16 for x in stored):
         pytest.skip("not aligned")
     out = np.full((m, n), np.nan, np.float32)
-    simulate(matrix_product(tile, dtype, turned=turned, **options), [*stored, out])
+    simulate(replace(matrix_product(tile, dtype, turned=turned), options=options), [*stored, out])
     want = left.astype(np.float64) @ right.astype(np.float64)
     np.testing.assert_allclose(out, want, rtol=0, atol=2e-6 * k * np.abs(want).max())
 
@@ -140,11 +147,10 @@ def test_products_on_a_gpu(tile, shape, turned, dtype, options: dict[str, int]):
 def test_more_groups_than_blocks_on_a_gpu(depth: int, options: dict[str, int]):
     """Results wait for the next group, where its loop has a round for each of their column blocks."""
     from support.hardware import simulate  # noqa: PLC0415 - needs a GPU
-    from support.product_programs import matrix_product  # noqa: PLC0415
 
     random = np.random.default_rng(depth)
     left, right = (random.standard_normal(s).astype(bf16.numpy) for s in ((2500, depth), (depth, 2600)))
     out = np.full((2500, 2600), np.nan, bf16.numpy)
-    simulate(matrix_product((128, 256, 64), result=bf16, **options), [left, right, out])
+    simulate(replace(matrix_product((128, 256, 64), result=bf16), options=options), [left, right, out])
     want = left.astype(np.float32) @ right.astype(np.float32)
     np.testing.assert_allclose(out.astype(np.float32), want, rtol=0, atol=4e-3 * np.abs(want).max())

@@ -77,4 +77,4 @@ def test_sums_that_are_stored_turned_around_are_rounded_in_pairs(dtype: str):
     assert ptx.count(f"cvt.rn.{dtype}x2.f32") == 16
     assert f"cvt.rn.{dtype}.f32" not in ptx
     assert compiled.artifact.resources.notes == ()
-    assert "runs_on into the next round" in compiled.ir("tile", "cuda-copy-ahead")
+    assert "in_flight into the next iteration" in compiled.ir("tile", "cuda-pipeline-loads")

@@ -77,7 +77,7 @@ def four_products(*, carried: bool) -> Program:
     b = Builder("products")
     left, right, one, two = (b.array(name, bf16, "N", 64, aligned=True) for name in "ABCD")
     out = [b.array(name, bf16, "N", "N", aligned=True, mutable=True) for name in "WXYZ"]
-    sums = [b.array(name, f32, "N", 64, aligned=True, mutable=True) for name in "ST"]
+    accumulators = [b.array(name, f32, "N", 64, aligned=True, mutable=True) for name in "ST"]
     zero = b.const(0)
     with b.loop(zero, b.dim("N"), b.const(128), kind="tile", names=("m",)) as m:
         p, q = (b.load(array, [m.index, zero], [128, 64]) for array in (left, right))
@@ -94,7 +94,7 @@ def four_products(*, carried: bool) -> Program:
                 for array, x in zip(out[2:], (r, s), strict=True):
                     result = b.cast(b.dot(first, x, dtype=f32), bf16)
                     b.store(array, result, [m.index, n.index], [128, 64])
-        for array, total in zip(sums, n.results, strict=False):
+        for array, total in zip(accumulators, n.results, strict=False):
             b.store(array, total, [m.index, zero], [128, 64])
     return b.program()
 

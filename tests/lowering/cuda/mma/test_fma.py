@@ -93,7 +93,7 @@ def test_reads_have_no_bank_conflicts():
     """Of rows of 128 bytes, swizzled: four rows or four units of 16 bytes for each half warp."""
     layout = register_blocks((128, 128), 3, 1, (False, True))
     for axis, size in ((0, 16), (1, 16)):
-        addresses = []
+        addresses: list[int] = []
         for lane in range(32):
             row, column = divmod(layout.element(0, lane), 128)
             # The left factor's row is read along K, at K = 0; the right one's, K = 0, along columns.

@@ -72,14 +72,14 @@ def test_warp_groups_that_exchange_elements_take_no_turns():
     (ptx,) = [one.text for one in compiled.listings if one.level == "ptx"]
     assert len(re.findall(r"bar\.sync\s+1, 256", ptx)) == 4
     assert "bar.arrive" not in ptx
-    assert "turns" not in compiled.ir("tile", "cuda-delay-stores").splitlines()[0]
+    assert "pingpong" not in compiled.ir("tile", "cuda-defer-epilogue").splitlines()[0]
     assert "bar.arrive" in ptx_of(compile_ptx(attention(width=64)))
 
 
 def test_turns_that_cannot_be_taken_are_a_mistake():
     with pytest.raises(BadKernelOption, match="cannot take turns") as caught:
         BIASED.variant(pingpong=1).compile(*biased(), target="cuda:sm_90a")
-    assert "leave out `turns`" in str(caught.value)
+    assert "leave out `pingpong`" in str(caught.value)
 
 
 @pytest.mark.gpu

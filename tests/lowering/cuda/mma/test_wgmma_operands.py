@@ -1,6 +1,7 @@
 """Where the tensor cores find the parts of a factor, by the canonical layouts of the PTX ISA (9.7.15.5.1)."""
 
 import re
+from unittest.mock import sentinel
 
 import pytest
 
@@ -12,7 +13,7 @@ from tessera.lowering.cuda.storage.shared_tile import SharedTile, SwizzledPanels
 
 
 def factor(rows: int, columns: int, *, outer_major: bool, size: int = 2) -> Operand:
-    return Operand(SharedTile(None, SwizzledPanels(rows, columns, size), "bf16"), outer_major)
+    return Operand(SharedTile(sentinel.address, SwizzledPanels(rows, columns, size), "bf16"), outer_major)
 
 
 @pytest.mark.parametrize(

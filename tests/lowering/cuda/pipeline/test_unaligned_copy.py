@@ -20,7 +20,8 @@ def numbers(dtype: DType, *shape: int) -> np.ndarray:
 
 def check(shifts: Shifts, arrays: list[np.ndarray], ends: Shape, s: int, program: Program, arch: str = "sm_80") -> None:
     """C is what NumPy makes of it but for the order of the sums, and nothing else is written."""
-    want = expected(shifts, *arrays, ends, s, SMALL)
+    a, b, c = arrays
+    want = expected(shifts, a, b, c, ends, s, SMALL)
     launch(compile_ptx(program, arch), arguments(arrays, ends, s), seed=1)
     np.testing.assert_allclose(arrays[2].astype(np.float64), want, rtol=0, atol=2e-5 * max(1.0, np.abs(want).max()))
 
@@ -77,7 +78,8 @@ def test_large_parts_are_copied_some_rows_at_a_time(turned: tuple[bool, bool]):
     shifts = Shifts(left=3, right="s", turned=turned)
     shapes = [(72, 40) if turned[0] else (40, 72), (136, 72) if turned[1] else (72, 136)]
     arrays = [numbers(bf16, *shapes[0]), numbers(bf16, *shapes[1]), np.full((40, 136), 7, np.float32)]
-    want = expected(shifts, *arrays, (40, 136, 40), 5, tile)
+    a, b, c = arrays
+    want = expected(shifts, a, b, c, (40, 136, 40), 5, tile)
     launch(
         compile_ptx(shifted(shifts, bf16, tile=tile, num_warps=1), "sm_80"), arguments(arrays, (40, 136, 40), 5), seed=1
     )

@@ -34,10 +34,10 @@ def test_the_copy_engine_moves_what_certainly_begins_at_16_bytes(dtype: DType, s
     assert unproven(artifact) == []
     assert "wgmma.mma_async" in artifact.code.decode()
     loads, stores = copies(artifact)
-    team = bool({"A", "B"} & set(moved))
-    assert (loads > 0, stores > 0) == (not team, not moved)
+    warp_set = bool({"A", "B"} & set(moved))
+    assert (loads > 0, stores > 0) == (not warp_set, not moved)
     said = [text.partition("this part of ")[2][0] for text in warnings_of(artifact)]
-    assert said == [name for name in moved if name != "C" or not team]
+    assert said == [name for name in moved if name != "C" or not warp_set]
 
 
 @pytest.mark.parametrize("case", BEFORE, ids=str)
@@ -78,8 +78,8 @@ def test_four_elements_of_f32_are_16_bytes(shift: int | str, whole: bool, comput
 def test_copies_to_aligned_rows_do_not_align_what_begins_between_them(shift: int, said: int):
     artifact = compile_ptx(shifted(Shifts(right=shift), aligned=(False, False, True)))
     assert unproven(artifact) == []
-    realigned = [slot for slot in artifact.slots if slot.tensor_map is not None and slot.tensor_map.realigned]
-    assert (len(realigned), len(warnings_of(artifact))) == (0 if said else 2, said)
+    padded_rows = [slot for slot in artifact.slots if slot.tensor_map is not None and slot.tensor_map.padded_rows]
+    assert (len(padded_rows), len(warnings_of(artifact))) == (0 if said else 2, said)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
@@ -102,8 +102,8 @@ def test_the_remark_names_the_line_the_reason_and_a_remedy():
 
 def test_the_levels_say_so():
     for shifts, stage, mark in (
-        (Shifts(right=1), "cuda-copy-ahead", "begins anywhere copied by the team"),
-        (Shifts(result=1), "cuda-divide-stores", "begins anywhere stored by the team"),
+        (Shifts(right=1), "cuda-pipeline-loads", "begins anywhere copied by the consumer warps"),
+        (Shifts(result=1), "cuda-split-epilogue", "begins anywhere stored by the consumer warps"),
     ):
         levels = {listing.stage: listing.text for listing in compile_cuda(shifted(shifts)).listings}
         assert mark in levels[stage]

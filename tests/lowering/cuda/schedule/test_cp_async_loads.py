@@ -1,5 +1,7 @@
 """Which loads the team copies itself, and how many buffers they have."""
 
+from unittest.mock import sentinel
+
 import pytest
 
 from lowering.cuda.cases import plan_of
@@ -45,10 +47,10 @@ def test_rows_that_are_not_aligned_are_copied_by_the_team():
 )
 def test_stages(stage: int, depth: int, stages: int):
     """Two blocks on a multiprocessor of 163 KiB where three buffers fit; fewer where there is no room."""
-    plan = CopyPlan([], None, loop=object())
+    plan = CopyPlan([], sentinel.block, loop=sentinel.loop)
     assert plan.stages(stage, depth, 163 << 10) == stages
-    assert CopyPlan([], None).stages(stage, depth, 163 << 10) == 1
+    assert CopyPlan([], sentinel.block).stages(stage, depth, 163 << 10) == 1
 
 
 def test_a_buffer_that_is_still_read_is_filled_a_round_later():
-    assert CopyPlan([], None, loop=object()).ahead(4) == 3
+    assert CopyPlan([], sentinel.block, loop=sentinel.loop).prefetch_distance(4) == 3

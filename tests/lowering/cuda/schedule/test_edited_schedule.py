@@ -32,19 +32,19 @@ def test_an_edited_depth_is_the_depth_of_the_pipeline():
         compile_ptx(program),
         compile_ptx(onward(program, text.replace("stages = 4 : i64", "stages = 3 : i64"))),
     )
-    assert Buffers("ring 0", 4, 49152) in before.resources.buffers
-    assert Buffers("ring 0", 3, 49152) in after.resources.buffers
+    assert Buffers("pipeline 0", 4, 49152) in before.resources.buffers
+    assert Buffers("pipeline 0", 3, 49152) in after.resources.buffers
     assert ptx_of(before).count("mbarrier.init") == 8
     assert ptx_of(after).count("mbarrier.init") == 6
 
 
 def test_passes_behind_an_earlier_stage_see_what_was_edited():
     program = product((128, 128, 64))
-    text = text_of(program, "cuda-choose-team")
+    text = text_of(program, "cuda-select-warps")
     edited = compile_cuda(onward(program, text.replace("num_warps = 8 : i64", "num_warps = 4 : i64")))
     stages = {listing.stage: listing.text for listing in edited.listings if listing.level == "tile"}
-    assert "cuda-choose-products" not in stages
-    assert " warps 4 " in stages["cuda-fit"].splitlines()[0]
+    assert "cuda-select-mma" not in stages
+    assert " num_warps 4 " in stages["cuda-fit"].splitlines()[0]
     assert edited.artifact.launch.lanes_per_group == 128 + 128
 
 
@@ -53,9 +53,9 @@ def test_passes_behind_an_earlier_stage_see_what_was_edited():
     [
         (r"stages = 4 : i64", "stages = 40 : i64", "`stages = 40` is not legal", "tessera.schedule", "func.func"),
         (r"stages = 4 : i64", "stages = 7 : i64", "pipelines take 376,944 of 232,448 bytes", "fewer `stages`", "func.func"),
-        (r'"wgmma"', '"tcgen05"', '`tessera.product = "tcgen05"` is not legal', '"wgmma" or "mma" or "fma"', "dot"),
-        (r"tessera.ring = 0", "tessera.ring = 3", "there is no pipeline 3", "another number", "load"),
-        (r"num_warps = 8", "num_warps = 4", "this layout is for 8 warps, and there are 4", "cuda-order-groups", ""),
+        (r'"wgmma"', '"tcgen05"', '`tessera.instruction = "tcgen05"` is not legal', '"wgmma" or "mma" or "fma"', "dot"),
+        (r"tessera.pipeline = 0", "tessera.pipeline = 3", "there is no pipeline 3", "another number", "load"),
+        (r"num_warps = 8", "num_warps = 4", "this layout is for 8 warps, and there are 4", "cuda-rasterize", ""),
         (r"producer_warp = true, ", "", "there is none `producer_warp`", "edit both", "func.func"),
         (r"lanes \[1:2", "lanes [1:999", "`1:999` is no move inside a tile", "was printed with", ""),
     ],

@@ -1,6 +1,7 @@
 """Products of floats of 8 bits: as bytes where both factors lie along K and the chip can, and as f16 everywhere else."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def product(
             kind = Tile(f32, (rows, columns))
             k.yields = (b.op("dot", (x, y, k.arguments[1]), kind, exact=exact),)
         b.store(out, k.results[0], [m.index, n.index], [rows, columns])
-    return b.program(**options)
+    return replace(b.program(), options=options)
 
 
 def instructions(program: Program, arch: str = "sm_90a") -> list[str]:
@@ -68,7 +69,7 @@ def test_hopper_multiplies_bytes(dtype: DType, name: str):
     ],
 )
 def test_machine_code(block: tuple[int, int, int], options: dict[str, int]):
-    compilation = compile_cuda(product(fp8_e4m3, block, **options))
+    compilation = compile_cuda(replace(product(fp8_e4m3, block), options=options))
     sass = next(listing.text for listing in compilation.listings if listing.level == "sass")
     resources = compilation.artifact.resources
     assert "QGMMA" in sass
@@ -85,7 +86,7 @@ def test_machine_code(block: tuple[int, int, int], options: dict[str, int]):
     ],
 )
 def test_parts_of_k_are_added_in_f32(options: dict[str, int], adds: int, columns: int):
-    ptx = ptx_of(compile_ptx(product(fp8_e4m3, (128, 256, 128), **options)))
+    ptx = ptx_of(compile_ptx(replace(product(fp8_e4m3, (128, 256, 128)), options=options)))
     assert len(re.findall(r"add\.rn\.f32", ptx)) == adds
     assert f"m64n{columns}k32" in ptx
 
@@ -119,9 +120,8 @@ def test_products_by_single_warps(dtype: DType, aligned: bool, options: dict[str
     shape = (40, 80, 48) if aligned else (40, 70, 33)
     a, b = normal(*shape[:2], dtype=dtype.numpy), normal(shape[2], shape[1], dtype=dtype.numpy)
     out = poison(shape[0], shape[2])
-    artifact = simulate(
-        product(dtype, (32, 32, 64), aligned=aligned, **options), [a, b, out], arch="sm_89", seed=1
-    )  # fmt: skip
+    program = replace(product(dtype, (32, 32, 64), aligned=aligned), options=options)
+    artifact = simulate(program, [a, b, out], arch="sm_89", seed=1)
     np.testing.assert_allclose(out, a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-5, atol=1e-4)
     assert ("add.rn.f32" in ptx_of(artifact)) == adds
 
@@ -157,8 +157,8 @@ def test_on_a_gpu(dtype: DType, along: bool, aligned: bool, options: dict[str, i
     a, b = normal(272, 528, dtype=dtype.numpy), normal(400, 528, dtype=dtype.numpy)
     right = b if along else np.ascontiguousarray(b.T)
     out = poison(272, 400)
-    program = product(dtype, (128, 128, 128 if aligned and along else 64), along=along, aligned=aligned, **options)
-    hardware.simulate(program, [a, right, out])
+    program = product(dtype, (128, 128, 128 if aligned and along else 64), along=along, aligned=aligned)
+    hardware.simulate(replace(program, options=options), [a, right, out])
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     bound = 2**-7 if options.get("promotion_interval") == 0 else 2**-10  # of the largest sum
     assert np.abs(out - exact).max() <= bound * np.abs(exact).max()

@@ -6,7 +6,7 @@ from lowering.cuda.cases import Maker, in_registers, is_wide, numbers, plan_of, 
 from support import programs
 from tessera.core.base.dtypes import DType, bf16, f32, f64, u8
 from tessera.core.layouts import Layout, coordinates
-from tessera.core.program.program import Program
+from tessera.core.program.program import Attribute, Program
 
 
 def copy(dtype: DType, rows: int, columns: int, *, wide: bool = True, start: int = 0) -> Program:
@@ -18,14 +18,14 @@ def copy(dtype: DType, rows: int, columns: int, *, wide: bool = True, start: int
     return b.program()
 
 
-def sums(dtype: DType, shape: tuple[int, ...], axis: int, *, wide: bool = True, **options) -> Program:
+def sums(dtype: DType, shape: tuple[int, ...], axis: int, *, wide: bool = True, **options: Attribute) -> Program:
     b = Maker("sums")
     x = b.matrix("x", dtype, *shape, wide=wide and is_wide(dtype, shape))
     left = [*shape[:axis], *shape[axis + 1 :]]
     out = b.matrix("out", f32, *left, mutable=True, wide=is_wide(f32, tuple(left)))
     tile = b.cast(b.load(x, [b.const(0)] * len(shape), shape), f32)
     b.store(out, b.reduce(tile, "sum", axis), [b.const(0)] * len(left), left)
-    return b.program(**options)
+    return b.program(domain=None, group=None, **options)
 
 
 def layout_of(program: Program, name: str = "tessera.load") -> Layout:

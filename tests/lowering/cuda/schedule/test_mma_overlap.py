@@ -22,15 +22,15 @@ def test_products_of_attention(causal: bool):
         first, last = overlap.readers
         assert str(first.name) == "tessera.reduce"  # the maximum, not the branch that masks
         assert str(last.name) == "math.fma"
-        assert [str(op.name) for op in overlap.ahead] == ["tessera.load", "tessera.transpose", "tessera.dot"]
+        assert [str(op.name) for op in overlap.prefetched] == ["tessera.load", "tessera.transpose", "tessera.dot"]
 
 
-@pytest.mark.parametrize(("width", "ahead"), [(32, True), (64, True), (128, False)])
-def test_a_round_ahead_where_registers_hold_two_rounds_scores(width: int, ahead: bool):
+@pytest.mark.parametrize(("width", "prefetched"), [(32, True), (64, True), (128, False)])
+def test_a_round_ahead_where_registers_hold_two_rounds_scores(width: int, prefetched: bool):
     plan, _ = plan_of(attention(width=width))
     assert plan is not None
     assert plan.overlaps
-    assert all(bool(overlap.ahead) == ahead for overlap in plan.overlaps.values())
+    assert all(bool(overlap.prefetched) == prefetched for overlap in plan.overlaps.values())
 
 
 def test_no_round_ahead_beside_another_tile_that_lanes_read():
@@ -52,7 +52,7 @@ def biased(Q: bf16[S, 64], K: bf16[S, 64], V: bf16[S, 64], X: bf16[S, S], O: mut
     compiled = kernel.compile(q, q, q, x, np.zeros((256, 64), np.float32), target="cuda:sm_90a")
     plan, _ = plan_of(compiled.program)
     assert plan is not None
-    assert [overlap.ahead for overlap in plan.overlaps.values()] == [()]
+    assert [overlap.prefetched for overlap in plan.overlaps.values()] == [()]
     assert compiled.artifact.resources.spill_bytes == 0
 
 
@@ -100,7 +100,7 @@ def test_sums_may_only_be_touched_behind_the_scores():
 def test_keys_that_are_values_as_well_are_not_freed_early():
     plan, _ = plan_of(loop(same=True))
     assert plan is not None
-    assert all(not overlap.ahead for overlap in plan.overlaps.values())
+    assert all(not overlap.prefetched for overlap in plan.overlaps.values())
 
 
 def test_sums_that_no_round_reads_are_waited_for_at_once():
@@ -111,7 +111,7 @@ def test_sums_that_no_round_reads_are_waited_for_at_once():
 
 
 def test_a_loop_in_which_the_team_copies_stays_as_it_is():
-    """A third product, exact and of arrays that begin anywhere, has its factors copied by the team."""
+    """A third product, exact and of arrays that begin anywhere, has its factors copied by the consumer warps."""
     b = Builder("loop")
     q, k, v = (b.array(name, bf16, "N", 64, aligned=True) for name in "QKV")
     x, y = b.array("X", f32, 64, "N"), b.array("Y", f32, "N", 32)

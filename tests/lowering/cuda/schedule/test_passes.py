@@ -1,6 +1,7 @@
 """What is decided about tile kernels, and how it shows."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_a_product_of_aligned_matrices_goes_to_warp_groups_with_a_copying_warp()
     ],
     ids=["sm_80", "sm_100a", "f32"],
 )
-def test_other_products(program, arch: str, kind: str):
+def test_other_products(program: Program, arch: str, kind: str):
     plan, _ = plan_of(program, arch)
     assert plan is not None
     assert list(plan.products.values()) == [kind]
@@ -67,7 +68,7 @@ def test_attention(causal: bool, uneven: int):
 
 @pytest.mark.parametrize(("options", "cluster", "shared"), [({}, 1, 0), ({"cluster": 2}, 2, 1)])
 def test_clusters_share_what_their_groups_have_in_common(options: dict[str, int], cluster: int, shared: int):
-    plan, _ = plan_of(product(**options))
+    plan, _ = plan_of(replace(product(), options=options))
     assert plan is not None
     assert (plan.schedule.cluster, len(plan.shared)) == (cluster, shared)
 
@@ -79,7 +80,7 @@ def test_clusters_share_what_their_groups_have_in_common(options: dict[str, int]
     ids=str,
 )  # fmt: skip
 def test_bands_make_what_runs_at_a_time_about_square(tile: tuple[int, int, int], options: dict[str, int], band: int):
-    plan, _ = plan_of(product(tile, **options))
+    plan, _ = plan_of(replace(product(tile), options=options))
     assert plan is not None
     assert plan.schedule.raster_group == band
 
@@ -121,17 +122,17 @@ def test_every_decision_is_a_stage_that_shows_what_it_decided():
     compilation = compile_cuda(product(cluster=2))
     stages = {listing.stage: listing.text for listing in compilation.listings if listing.level == "tile"}
     assert [stage for stage in stages if stage.startswith("cuda-")] == [*NAMES, "cuda-fit"]
-    assert "product wgmma" in stages["cuda-choose-products"]
-    assert "warps 8" in stages["cuda-choose-team"]
-    assert stages["cuda-copy-ahead"].count(" ring 0") == 2
-    assert "runs_on into the next round" in stages["cuda-copy-ahead"]
-    assert "shared by the cluster" in stages["cuda-order-groups"]
-    assert " band 16 " in stages["cuda-order-groups"]
-    assert " grid persistent " in stages["cuda-order-groups"]
-    assert "layout registers [1:1, 0:8, 1:8" in stages["cuda-assign-layouts"]
+    assert "instruction wgmma" in stages["cuda-select-mma"]
+    assert " num_warps 8 " in stages["cuda-select-warps"]
+    assert stages["cuda-pipeline-loads"].count(" pipeline 0") == 2
+    assert "in_flight into the next iteration" in stages["cuda-pipeline-loads"]
+    assert "shared by the cluster" in stages["cuda-rasterize"]
+    assert " raster_group 16 " in stages["cuda-rasterize"]
+    assert " grid persistent " in stages["cuda-rasterize"]
+    assert "layout registers [1:1, 0:8, 1:8" in stages["cuda-infer-layouts"]
     changed = {record.name: record.changed for record in compilation.passes if record.name in NAMES}
-    assert changed["cuda-choose-products"]
-    assert not changed["cuda-overlap-products"]
+    assert changed["cuda-select-mma"]
+    assert not changed["cuda-overlap-mma"]
 
 
 def test_who_looks_gets_the_same_code():
@@ -143,7 +144,7 @@ def test_who_looks_gets_the_same_code():
 def layouts_of(program: Program, arch: str = "sm_90a") -> dict[str, str]:
     """The layouts that the Tile IR shows, by the operation's name; the last one of each."""
     stages = {listing.stage: listing.text for listing in compile_cuda(program, arch).listings}
-    found = re.findall(r"tessera\.(\w+) .*? layout ((?:\w+ \[.*?\] ?)+)", stages["cuda-assign-layouts"])
+    found = re.findall(r"tessera\.(\w+) .*? layout ((?:\w+ \[.*?\] ?)+)", stages["cuda-infer-layouts"])
     return {name: layout.strip() for name, layout in found}
 
 
@@ -196,13 +197,13 @@ def test_a_lane_has_as_many_neighbours_as_the_option_vector_says(vector: int, la
 @pytest.mark.parametrize(
     ("program", "arch", "buffers"),
     [
-        (product(), "sm_90a", {"ring 0": (4, 49152), "stores": (2, 16384)}),
-        (product(stages=3), "sm_90a", {"ring 0": (3, 49152), "stores": (4, 16384)}),
-        (product(stages=7), "sm_90a", {"ring 0": (4, 49152), "stores": (2, 16384)}),  # more than there is room for
-        (matrix_product((128, 128, 32)), "sm_80", {"copied by the team": (4, 16384)}),
-        (matrix_product((128, 128, 32), stages=1), "sm_80", {"copied by the team": (1, 16384)}),
+        (product(), "sm_90a", {"pipeline 0": (4, 49152), "stores": (2, 16384)}),
+        (product(stages=3), "sm_90a", {"pipeline 0": (3, 49152), "stores": (4, 16384)}),
+        (product(stages=7), "sm_90a", {"pipeline 0": (4, 49152), "stores": (2, 16384)}),  # more than there is room for
+        (matrix_product((128, 128, 32)), "sm_80", {"copied by the consumer warps": (4, 16384)}),
+        (matrix_product((128, 128, 32), stages=1), "sm_80", {"copied by the consumer warps": (1, 16384)}),
     ],
-    ids=["room", "fewer", "more", "team", "none ahead"],
+    ids=["scratch", "fewer", "more", "warp_set", "none ahead"],
 )
 def test_the_target_level_and_the_report_say_how_deep_rings_became(
     program: Program, arch: str, buffers: dict[str, tuple[int, int]]
@@ -215,5 +216,5 @@ def test_the_target_level_and_the_report_say_how_deep_rings_became(
     assert re.findall(r'"(.*?)"', shown[1]) == [str(one) for one in found.buffers]
     assert {one.role: (one.count, one.size) for one in found.buffers} == buffers
     assert sum(one.count * one.size for one in found.buffers) <= found.shared_bytes
-    if "ring 0" in buffers:  # a barrier for "full" and one for "empty" each
-        assert ptx_of(compile_ptx(program, arch)).count("mbarrier.init") == 2 * buffers["ring 0"][0]
+    if "pipeline 0" in buffers:  # a barrier for "full" and one for "empty" each
+        assert ptx_of(compile_ptx(program, arch)).count("mbarrier.init") == 2 * buffers["pipeline 0"][0]

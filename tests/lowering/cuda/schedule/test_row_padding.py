@@ -17,34 +17,34 @@ def test_both_factors_of_a_product_go_through_copies(turned: tuple[bool, bool]):
     program = matrix_product(TILE, aligned=False, turned=turned)
     plan, _ = plan_of(program)
     assert plan is not None
-    assert (len(plan.realigned), [len(ring.loads) for ring in plan.rings], plan.copies) == (2, [2], [])
+    assert (len(plan.padded_rows), [len(ring.loads) for ring in plan.rings], plan.copies) == (2, [2], [])
     maps = [slot for slot in compile_ptx(program).slots if slot.tensor_map is not None]
-    assert [(slot.parameter, slot.tensor_map.realigned) for slot in maps] == [(0, True), (1, True)]
+    assert [(slot.parameter, slot.tensor_map.padded_rows) for slot in maps] == [(0, True), (1, True)]
 
 
 def test_aligned_arrays_are_read_as_they_are():
     plan, _ = plan_of(matrix_product(TILE))
     assert plan is not None
-    assert not plan.realigned
+    assert not plan.padded_rows
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
 def test_only_where_there_is_a_copy_engine(arch: str):
     plan, _ = plan_of(matrix_product(TILE, aligned=False), arch)
     assert plan is not None
-    assert not plan.realigned
+    assert not plan.padded_rows
 
 
 def test_small_teams_copy_by_themselves():
     plan, _ = plan_of(matrix_product((32, 64, 64), aligned=False))
     assert plan is not None
-    assert not plan.realigned
+    assert not plan.padded_rows
 
 
 def test_the_option_leaves_it_to_the_team():
     plan, _ = plan_of(matrix_product(TILE, aligned=False, pad_rows=False))
     assert plan is not None
-    assert (plan.realigned, len(plan.copies)) == (set(), 1)
+    assert (plan.padded_rows, len(plan.copies)) == (set(), 1)
 
 
 def one_factor(*, each: bool) -> Program:
@@ -64,10 +64,10 @@ def test_elements_that_one_group_reads_are_not_copied():
     for each, count in ((True, 0), (False, 2)):
         plan, _ = plan_of(one_factor(each=each))
         assert plan is not None
-        assert len(plan.realigned) == count
+        assert len(plan.padded_rows) == count
 
 
 def test_the_levels_say_so():
     levels = compile_cuda(matrix_product(TILE, aligned=False)).listings
-    text = next(listing.text for listing in levels if listing.stage == "cuda-realign")
-    assert text.count("realigned before the kernel") == 2
+    text = next(listing.text for listing in levels if listing.stage == "cuda-pad-rows")
+    assert text.count("padded_rows before the kernel") == 2

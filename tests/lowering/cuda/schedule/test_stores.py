@@ -10,23 +10,23 @@ from tessera.core.base.dtypes import bf16
 
 
 @pytest.mark.parametrize(
-    ("tile", "apart"), [((128, 256, 64), True), ((128, 64, 64), True), ((64, 256, 64), False)], ids=str
+    ("tile", "per_warpgroup"), [((128, 256, 64), True), ((128, 64, 64), True), ((64, 256, 64), False)], ids=str
 )
-def test_warp_groups_store_apart_where_each_has_rows_of_its_own(tile: tuple[int, int, int], apart: bool):
+def test_warp_groups_store_apart_where_each_has_rows_of_its_own(tile: tuple[int, int, int], per_warpgroup: bool):
     plan, _ = plan_of(product(tile, num_warps=8))
     assert plan is not None
-    assert plan.apart == apart
+    assert plan.epilogue_per_warpgroup == per_warpgroup
 
 
 def test_the_option_apart_leaves_stores_to_the_team():
     """Then no result is delayed either: it would have to wait for the other group's products."""
     plan, _ = plan_of(product(TILE, epilogue_per_warpgroup=False))
     assert plan is not None
-    assert (plan.apart, plan.later) == (False, None)
+    assert (plan.epilogue_per_warpgroup, plan.deferred) == (False, None)
     program = matrix_product(TILE, result=bf16, epilogue_per_warpgroup=False)
     stages = {listing.stage: listing.text for listing in compile_cuda(program).listings}
-    assert "stored by the team" in stages["cuda-divide-stores"]
-    assert "delayed" not in stages["cuda-delay-stores"]
+    assert "stored by the consumer warps" in stages["cuda-split-epilogue"]
+    assert "deferred" not in stages["cuda-defer-epilogue"]
     text = code(program)
     assert places(text, r"bar\.sync\s+1, 256")
     assert not places(text, r"bar\.sync %r\d+, 128;")
@@ -34,6 +34,6 @@ def test_the_option_apart_leaves_stores_to_the_team():
 
 def test_both_decisions_show_at_the_store():
     stages = {listing.stage: listing.text for listing in compile_cuda(matrix_product(TILE, result=bf16)).listings}
-    assert "stored by each warp group" in stages["cuda-divide-stores"]
-    assert "delayed until the next group" not in stages["cuda-divide-stores"]
-    assert "delayed until the next group's products run" in stages["cuda-delay-stores"]
+    assert "stored by each warpgroup" in stages["cuda-split-epilogue"]
+    assert "delayed until the next group" not in stages["cuda-split-epilogue"]
+    assert "deferred into the next group's main loop" in stages["cuda-defer-epilogue"]

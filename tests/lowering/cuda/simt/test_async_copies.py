@@ -1,7 +1,6 @@
 """Copies stay in flight over barriers as long as nobody can tell."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from lowering.cuda.compare import agree, normal, poison
 from support.interpret_programs import Writer
 from support.simulate import ptx_of
+from tessera.core.artifact import Artifact
 from tessera.core.base.dtypes import f32
 from tessera.core.program.program import Domain
 
@@ -17,7 +17,7 @@ ON_HARDWARE = True
 LANES = 64
 
 
-def waits(artifact: Any) -> list[int]:
+def waits(artifact: Artifact) -> list[int]:
     """How many groups each wait leaves in flight, in the order of the text."""
     return [int(n) for n in re.findall(r"cp\.async\.wait_group\s+(\d+)", ptx_of(artifact))]
 

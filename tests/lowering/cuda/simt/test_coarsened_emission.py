@@ -10,7 +10,7 @@ from support import programs
 from support.interpret_programs import Writer
 from support.simulate import compile_cuda, compile_ptx, ptx_of, same_bits, simulate
 from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i8, i32, i64
-from tessera.core.program.program import Domain
+from tessera.core.program.program import Domain, Program
 from tessera.runtime.binding.grid import Grid
 from tessera.runtime.interpret.run import run
 
@@ -21,7 +21,7 @@ def launch(writer: Writer, *extents: str):
     return writer.program(domain=Domain("lanes", extents or ("n",)))
 
 
-def sass_of(program, arch: str = "sm_90a") -> str:
+def sass_of(program: Program, arch: str = "sm_90a") -> str:
     return next(l for l in compile_cuda(program, arch).listings if l.level == "sass").text
 
 

@@ -7,7 +7,7 @@ from lowering.cuda.compare import agree, normal, poison
 from support import programs
 from support.interpret_programs import Writer
 from support.simulate import compile_ptx, ptx_of, same_bits, simulate
-from tessera.core.base.dtypes import ALL, bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
+from tessera.core.base.dtypes import ALL, DType, bf16, boolean, f16, f32, f64, i8, i32, i64, u8, u32
 from tessera.core.errors.catalog import NotOnCuda
 from tessera.core.program.program import Domain
 from tessera.core.program.spec import PREDICATES
@@ -31,7 +31,7 @@ def lanes(writer: Writer, count: int):
     return writer.program(group=(count,), domain=Domain("lanes", (count,)))
 
 
-def special(dtype) -> np.ndarray:
+def special(dtype: DType) -> np.ndarray:
     random = np.random.default_rng(3)
     if dtype.kind == "bool":
         return random.integers(0, 2, COUNT).astype(bool)
@@ -47,7 +47,7 @@ def special(dtype) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", COMPUTED, ids=lambda d: d.name)
-def test_arithmetic_of_every_dtype(dtype):
+def test_arithmetic_of_every_dtype(dtype: DType):
     operations = FLOAT_OPERATIONS if dtype.is_float else BOOLEAN_OPERATIONS if dtype == boolean else INTEGER_OPERATIONS
     b = Writer("battery")
     a, c = b.array("a", dtype, "n"), b.array("b", dtype, "n")
@@ -66,7 +66,7 @@ def test_arithmetic_of_every_dtype(dtype):
 
 
 @pytest.mark.parametrize("source", [f32, f16, bf16, i64, i8, u8, u32, boolean], ids=lambda d: d.name)
-def test_casts_to_every_dtype(source):
+def test_casts_to_every_dtype(source: DType):
     b = Writer("casts")
     a = b.array("a", source, "n")
     targets = [d for d in COMPUTED if d != source]
@@ -80,7 +80,7 @@ def test_casts_to_every_dtype(source):
 
 
 @pytest.mark.parametrize("dtype", [f32, f64, f16, bf16], ids=lambda d: d.name)
-def test_mathematical_functions_have_the_cpus_bits(dtype):
+def test_mathematical_functions_have_the_cpus_bits(dtype: DType):
     b = Writer("functions")
     a, c = b.array("a", dtype, "n"), b.array("b", dtype, "n")
     names = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "pow")
@@ -194,7 +194,7 @@ def test_shuffles_in_full_and_in_short_warps(mode: str, width: int, size: int):
 
 
 @pytest.mark.parametrize("dtype", [d for d in ALL if d != f32], ids=lambda d: d.name)
-def test_shuffles_of_every_dtype(dtype):
+def test_shuffles_of_every_dtype(dtype: DType):
     b = Writer("shuffles")
     x, out = b.array("x", dtype, "n"), b.array("out", dtype, "n", mutable=True)
     lane = b.id("lane")
@@ -279,7 +279,7 @@ def test_more_shared_memory_than_there_is():
 
 @pytest.mark.parametrize("dtype", [f32, f16, i8], ids=lambda d: d.name)
 @pytest.mark.parametrize("offset", [0, 16, 3, -16, -5])
-def test_copies_arrive_with_the_next_barrier(dtype, offset: int):
+def test_copies_arrive_with_the_next_barrier(dtype: DType, offset: int):
     """Aligned windows go in pieces of 16 bytes, others element by element; what is outside arrives as 0."""
     b = Writer("copy")
     x, out = b.array("x", dtype, "n"), b.array("out", dtype, 96, mutable=True)

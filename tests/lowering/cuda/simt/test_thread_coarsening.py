@@ -1,5 +1,6 @@
 """Which kernels take several elements a lane, and what is found of their accesses and branches."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -9,20 +10,23 @@ from support.interpret_programs import Writer
 from tessera.core.artifact import LaunchRule
 from tessera.core.base.dtypes import f16, f32, f64
 from tessera.core.errors.catalog import NotOnCuda
-from tessera.core.program.program import Domain
+from tessera.core.mlir import ir
+from tessera.core.program.program import Domain, Program
 from tessera.core.tile.dialect import context
-from tessera.lowering.analysis.uniformity import analyse
+from tessera.lowering.cuda.simt.analyses import analyse
 from tessera.lowering.cuda.simt.thread_coarsening import Coarsening, coarsen
 from tessera.lowering.tile.mask_edges import MaskEdges
 from tessera.lowering.tile.to_tile import to_tile
 
+Coarsen = Callable[[Program], Coarsening]
+
 
 @pytest.fixture
-def coarse():
+def coarse() -> Iterator[Coarsen]:
     """What is found of a program; the module stays alive as long as the test."""
-    modules = []
+    modules: list[ir.Module] = []
 
-    def found(program) -> Coarsening:
+    def found(program: Program) -> Coarsening:
         modules.append(to_tile(program))
         MaskEdges().run(modules[-1])
         function = modules[-1].body.operations[0].operation
@@ -33,11 +37,11 @@ def coarse():
         modules.clear()
 
 
-def unary(writer: Writer, *extents: str):
+def unary(writer: Writer, *extents: str) -> Program:
     return writer.program(domain=Domain("lanes", extents or ("n",)))
 
 
-def test_accesses_and_guards_of_saxpy(coarse):
+def test_accesses_and_guards_of_saxpy(coarse: Coarsen):
     found = coarse(programs.saxpy())
     assert found.elements == 4
     assert [(a.op.name, a.offset, a.bytes, a.wide, a.proven) for a in found.accesses.values()] == [
@@ -47,7 +51,7 @@ def test_accesses_and_guards_of_saxpy(coarse):
     assert (guard.place.offset, guard.beyond) == (0, 0)
 
 
-def test_the_widest_dtype_decides(coarse):
+def test_the_widest_dtype_decides(coarse: Coarsen):
     b = Writer("mixed")
     x, y, z = b.array("x", f16, "n"), b.array("y", f64, "n"), b.array("z", f32, "n", mutable=True)
     i = b.id("thread")
@@ -58,7 +62,7 @@ def test_the_widest_dtype_decides(coarse):
     assert not any(access.proven for access in found.accesses.values())
 
 
-def test_only_shifts_by_whole_pieces_are_wide(coarse):
+def test_only_shifts_by_whole_pieces_are_wide(coarse: Coarsen):
     b = Writer("shifts")
     x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
     i = b.id("thread")
@@ -75,7 +79,7 @@ def test_only_shifts_by_whole_pieces_are_wide(coarse):
 @pytest.mark.parametrize(
     ("predicate", "flipped", "beyond"), [("lt", False, 0), ("le", False, 1), ("gt", True, 0), ("ge", True, 1)]
 )
-def test_bounds_on_either_side(coarse, predicate: str, flipped: bool, beyond: int):
+def test_bounds_on_either_side(coarse: Coarsen, predicate: str, flipped: bool, beyond: int):
     b = Writer("bounds")
     y, limit = b.array("y", f32, "n", mutable=True), b.scalar("limit", b.const(0).type.dtype)
     i = b.id("thread")
@@ -86,7 +90,7 @@ def test_bounds_on_either_side(coarse, predicate: str, flipped: bool, beyond: in
     assert guard.beyond == beyond
 
 
-def test_a_branch_on_data_is_no_guard(coarse):
+def test_a_branch_on_data_is_no_guard(coarse: Coarsen):
     b = Writer("data")
     x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
     i = b.id("thread")
@@ -97,7 +101,7 @@ def test_a_branch_on_data_is_no_guard(coarse):
     assert found.guards == {}
 
 
-def test_bounds_along_two_axes(coarse):
+def test_bounds_along_two_axes(coarse: Coarsen):
     """`if 0 < i < h - 1 and 0 < j < w - 1`, where a group is one row of lanes, and `i` is the same for all of them."""
     b = Writer("rows")
     y = b.array("y", f32, "h", "w", mutable=True)
@@ -117,7 +121,7 @@ def test_bounds_along_two_axes(coarse):
     assert (high.least, high.beyond) == (False, 0)
 
 
-def test_a_branch_that_knows_no_index_is_no_guard_of_accesses_outside_of_it(coarse):
+def test_a_branch_that_knows_no_index_is_no_guard_of_accesses_outside_of_it(coarse: Coarsen):
     b = Writer("flag")
     y, flag = b.array("y", f32, "n", mutable=True), b.scalar("flag", b.const(0).type.dtype)
     i = b.id("thread")
@@ -129,7 +133,7 @@ def test_a_branch_that_knows_no_index_is_no_guard_of_accesses_outside_of_it(coar
     assert [guard.place is None for guards in found.guards.values() for guard in guards] == [False]
 
 
-def test_an_exception_for_a_few_lanes_is_no_guard(coarse):
+def test_an_exception_for_a_few_lanes_is_no_guard(coarse: Coarsen):
     b = Writer("few")
     y = b.array("y", f32, "n", mutable=True)
     i = b.id("thread")
@@ -142,7 +146,7 @@ def test_an_exception_for_a_few_lanes_is_no_guard(coarse):
     assert len(found.accesses) == 2
 
 
-def test_what_is_left_alone(coarse):
+def test_what_is_left_alone(coarse: Coarsen):
     """Lanes that exchange values or share memory, loops, gathers, strided arrays."""
     assert coarse(programs.warp_reduce()).elements == 1
     assert coarse(programs.group_sum()).elements == 1
@@ -161,7 +165,7 @@ def grouped(writer: Writer, *group: int):
     return writer.program(domain=Domain("lanes", ("n",)), group=group)
 
 
-def test_places_in_groups(coarse):
+def test_places_in_groups(coarse: Coarsen):
     """A lane's number in the launch, or in its group, and what the group adds to it."""
     b = Writer("places")
     x, y = b.array("x", f32, "n"), b.array("y", f32, "n", mutable=True)
@@ -176,7 +180,7 @@ def test_places_in_groups(coarse):
 
 
 @pytest.mark.parametrize(("lanes", "elements"), [(256, 4), (128, 4), (64, 2), (32, 1), (96, 1), (192, 2)])
-def test_groups_keep_whole_warps(coarse, lanes: int, elements: int):
+def test_groups_keep_whole_warps(coarse: Coarsen, lanes: int, elements: int):
     b = Writer("whole")
     y, i = b.array("y", f32, "n", mutable=True), b.id("thread")
     b.write(y, b.const(1.0, f32), i)
@@ -184,7 +188,7 @@ def test_groups_keep_whole_warps(coarse, lanes: int, elements: int):
     assert coarse(replace(grouped(b, lanes), options={"elements_per_thread": 32})).elements <= max(1, lanes // 32)
 
 
-def test_groups_that_have_to_wait_are_left_alone(coarse):
+def test_groups_that_have_to_wait_are_left_alone(coarse: Coarsen):
     """Lanes along two axes; what lane 0 writes for its group, and what all read of an array that lanes write."""
     b = Writer("axes")
     y, i = b.array("y", f32, "n", mutable=True), b.id("thread", 0)
@@ -200,12 +204,12 @@ def test_groups_that_have_to_wait_are_left_alone(coarse):
         assert coarse(grouped(b, 256)).elements == 1
 
 
-def test_a_schedule_decides(coarse):
+def test_a_schedule_decides(coarse: Coarsen):
     assert coarse(replace(programs.saxpy(), options={"elements_per_thread": 1})) == Coarsening()
     assert coarse(replace(programs.saxpy(), options={"elements_per_thread": 8})).elements == 8
 
 
-def test_a_number_that_cannot_be(coarse):
+def test_a_number_that_cannot_be(coarse: Coarsen):
     with pytest.raises(NotOnCuda, match="a power of two up to 32, got 3"):
         coarse(replace(programs.saxpy(), options={"elements_per_thread": 3}))
 

@@ -1,5 +1,7 @@
 """Tile operations: what the group computes together, against the interpreter, bit for bit."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,12 @@ from lowering.cuda.compare import agree, normal, poison
 from support import programs
 from support.architectures import limit_shared_memory
 from support.interpret_programs import Writer
-from tessera.core.base.dtypes import bf16, f16, f32, i32, i64, u8
+from tessera.core.base.dtypes import DType, bf16, f16, f32, i32, i64, u8
 from tessera.core.program.program import Domain
 
 
 @pytest.fixture
-def little_shared(monkeypatch: pytest.MonkeyPatch):
+def little_shared(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def limit(size: int) -> None:
         limit_shared_memory(monkeypatch, size)
 
@@ -34,7 +36,7 @@ def test_factors_are_rounded_to_tf32_element_by_element():
 
 
 @pytest.mark.parametrize(("dtype", "result"), [(f16, f32), (bf16, f32), (i32, i32), (u8, i32)], ids=str)
-def test_products_of_every_kind(dtype, result):
+def test_products_of_every_kind(dtype: DType, result: DType):
     b = Writer("product")
     a, w = b.array("a", dtype, 12, 9), b.array("b", dtype, 9, 8)
     out = b.array("out", result, 12, 8, mutable=True)
@@ -42,13 +44,17 @@ def test_products_of_every_kind(dtype, result):
     tile = b.dot(b.load(a, [zero, zero], [12, 9]), b.load(w, [zero, zero], [9, 8]), dtype=result)
     b.store(out, tile, [zero, zero], [12, 8])
     random = np.random.default_rng(0)
-    make = (lambda *s: normal(*s, dtype=dtype.numpy)) if dtype.is_float else (
-        lambda *s: random.integers(0, 200, s).astype(dtype.numpy))  # fmt: skip
+
+    def make(*shape: int) -> np.ndarray:
+        if dtype.is_float:
+            return normal(*shape, dtype=dtype.numpy)
+        return random.integers(0, 200, shape).astype(dtype.numpy)
+
     agree(b.program(), [make(12, 9), make(9, 8), np.zeros((12, 8), result.numpy)])
 
 
 @pytest.mark.parametrize("size", [1, 200, 16384])
-def test_shared_memory_may_be_full(size: int, little_shared):
+def test_shared_memory_may_be_full(size: int, little_shared: Callable[[int], None]):
     """Then tiles go to private global memory, and a block does several groups."""
     little_shared(size)
     artifact, _ = agree(programs.matmul(8, 8, 4), [normal(14, 6), normal(6, 15), poison(14, 15)])
@@ -65,7 +71,7 @@ REDUCTIONS = [
 
 
 @pytest.mark.parametrize(("dtype", "kind", "axis"), REDUCTIONS, ids=str)
-def test_reductions(dtype, kind: str, axis: int | None):
+def test_reductions(dtype: DType, kind: str, axis: int | None):
     b = Writer("reduction")
     x = b.array("x", dtype, 5, 140)
     shape = {0: (140,), 1: (5,), None: (1,)}[axis]
@@ -179,3 +185,18 @@ def test_a_sum_that_only_some_lanes_can_know():
         b.write(buffer, b.const(100.0, f32), zero)
         b.write(out, b.reduce(b.load(buffer, [zero], [16])), lane)
     agree(b.program(group=(48,), domain=Domain("lanes", (48,))), [poison(48)])
+
+
+@pytest.mark.parametrize("replaced", ["other", "own"])
+def test_a_tile_is_read_before_its_place_is_stored_to(replaced: str):
+    """A tile that is needed after a store to the very place it was loaded from, of other values or its own plus 1."""
+    b = Writer("exchange")
+    x, y, z = b.array("x", f32, 12, 9, mutable=True), b.array("y", f32, 12, 9), b.array("z", f32, 12, 9, mutable=True)
+    lanes = b.array("lanes", f32, 32, mutable=True)
+    window = [b.const(0), b.const(0)], [12, 9]
+    b.write(lanes, b.const(1.0, f32), b.id("lane"))  # a kernel of lanes, whose tiles are computed where they are used
+    old, other = b.load(x, *window), b.load(y, *window)
+    b.store(x, other if replaced == "other" else b.value("neg", old), *window)
+    b.store(z, b.value("neg", old), *window)
+    program = b.program(domain=Domain("groups", (1,)), group=(32,))
+    agree(program, [normal(12, 9), 2 * normal(12, 9) + 1, poison(12, 9), poison(32)])

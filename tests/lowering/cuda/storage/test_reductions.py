@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from lowering.cuda.cases import DTYPES, Maker, in_registers, is_wide, numbers, poison
 from lowering.cuda.hopper import attention, code, places
+from support.interpret_programs import Values
 from support.simulate import compile_ptx, ptx_of, same_bits, simulate
 from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i32
 from tessera.core.base.reductions import tree_sum
-from tessera.core.program.program import Program
+from tessera.core.program.program import Program, Value
 from tessera.ops.tiles.reductions import reduce_pairs, reduce_row_blocks
 
 
@@ -93,12 +94,12 @@ def many(rows: int, columns: int, rounds: int) -> Program:
     zero, one = b.const(0), b.const(1)
     tile = b.load(x, [zero, zero], [rows, columns])
 
-    def normal(t):
+    def normal(t: Value) -> Value:
         top = b.broadcast(b.reshape(b.reduce(t, "max", 1), rows, 1), rows, columns)
         total = b.broadcast(b.reshape(b.reduce(t, "sum", 0), 1, columns), rows, columns)
         return b.value("add", b.value("sub", t, top), total)
 
-    def body(i, carried):
+    def body(i: Value, carried: Values) -> Values:
         (t,) = carried
         return b.branch(b.compare("eq", i, one), lambda: (normal(t),), lambda: (b.value("mul", t, t),))
 

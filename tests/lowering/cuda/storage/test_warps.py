@@ -7,16 +7,16 @@ import pytest
 from lowering.cuda.cases import Maker, in_registers, numbers, plan_of, poison
 from support.simulate import compile_cuda, compile_ptx, ptx_of
 from tessera.core.base.dtypes import DType, bf16, f32, f64
-from tessera.core.program.program import Program
+from tessera.core.program.program import Attribute, Program
 
 
-def doubled(dtype: DType, rows: int, columns: int, **options) -> Program:
+def doubled(dtype: DType, rows: int, columns: int, **options: Attribute) -> Program:
     b = Maker("doubled")
     x, out = b.matrix("x", dtype, "m", "n", wide=True), b.matrix("out", dtype, "m", "n", wide=True, mutable=True)
     zero = [b.const(0), b.const(0)]
     tile = b.load(x, zero, [rows, columns])
     b.store(out, b.value("add", tile, tile), zero, [rows, columns])
-    return b.program(**options)
+    return b.program(domain=None, group=None, **options)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.mlir import plain_number
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.tile_scheduler.load_balance import LoadBalancedOrder
 
@@ -12,7 +13,7 @@ OTHERS, COUNTS, BLOCKS = st.integers(1, 90), st.integers(1, 40), st.integers(1, 
 def order(others: int, count: int, blocks: int, *, grows: bool = True) -> list[int]:
     """The groups in the order in which they are done."""
     uneven = LoadBalancedOrder(IndexBuilder.__new__(IndexBuilder), min(blocks, others * count), others, count, grows)
-    return [uneven.group(number) for number in range(others * count)]
+    return [plain_number(uneven.group(number)) for number in range(others * count)]
 
 
 def work(groups: list[int], count: int, blocks: int) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.mlir import plain_number
 from tessera.core.artifact import LaunchRule
 from tessera.core.schedule.tile_schedule import TileSchedule
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
@@ -29,7 +30,7 @@ BANDS = st.sampled_from([1, 3, 8, 12, 16, 64])
 def numbers(rows: int, columns: int, schedule: TileSchedule, count: int) -> list[int]:
     """The groups in the order in which they are done."""
     launch = frame(rows, columns)
-    return [numbered(launch, place(launch, schedule, n)) for n in range(count)]
+    return [plain_number(numbered(launch, place(launch, schedule, n))) for n in range(count)]
 
 
 @given(st.integers(1, 40), st.integers(1, 12), BANDS)
@@ -65,12 +66,12 @@ def test_large_groups_come_first(heads: int, blocks: int):
     launch = frame(heads, blocks)
     launch.rule = LaunchRule("ranges", ranges=((heads, 1), (blocks * 128, 128)))
     assert not is_banded(launch, TileSchedule(load_balance=1))
-    numbers = [ordered(launch, TileSchedule(load_balance=1), n) for n in range(heads * blocks)]
+    numbers = [plain_number(ordered(launch, TileSchedule(load_balance=1), n)) for n in range(heads * blocks)]
     assert sorted(numbers) == list(range(heads * blocks))
     along = [number % blocks for number in numbers]
     assert along == sorted(along, reverse=True)
     assert [
-        n % blocks for n in (ordered(launch, TileSchedule(load_balance=-1), n) for n in range(heads * blocks))
+        plain_number(ordered(launch, TileSchedule(load_balance=-1), n)) % blocks for n in range(heads * blocks)
     ] == sorted(along)
 
 
@@ -79,7 +80,7 @@ def test_no_block_has_the_larger_group_every_time(heads: int, count: int, blocks
     """Group n of a head works for n: blocks take one after the other, and are then about as busy as each other."""
     launch = frame(heads, count, blocks)
     launch.rule = LaunchRule("ranges", ranges=((heads, 1), (count * 128, 128)))
-    groups = [ordered(launch, TileSchedule(load_balance=1), n) for n in range(heads * count)]
+    groups = [plain_number(ordered(launch, TileSchedule(load_balance=1), n)) for n in range(heads * count)]
     assert sorted(groups) == list(range(heads * count))
     work = [sum(number % count for number in groups[block::blocks]) for block in range(min(blocks, heads * count))]
     assert max(work) - min(work) <= count

@@ -1,6 +1,7 @@
 """exp(s - max(s)) over a window that sticks out: one mask, and the numbers of the interpreter."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_infinities_and_nan_are_those_of_the_interpreter(tmp_path: Path, n: int,
     x[4, : n // 2] = -np.inf
     x[17] = -np.inf
     w = rng.integers(-3, 4, (n, 16)).astype(np.float32)
-    found = []
+    found: list[Any] = []
     for target in ("interpret", "cpu"):
         y, z = np.full(19, 7, np.float32), np.full((19, 16), 7, np.float32)
         with overridden(target=target, cache_dir=tmp_path):

@@ -1,0 +1,183 @@
+"""Differences between two stages as plain data: lines of both sides, rows that set them beside each other, changes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tessera.core.stage_diff import ADDED, CHANGED, MOVED, REMOVED
+
+FUSED: Final = "fused"
+SPLIT: Final = "split"
+SIGNS: Final[Mapping[str, str]] = {
+    ADDED: "+", REMOVED: "-", CHANGED: "~", MOVED: "\u2195", FUSED: "\u2228", SPLIT: "\u2227",
+}  # fmt: skip
+"""Kinds of changes in the order in which they are listed, each with its sign."""
+LOCATIONS: Final = "locations"
+"""The field of a change that is one of places in the user's text only."""
+
+Marks = tuple[tuple[int, int], ...]
+"""Ranges of characters of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """A line of one side.
+
+    lines: lines of the user's file that it came from; ops: operations of the Program that it stands for
+    record: the identity of its operation, one name for both sides
+    """
+
+    text: str
+    lines: tuple[int, ...] = ()
+    ops: tuple[int, ...] = ()
+    record: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Fate of an operation, or of several together.
+
+    kind: a key of SIGNS; fields: what differs where it is "changed"; moved: whether it stands elsewhere as well
+    name: of the operation; words: what happened beyond what the kind says
+    before, after: its lines on both sides, none where it is printed inside of others
+    marks_before, marks_after: what differs inside the first line of each side
+    """
+
+    kind: str
+    name: str
+    words: str
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    fields: tuple[str, ...] = ()
+    moved: bool = False
+    marks_before: Marks = ()
+    marks_after: Marks = ()
+
+    @property
+    def listed(self) -> bool:
+        """Return whether it has a line of its own: constants are printed inside of what uses them."""
+        return bool(self.before or self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the two columns: a line of each side, or of one; -1: none.
+
+    changed_before, changed_after: the number of each line's change; -1: none
+    """
+
+    before: int
+    after: int
+    changed_before: int = -1
+    changed_after: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two stages, compared.
+
+    kept: operations that are the same on both sides; rows: every line of both sides, once
+    """
+
+    before: tuple[DiffLine, ...]
+    after: tuple[DiffLine, ...]
+    rows: tuple[Row, ...]
+    changes: tuple[Change, ...]
+    kept: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many changes there are of each kind; places in the user's text are none."""
+        found = Counter(each.kind for each in self.changes if each.listed and each.fields != (LOCATIONS,))
+        return {kind: found[kind] for kind in SIGNS}
+
+    @property
+    def told(self) -> str:
+        """The counts in words: "2 added, 1 moved"; "no changes"."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.counts.items() if count) or "no changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Contents of a column.
+
+    kernel, target, level, stage: as `Compiled` names them; stage: the pass, "" for the end of the level
+    options: what the compilation was given, and what the pass was given, in words
+    """
+
+    kernel: str
+    target: str
+    level: str
+    stage: str
+    options: str = ""
+
+    @property
+    def label(self) -> str:
+        """The side in words."""
+        where = f"{self.level} after {self.stage}" if self.stage else f"{self.level}, final"
+        parts = (part for part in (self.kernel, self.target, where, self.options) if part)
+        return " \u00b7 ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class FigurePair:
+    """A figure of both sides; None: not measured, or not known, and why in `note`.
+
+    better: -1 where less is better, 1 where more is, 0 where neither
+    """
+
+    name: str
+    unit: str
+    before: float | None
+    after: float | None
+    better: int = -1
+    note: str = ""
+
+    @property
+    def told_before(self) -> str:
+        """The figure before, with its unit."""
+        return self._told(self.before)
+
+    @property
+    def told_after(self) -> str:
+        """The figure after, with its unit."""
+        return self._told(self.after)
+
+    @property
+    def delta(self) -> str:
+        """The difference with its sign; "" where one is not known, "=" where there is none."""
+        if self.before is None or self.after is None:
+            return ""
+        difference = self.after - self.before
+        return f"{difference:+,g}" if difference else "="
+
+    def _told(self, value: float | None) -> str:
+        if value is None:
+            return self.note or "not measured"
+        return f"{value:,g} {self.unit}".strip()
+
+
+@dataclass(frozen=True)
+class DiffModel:
+    """Everything that a diff shows.
+
+    before, after: the sides; choices: the stages that either side can show, (level, pass)
+    chosen: which of them are compared; comparisons: by pairs of numbers into the choices
+    agreements: how the outputs of both agree, where they were run
+    """
+
+    before: Side
+    after: Side
+    before_choices: tuple[tuple[str, str], ...]
+    after_choices: tuple[tuple[str, str], ...]
+    chosen: tuple[int, int]
+    comparisons: Mapping[tuple[int, int], Comparison]
+    figures: tuple[FigurePair, ...] = ()
+    agreements: tuple[str, ...] = ()
+    group: str = ""
+
+    @property
+    def comparison(self) -> Comparison:
+        """The one that is shown first."""
+        return self.comparisons[self.chosen]

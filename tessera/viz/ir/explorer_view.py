@@ -1,0 +1,227 @@
+"""The IR explorer: every level of a compilation side by side, from the user's cell to machine code, linked."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+from typing import Final
+
+import numpy as np
+
+from tessera.core.base.plurals import counted
+from tessera.core.compilation import Compilation
+from tessera.core.errors.catalog import UnknownLevel
+from tessera.kernels.kernel import Configured, Kernel
+from tessera.profiling.results import Profile
+from tessera.session.compiled import Compiled
+from tessera.viz.base.payload import Json, encode
+from tessera.viz.base.subjects import compiled, profiled
+from tessera.viz.base.texts import without_host
+from tessera.viz.base.view import View
+from tessera.viz.ir.details import Column, PaneDetails
+from tessera.viz.ir.explorer_model import CAPTIONS, ExplorerModel, explorer_model
+from tessera.viz.ir.measured_shares import measured_column
+from tessera.viz.ir.panes import Pane, ViewLine
+from tessera.viz.ir.text_structure import filter_text
+
+PLAIN_LINES: Final = 48
+"""Lines of each level in the plain part; the whole text is in the data."""
+_SIGNS: Final = {"": " ", "new": "+", "changed": "~", "moved": ">"}
+_BOX: Final = "white-space:pre;overflow:auto;max-height:24em;margin:4px 0 4px 16px;font-size:12px;line-height:1.4"
+
+
+def explore(
+    x: Kernel | Configured | Compiled | Compilation,
+    *,
+    levels: str | Sequence[str] = (),
+    only: bool = False,
+    profile: Profile | None = None,
+    llvm_passes: bool = False,
+) -> "Explorer":
+    """Show every level of a kernel's last compilation, or of one compilation, linked line by line.
+
+    levels: shown first; more than one: side by side
+    only: leave the other levels out, which makes the page of a large kernel smaller
+    profile: of a launch of it: the share of time of each line's phases stands beside the source, where the kernel
+             records phases (pipelined ones on GPUs)
+    llvm_passes: show LLVM IR after each of LLVM's own passes that changes it, too; compiles once more
+
+    Raises:
+        NothingToShow: `x` or `profile` is something else.
+        UnknownLevel: there is no such level, or a kernel was not called and says too little by itself.
+    """
+    measured_by = profiled(profile, "explore") if profile is not None else None
+    levels = (levels,) if isinstance(levels, str) else tuple(levels)
+    model = model_of(x, llvm_passes=llvm_passes, levels=levels, only=only)
+    tile = model.stages("tile")
+    if measured_by is not None and tile:
+        measured = measured_column(tile[-1], model.first_line, len(model.source), measured_by.phase_share)
+        model = replace(model, measured=measured)
+    return Explorer(model, levels)
+
+
+def model_of(
+    x: Kernel | Configured | Compiled | Compilation,
+    *,
+    llvm_passes: bool = False,
+    levels: Sequence[str] = (),
+    only: bool = False,
+) -> ExplorerModel:
+    """Return the view model of what `explore` takes.  Raises UnknownLevel for levels that it does not have."""
+    shown = x if isinstance(x, Compilation) else compiled(x, "explore")
+    if llvm_passes and isinstance(shown, Compiled):
+        shown = shown.with_llvm_passes()
+    listings = shown.listings
+    known = dict.fromkeys(["source", *(listing.level for listing in listings)])
+    for level in levels:
+        if level not in known:
+            raise UnknownLevel(
+                f"{level!r} is no level of {shown.artifact.name}", hint=f"choose one of {', '.join(known)}"
+            )
+    kept = [listing for listing in listings if not only or listing.level in levels]
+    return explorer_model(shown.artifact, kept, shown.passes)
+
+
+class Explorer(View[ExplorerModel]):
+    """All levels of one compilation.
+
+    levels: the ones shown first
+    """
+
+    kind = "explorer"
+
+    def __init__(self, data: ExplorerModel, levels: tuple[str, ...] = ()) -> None:
+        super().__init__(data)
+        self.levels: Final = levels
+
+    @property
+    def title(self) -> str:
+        """The kernel and its target."""
+        return f"{self.data.name} for {self.data.target}"
+
+    def text(self) -> str:
+        """Return one line: the kernel, its target, its levels, Tile IR with its number of passes and lines."""
+        parts: list[str] = []
+        for level in self.data.levels:
+            stages = self.data.stages(level)
+            lines = len(stages[-1].lines)
+            passes = f" after {len(stages)} passes" if len(stages) > 1 else ""
+            # Below Tile IR, how many lines there are depends on the processor.
+            parts.append(f"{level}{passes} {counted(lines, 'line')}" if level == "tile" else level)
+        return without_host(f"{self.title}: {', '.join(parts) or 'no level was looked at'}")
+
+    def plain_html(self) -> str:
+        """Return the source, and each level folded, long ones cut."""
+        view = self.data
+        source = "\n".join(f"{view.first_line + i:>4}  {line}" for i, line in enumerate(view.source))
+        parts = [
+            f'<div style="margin:4px 0"><b>{escape(view.name)}</b> for {escape(view.target)}</div>',
+            f'<pre style="{_BOX}"><code>{escape(source)}</code></pre>',
+        ]
+        for level in view.levels:
+            pane = view.stages(level)[-1]
+            shown = " open" if level in self.levels else ""
+            parts.append(
+                f"<details{shown}><summary>{escape(CAPTIONS.get(level, level))} ({counted(len(pane.lines), 'line')})"
+                f'</summary><pre style="{_BOX}"><code>{escape(_excerpt(pane))}</code></pre></details>'
+            )
+        return "".join(parts)
+
+    def payload(self) -> Json:
+        """Return what the renderer reads.  A line's links are an index into `keys`: many lines share one."""
+        view = self.data
+        keys: dict[tuple[object, ...], int] = {}
+        records = {record: number for number, record in enumerate(view.lives)}
+        panes: list[Json] = []
+        for number, (pane, details) in enumerate(zip(view.panes, view.details, strict=True)):
+            panes.append({**self._head(pane), **self._body(number, details, keys, records)})
+        return {
+            "title": self.title, "group": view.group, "name": view.name, "target": view.target, "label": view.label,
+            "first": view.first_line, "source": encode(view.source),
+            "captions": {level: CAPTIONS.get(level, level) for level in view.levels},
+            "open": [level for level in self.levels if level in view.levels],
+            "panes": panes,
+            "keys": encode(list(keys)),
+            "ops": {str(op): self._story(op) for op in view.stories},
+            "records": [[record, life.born, life.last] for record, life in view.lives.items()],
+            "docs": encode(view.docs),
+            "remarks": encode(view.remarks),
+            "measured": _column(view.measured) if view.measured is not None else None,
+        }  # fmt: skip
+
+    def _story(self, op: int) -> Json:
+        story = self.data.stories[op]
+        place = (story.place.line, story.place.column) if story.place is not None else None
+        return {"place": place, "born": story.born, "last": story.last, "mates": story.mates}
+
+    def _head(self, pane: Pane) -> dict[str, Json]:
+        changes = pane.changes
+        ran = pane.ran
+        return {
+            "level": pane.level,
+            "stage": pane.stage or "final",
+            "ran": encode(ran) if ran is not None else None,
+            "signs": "".join(_SIGNS[line.change] for line in pane.lines).rstrip(),
+            "ghosts": [(ghost.before, ghost.text) for ghost in pane.ghosts],
+            "counts": {
+                "fresh": changes["new"],
+                "changed": changes["changed"] + changes["moved"],
+                "gone": changes["gone"],
+            },
+        }
+
+    def _body(
+        self, number: int, details: PaneDetails, keys: dict[tuple[object, ...], int], records: dict[str, int]
+    ) -> dict[str, Json]:
+        """Return the text of a pane and what belongs to it, or the number of the pane before that has the same."""
+        panes = self.data.panes
+        pane = panes[number]
+        if number and panes[number - 1].level == pane.level and _same(panes[number - 1], pane):
+            return {"same": number - 1}
+        return {
+            "text": pane.text,
+            "keys": _indices([keys.setdefault(self._links(line), len(keys)) for line in pane.lines]),
+            "records": _indices([records.get(line.record, -1) for line in pane.lines] if pane.level == "tile" else []),
+            "quiet": _indices(details.quiet),
+            "filter": filter_text(pane.level, len(details.quiet)),
+            "folds": [(fold.head, fold.last) for fold in details.folds],
+            "branches": [(each.target, each.lane, *each.sources) for each in details.branches],
+            "columns": [_column(column) for column in details.columns],
+            "docs": _indices(details.docs),
+        }  # fmt: skip
+
+    def _links(self, line: ViewLine) -> tuple[object, ...]:
+        """Return source lines, operations, and places (line, first column, column past the end) cut at line ends."""
+        view = self.data
+        places: list[tuple[int, int, int]] = []
+        for span in line.spans:
+            index = span.line - view.first_line
+            width = len(view.source[index]) if 0 <= index < len(view.source) else 0
+            stop = span.end_column if span.end_line == span.line else width + 1
+            places.append((span.line, span.column, max(stop, span.column + 1)))
+        return line.sources, line.ops, tuple(places)
+
+
+def _column(column: Column) -> Json:
+    return {
+        "name": column.name, "title": column.title, "width": column.width, "cells": _indices(column.cells),
+        "kinds": [(kind.text, kind.told, kind.bar) for kind in column.kinds],
+    }  # fmt: skip
+
+
+def _same(before: Pane, pane: Pane) -> bool:
+    links = [(line.text, line.spans, line.ops, line.record) for line in before.lines]
+    return links == [(line.text, line.spans, line.ops, line.record) for line in pane.lines]
+
+
+def _indices(numbers: Sequence[int]) -> Json:
+    """Return short lists as JSON numbers, long ones as bytes."""
+    return list(numbers) if len(numbers) < 64 else encode(np.array(numbers, np.int32))
+
+
+def _excerpt(pane: Pane) -> str:
+    """Return the level's text with the source line before each, and a note where it is cut."""
+    rows = [f"{f'L{line.sources[0]}' if line.sources else '':>5}  {line.text}" for line in pane.lines[:PLAIN_LINES]]
+    left = len(pane.lines) - PLAIN_LINES
+    if left > 0:
+        rows.append(f"       ... {left} more lines (run the cell, or trust the notebook, to see them all)")
+    return "\n".join(rows)

@@ -1,0 +1,226 @@
+"""Record a launch within bounds: one tile to learn what a tile costs, then as many tiles as fit, edges among them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final, cast
+
+import numpy as np
+
+from tessera.core.base.plurals import counted
+from tessera.core.errors.catalog import WrongDevice
+from tessera.core.program.program import Program
+from tessera.core.progress import working
+from tessera.core.targets import ORACLE
+from tessera.kernels.kernel import Kernel
+from tessera.profiling.argument_clones import copied_together
+from tessera.runtime.arrays.host import AnyArray, as_array, is_array
+from tessera.runtime.arrays.pointers import address
+from tessera.runtime.binding.grid import Grid
+from tessera.runtime.driver import driver as door
+from tessera.runtime.launch.interpreter import Interpreter
+from tessera.runtime.memory.device_arrays import device_view, is_on_device
+from tessera.session.session import resolve_target
+from tessera.viz.tile_debugger.recorder import Budget, Recorder, RecordingFull, Wanted, tile_loops
+from tessera.viz.tile_debugger.trace import Tile, Trace, Trip
+
+LANES_AT_ONCE: Final = 128
+"""Lanes that are one tile where a kernel has no groups: a common block size, whole warps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a recording: tiles, statements, and work in elements computed (about 40 million a second)."""
+
+    tiles: int = 64
+    steps: int = 6000
+    work: int = 25_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A call to record: the program, its arguments as arrays of this process and numbers, and the grid."""
+
+    kernel: Kernel
+    program: Program
+    values: tuple[object, ...]
+    types: tuple[type, ...]
+    grid: Grid | None
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, arguments: tuple[object, ...], keywords: Mapping[str, object], grid: Grid | None
+    ) -> "Launch":
+        """Return the launch of a call; arrays of a GPU are copied here.  Raises the mistakes of the call."""
+        names = [parameter.arg for parameter in kernel.source.function.args.args]
+        given = kernel.ordered(arguments, keywords)
+        values = tuple(_here(value, name) for value, name in zip(given, names, strict=True))
+        target = resolve_target(ORACLE)
+        described = kernel.described(values, target)
+        on_oracle = kernel.on_target(target)
+        return cls(kernel, on_oracle.program(values), values, described.types, grid)
+
+
+def record(launch: Launch, limits: Limits | None = None, tile: int | None = None) -> Trace:
+    """Record a launch on copies of what it writes; `tile`: only the tile of this number.
+
+    Raises what the launch raises; a number that no tile has is an IndexError.
+    """
+    limits = limits or Limits()
+    loops = tile_loops(launch.program)
+    first = _run(launch, Wanted(lambda place: place == 0, [lambda n: n == 0 for _ in loops], 0), limits, 1)
+    sizes = _sizes(first)
+    total = math.prod(sizes)
+    if tile is not None:
+        if not 0 <= tile < total:
+            raise IndexError(f"{launch.kernel.source.name} has {counted(total, 'tile')}, and no tile {tile}")
+        chosen = [{int(place)} for place in np.unravel_index(tile, sizes)]
+    else:
+        chosen = choose(sizes, _affordable(first, limits))
+    if total == 1 or (math.prod(map(len, chosen)) == 1 and tile in (None, 0)):
+        return _trace(launch, first, sizes, limits)
+    windows, trips = chosen[: len(sizes) - len(loops)], chosen[len(sizes) - len(loops) :]
+    extents = sizes[: len(windows)]
+    places = {int(np.ravel_multi_index(place, extents)) for place in product(*windows)}
+    wanted = Wanted(places.__contains__, [positions.__contains__ for positions in trips], max(places))
+    count = math.prod(map(len, chosen))
+    return _trace(launch, _run(launch, wanted, limits, count), sizes, limits)
+
+
+def _sizes(recorder: Recorder) -> tuple[int, ...]:
+    """Return how many tiles there are along each axis: of the grid, of the pieces of a group, of the loops."""
+    geometry = recorder.geometry
+    return (*geometry.grid, recorder.pieces, *recorder.counts)
+
+
+def _affordable(first: Recorder, limits: Limits) -> int:
+    by_work = limits.work // max(1, first.work)
+    by_steps = limits.steps // max(1, len(first.steps))
+    return max(1, min(limits.tiles, by_work, by_steps))
+
+
+def choose(sizes: Sequence[int], most: int) -> list[set[int]]:
+    """Choose places along each axis, at most `most` tiles: the first ones and the last, where edges are.
+
+    Axes get a place more in turns, the last one (which varies fastest) first.
+    """
+    counts = [1] * len(sizes)
+    grows = True
+    while grows:
+        grows = False
+        for axis in reversed(range(len(sizes))):
+            more = counts[axis] + 1
+            if more <= sizes[axis] and math.prod(counts) // counts[axis] * more <= most:
+                counts[axis] = more
+                grows = True
+    return [
+        set(range(count)) if count < 2 else {*range(count - 1), size - 1}
+        for count, size in zip(counts, sizes, strict=True)
+    ]
+
+
+def _run(launch: Launch, wanted: Wanted, limits: Limits, count: int) -> Recorder:
+    """Record the tiles that are wanted, which are `count`."""
+    mutable = {parameter.name: parameter.mutable for parameter in launch.program.parameters}
+    budget = Budget(2 * limits.work, 2 * limits.steps)
+    with working(f"recording {launch.kernel.source.name}", count) as task:
+        recorder = Recorder(launch.program, wanted, budget, tile_loops(launch.program), mutable, task.step)
+        interpreter = Interpreter(launch.program, launch.types, observer=recorder, lanes_at_once=LANES_AT_ONCE)
+        with suppress(RecordingFull):  # it has what was wanted, or says that it is full
+            interpreter(*_copied(launch), grid=launch.grid)
+    return recorder
+
+
+def _copied(launch: Launch) -> list[object]:
+    """Return the arguments, with a copy, strides and all, of each array that is written, and of what overlaps with it.
+
+    Arrays that share memory share it in their copies: a call refuses what overlaps without being the same array.
+    """
+    arrays = {id(value): cast("AnyArray", value) for value in launch.values if is_array(value)}
+    written = {id(v) for v, p in zip(launch.values, launch.program.parameters, strict=False) if p.mutable}
+    copies: dict[int, AnyArray] = {}
+    for key in arrays.keys() & written:
+        if key not in copies:
+            group = [other for other, it in arrays.items() if other == key or np.may_share_memory(arrays[key], it)]
+            copies.update(zip(group, copied_together([arrays[other] for other in group]), strict=True))
+    return [copies.get(id(value), value) for value in launch.values]
+
+
+def _here(value: object, name: str) -> object:
+    """Return an argument in this process's memory: an array of a GPU in a copy."""
+    if not is_array(value):
+        return value
+    if not is_on_device(value):
+        return as_array(value, name)
+    view = device_view(value, name)
+    if not view.flags.c_contiguous:
+        raise WrongDevice("an array of a GPU that is not contiguous cannot be recorded", hint="pass a contiguous copy")
+    out = np.empty(view.shape, view.dtype)
+    if out.nbytes:
+        api = door.driver()
+        api.download(out, address(view), 0)
+        api.wait(0)
+    return out
+
+
+def _trace(launch: Launch, recorder: Recorder, sizes: Sequence[int], limits: Limits) -> Trace:
+    program, geometry = launch.program, recorder.geometry
+    kind = "trip" if recorder.loops else "block of lanes" if recorder.pieces > 1 else "group"
+    tiles: list[Tile] = []
+    for (place, trips), (window, made) in recorder.tiles.items():
+        whole = (*np.unravel_index(place, sizes[:4]), *trips)
+        inside = len(trips) == len(recorder.loops)
+        number = (
+            int(np.ravel_multi_index([min(int(n), s - 1) for n, s in zip(whole, sizes, strict=True)], sizes))
+            if inside
+            else -1
+        )
+        group = tuple(int(n) for n in np.unravel_index(window.number, geometry.grid))
+        tiles.append(
+            Tile(number, group, made, (window.first, window.past), _name(kind, group, made, window.first, window.past))
+        )
+    trace = Trace(
+        launch.kernel.source.name, program.source, _lines(launch), tuple(recorder.arrays), tuple(tiles),
+        tuple(recorder.steps), kind, math.prod(sizes) if tiles else 0,
+        geometry.lanes if recorder.pieces == 1 else LANES_AT_ONCE, geometry.grid,
+    )  # fmt: skip
+    return replace(trace, left_out=_left_out(trace, recorder, limits))
+
+
+def _name(kind: str, group: Sequence[int], trips: Sequence[Trip], first: int, past: int) -> str:
+    if kind == "trip":
+        return ", ".join(f"{trip.name}={trip.index}" for trip in trips) or "around the loops over tiles"
+    if kind == "group":
+        used = max((axis + 1 for axis, n in enumerate(group) if n), default=1)
+        return f"group {', '.join(map(str, group[:used]))}"
+    return f"lanes {first} to {past - 1}"
+
+
+def _lines(launch: Launch) -> tuple[int, int]:
+    """Return the first and last line of the kernel, in the file's own numbering."""
+    program = launch.program
+    lines = [op.span.line for op in program.body.walk() if op.span.line]
+    first = min([program.span.line or program.source.first_line, *lines])
+    return first, max([program.span.end_line, *(op.span.end_line for op in program.body.walk())])
+
+
+def _left_out(trace: Trace, recorder: Recorder, limits: Limits) -> tuple[str, ...]:
+    said: list[str] = []
+    if not trace.tiles:
+        said.append("no statement ran: the launch has no lanes, its loops have no trips, or it computes nothing")
+    recorded = sum(tile.number >= 0 for tile in trace.tiles)
+    if recorded < trace.total:
+        said.append(
+            f"{recorded:,} of {trace.total:,} tiles were recorded, the first ones and the last along each axis; "
+            "the contents of arrays lack what the other tiles write"
+        )
+    if recorder.full:
+        by_steps = len(recorder.steps) >= 2 * limits.steps
+        why = f"{len(recorder.steps):,} statements" if by_steps else f"{recorder.work:,} elements computed"
+        said.append(f"the recording ended early, after {why}")
+    large = [array.name for array in trace.arrays if array.before is None and not array.shared]
+    if large:
+        said.append(f"the elements of {', '.join(large)} were not kept, for their size; accesses are exact")
+    return tuple(said)

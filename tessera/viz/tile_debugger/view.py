@@ -1,0 +1,143 @@
+"""The tiles view: steps a recorded launch by statements, and shows which elements each tile and lane touches."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
+from typing import Final, cast
+
+from tessera.core.base.plurals import counted
+from tessera.kernels.kernel import Configured, Kernel
+from tessera.kernels.like_last_call import arguments_like_last_call
+from tessera.runtime.binding.grid import Grid, read_grid
+from tessera.viz.base.payload import Json, encode
+from tessera.viz.base.selection import group_of
+from tessera.viz.base.subjects import launched
+from tessera.viz.base.view import Send, View
+from tessera.viz.tile_debugger.model import TilesModel, model_of, variable_model
+from tessera.viz.tile_debugger.recording import Launch, Limits, record
+from tessera.viz.tile_debugger.trace import Trace
+
+MADE_UP: Final = "the arguments are random numbers, of the types and shapes of the last call's"
+_PLAIN_ROWS: Final = 24
+_CELL: Final = "padding:1px 12px 1px 0;border:none;text-align:left"
+_ASKED_VALUES: Final = 1 << 16
+"""Values of one variable that the live view may ask for at once."""
+
+
+def tiles(
+    k: Kernel | Configured, *args: object, grid: object = None, limits: Limits | None = None, **keywords: object
+) -> "TilesView":
+    """Run a kernel in the interpreter, on copies of its arguments, and show what every tile and lane touches.
+
+    The view steps the kernel statement by statement, like a debugger: variables of every lane or element, contents of
+    arrays, masks at edges, who wrote an element.
+
+    k: a kernel, or `k[grid, block]`; grid: the same, as `grid=(blocks, threads)`
+    args: the arguments of a call; none: random ones, of the types and shapes of the kernel's last call
+    limits: bounds of what is recorded; the default takes about a second
+
+    Raises NothingToShow for what is no kernel, NotCalledYet where no arguments are given and there was no call, and
+    what the call itself would raise.
+    """
+    kernel, own = launched(k, "tiles")
+    made_up = not args and not keywords and bool(inspect.signature(kernel.function).parameters)
+    if made_up:
+        args = arguments_like_last_call(kernel)
+    launch = Launch.of(kernel, args, keywords, own if grid is None else _grid(grid))
+    trace = record(launch, limits)
+    if made_up:
+        trace = replace(trace, left_out=(MADE_UP, *trace.left_out))
+    return TilesView(trace, launch, limits)
+
+
+def _grid(grid: object) -> Grid:
+    if isinstance(grid, Grid):
+        return grid
+    parts = cast("tuple[object, ...]", grid) if isinstance(grid, tuple) else (grid,)
+    return read_grid(*parts)
+
+
+class TilesView(View[TilesModel]):
+    """Tiles, the elements they touch, and a debugger that steps them; `trace` is all that was recorded."""
+
+    kind = "tiles"
+
+    def __init__(self, trace: Trace, launch: Launch, limits: Limits | None = None) -> None:
+        super().__init__(model_of(trace))
+        self.trace: Final = trace
+        self._launch: Final = launch
+        self._limits: Final = limits
+        self._traces: Final[dict[int, Trace]] = {}
+
+    @property
+    def title(self) -> str:
+        """The kernel, and how many tiles its launch has."""
+        return f"tiles of {self.data.kernel}"
+
+    def text(self) -> str:
+        """Return one line."""
+        data = self.data
+        arrays = ", ".join(f"{each.name} {each.dtype}{list(each.shape)}" for each in data.arrays)
+        recorded = sum(tile.number >= 0 for tile in data.tiles)
+        some = f", {recorded} recorded" if recorded < data.total else ""
+        steps = counted(len(data.steps), "statement")
+        return f"tiles of {data.kernel}: {counted(data.total, 'tile')}{some}, {steps}; {arrays}"
+
+    def plain_html(self) -> str:
+        """Return a table of tiles, with the slices of each array that they read and write."""
+        data = self.data
+        used = [n for n, _ in enumerate(data.arrays) if any(t.reads[n] or t.writes[n] for t in data.tiles)]
+        rows = [["tile", "lanes", *(data.arrays[n].name for n in used)]]
+        shown = [tile for tile in data.tiles if any(tile.reads) or any(tile.writes)]
+        for tile in shown[:_PLAIN_ROWS]:
+            lanes = f"{tile.lanes[0]} to {tile.lanes[1] - 1}" if data.kind != "trip" else "all"
+            rows.append([tile.name, lanes, *(_uses(tile.reads[n], tile.writes[n]) for n in used)])
+        if len(shown) > _PLAIN_ROWS:
+            rows.append([f"and {len(shown) - _PLAIN_ROWS:,} more", *[""] * (len(used) + 1)])
+        said = "".join(f"<div>{escape(each)}</div>" for each in data.left_out)
+        body = "".join("<tr>" + "".join(f'<td style="{_CELL}">{escape(c)}</td>' for c in row) + "</tr>" for row in rows)
+        head = f"<div><b>{escape(self.text())}</b></div>"
+        return f'{head}<table style="margin:4px 0;border-collapse:collapse">{body}</table>{said}'
+
+    def payload(self) -> Json:
+        """Return the model, and the group that all views of the kernel share."""
+        return self._payload(self.data)
+
+    def answer(self, message: Mapping[str, object], send: Send) -> None:
+        """Send another tile (`{"type": "tile", "tile": 5}`), or all values of a variable.
+
+        The latter is `{"type": "variable", "tile": 5, "step": 7, "name": "acc"}`, where `tile` is null for the trace
+        that the view began with.  Raises ValueError for other messages, IndexError for what is not there.
+        """
+        if message.get("type") == "tile":
+            number = int(cast("int", message["tile"]))
+            send({"type": "tile", "data": self._payload(model_of(self._trace(number)))})
+        elif message.get("type") == "variable":
+            tile = message.get("tile")
+            trace = self.trace if tile is None else self._trace(int(cast("int", tile)))
+            step = trace.steps[int(cast("int", message["step"]))]
+            for variable in step.variables:
+                if variable.name == message["name"]:
+                    found = variable_model(variable, values=True, most=_ASKED_VALUES)
+                    send({"type": "variable", "variable": encode(found)})
+                    return
+            raise IndexError(f"the statement makes no {message['name']}")
+        else:
+            super().answer(message, send)
+
+    def _trace(self, number: int) -> Trace:
+        if number not in self._traces:
+            self._traces[number] = record(self._launch, self._limits, number)
+        return self._traces[number]
+
+    def _payload(self, data: TilesModel) -> Json:
+        source = self.trace.source
+        fields = cast("Mapping[str, Json]", encode(data))
+        return {"title": self.title, "text": self.text(), "group": group_of(data.kernel, source), **fields}
+
+
+def _uses(reads: str, writes: str) -> str:
+    if reads and reads == writes:
+        return f"reads and writes {reads}"
+    return "; ".join(f"{verb} {what}" for verb, what in (("reads", reads), ("writes", writes)) if what)

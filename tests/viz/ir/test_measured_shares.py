@@ -1,0 +1,34 @@
+"""Measured shares of time beside the source."""
+
+from tessera.viz.ir.measured_shares import measured_column
+from tessera.viz.ir.panes import Pane, ViewLine
+
+PANE = Pane(
+    "tile",
+    "",
+    (
+        ViewLine("func @k() {", (1,)),
+        ViewLine("  %n = tessera.dim n : i64", (2,)),
+        ViewLine("  %a = tessera.load %x[0:+8]", (3,)),
+        ViewLine("  %b = tessera.load %y[0:+8]", (4,)),
+        ViewLine("  %c = tessera.dot %a, %b", (5,)),
+        ViewLine("  %d = arith.addf %c, %c", (6,)),
+        ViewLine("  tessera.store %d, %z[0:+8]", (6,)),
+    ),
+)
+
+
+def test_a_line_has_the_share_of_its_phases_and_says_who_shares_it():
+    column = measured_column(PANE, 1, 7, {"load": 0.25, "compute": 0.6, "store": 0.15})
+    assert column is not None
+    cells = [column.of_line(line) for line in range(7)]
+    assert [cell.text if cell is not None else "" for cell in cells] == ["", "", "25%", "25%", "60%", "75%", ""]
+    assert cells[2].told == "waiting for loads took 25.0% of the tiles' time, in common with 1 other line"
+    assert cells[5].told == (
+        "computing took 60.0% of the tiles' time, in common with 1 other line; storing took 15.0% of the tiles' time"
+    )
+    assert cells[4].bar == 0.6
+
+
+def test_without_recorded_phases_nothing_is_shown():
+    assert measured_column(PANE, 1, 7, {}) is None
