@@ -6,7 +6,7 @@ BIN := $(ENV)/bin
 ENVS := build/environments
 # Workers of pytest-xdist.  The tests of a file stay together: they share what their fixtures make, and the cells of a
 # notebook build on each other.
-PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile
+PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --durations=25
 EVERYTHING := $(PARALLEL) --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
 TOUR := build/tour/00_tour.html
 # The environment is made anew when what it holds changes, not when files merely look newer.

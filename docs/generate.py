@@ -36,7 +36,7 @@ OTHER_FILES: Final = {
     "CITATION.cff": "How to cite Tessera.",
     ".pre-commit-config.yaml": "Checks before each commit, with the tools of `.venv`.",
     ".github": "The workflow of GitHub, which runs `.ci/run`; forms for issues and pull requests.",
-    ".ci/run": "What CI runs: Chromium where it can be had, then `make coverage`.",
+    ".ci/run": "What CI runs: Chromium where it can be had, then `make test`.",
     "docs/architecture.md": "The map: rooms, the path of a cell, the path of a launch, where to find what.",
     "docs/compiler.md": "What each level holds and promises, from a Program to a launch.",
     "docs/modules.md": "This page (generated).",
