@@ -13,6 +13,7 @@ import pytest
 import tessera
 from support.interrupts import ctrl_c_inside
 from tessera import autotune
+from tessera.core.base.interrupts import LOOK, raise_if_stopped
 from tessera.core.errors.catalog import BadKernelOption, TuningFailed
 from tessera.core.settings import overridden
 from tessera.kernels.kernel import Kernel
@@ -49,7 +50,8 @@ class Gate:
         def held(kernel: Kernel, *arguments: object, **keywords: object) -> None:
             if threading.current_thread().name == "tessera-search":
                 self.reached.set()
-                assert self.open.wait(60)
+                while not self.open.wait(LOOK):
+                    raise_if_stopped()  # as a launch on the CPU does
                 self.launches += 1
             launch(kernel, *arguments, **keywords)  # pyright: ignore[reportArgumentType]
 
@@ -154,10 +156,15 @@ def test_a_stop_keeps_the_best(started: Callable[..., BackgroundSearch]):
     assert reopened.best.config == found.best.config
 
 
-def test_a_stop_ends_a_launch_and_a_pause(started: Callable[..., BackgroundSearch], gate: Gate):
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_stop_ends_a_launch_and_a_pause(started: Callable[..., BackgroundSearch], gate: Gate, paused: bool):
     search = started()
-    search.pause()
+    if paused:
+        search.pause()
+    else:
+        assert gate.reached.wait(60)
     assert search.stop().interrupted
+    assert search.error is None
     assert search.state == STOPPED
     assert gate.launches == 0
 
