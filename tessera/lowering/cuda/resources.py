@@ -17,6 +17,7 @@ from tessera.core.program.expressions import to_text
 from tessera.core.resources import Instructions, ResourceReport
 from tessera.core.targets import generation
 from tessera.lowering.base.cuda_toolkit import PACKAGES
+from tessera.lowering.base.object_code import loaded_bytes
 from tessera.lowering.base.sass import has_machine_code, machine_code
 from tessera.lowering.cuda.occupancy import occupancy
 
@@ -103,7 +104,7 @@ def resource_report(artifact: Artifact, called: int | None = None) -> ResourceRe
     if not artifact.target.kind.on_gpu:
         return ResourceReport(
             artifact.name, target, scratch_bytes=resources.scratch_bytes, shared_bytes=resources.shared_bytes,
-            code_bytes=len(artifact.code), notes=remarks, groups=groups,
+            code_bytes=loaded_bytes(artifact.code), notes=remarks, groups=groups,
         )  # fmt: skip
     notes = [*_spilled(artifact), *remarks, *resources.notes, *_copies(artifact)]
     if resources.registers is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.stage_diff import ADDED, CHANGED, MOVED, REMOVED
+from tessera.viz.base.code_figures import FigurePair
 
 FUSED: Final = "fused"
 SPLIT: Final = "split"
@@ -118,44 +119,6 @@ class Side:
         where = f"{self.level} after {self.stage}" if self.stage else f"{self.level}, final"
         parts = (part for part in (self.kernel, self.target, where, self.options) if part)
         return " \u00b7 ".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class FigurePair:
-    """A figure of both sides; None: not measured, or not known, and why in `note`.
-
-    better: -1 where less is better, 1 where more is, 0 where neither
-    """
-
-    name: str
-    unit: str
-    before: float | None
-    after: float | None
-    better: int = -1
-    note: str = ""
-
-    @property
-    def told_before(self) -> str:
-        """The figure before, with its unit."""
-        return self._told(self.before)
-
-    @property
-    def told_after(self) -> str:
-        """The figure after, with its unit."""
-        return self._told(self.after)
-
-    @property
-    def delta(self) -> str:
-        """The difference with its sign; "" where one is not known, "=" where there is none."""
-        if self.before is None or self.after is None:
-            return ""
-        difference = self.after - self.before
-        return f"{difference:+,g}" if difference else "="
-
-    def _told(self, value: float | None) -> str:
-        if value is None:
-            return self.note or "not measured"
-        return f"{value:,g} {self.unit}".strip()
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.errors.base import TesseraError, render
-from tessera.core.resources import ResourceReport
 from tessera.core.stage_diff import KEPT, KINDS, aligned, diff
 from tessera.kernels.kernel import Kernel
 from tessera.kernels.target_choice import target_at_hand
 from tessera.profiling.comparison import compare
 from tessera.runtime.binding.grid import Grid
 from tessera.session.compiled import Compiled
+from tessera.viz.base.code_figures import INSTRUCTIONS, figures_of_code
 from tessera.viz.editing import drafts
 
 
@@ -122,15 +122,15 @@ def _time(name: str, before: Sequence[float], after: Sequence[float]) -> FigureR
 
 
 def _figures(before: Compiled, after: Compiled) -> tuple[FigureRow, ...]:
-    """Return what the code uses of the machine, where it is code of a GPU, and its size."""
-    one, other = (f"{len(each.artifact.code):,} bytes" for each in (before, after))
-    found = [FigureRow("machine code", one, other)]
-    if before.artifact.resources.registers is not None and after.artifact.resources.registers is not None:
-        reports: list[ResourceReport] = [before.resources(), after.resources()]
-        for (name, one), (_, other) in zip(reports[0].figures, reports[1].figures, strict=False):
-            if one != other:
-                found.append(FigureRow(name, one, other))
-    return tuple(found)
+    """Return what differs in what the code uses of the machine, and how many instructions it has."""
+    return tuple(
+        FigureRow(
+            pair.name, pair.told_before, pair.told_after,
+            pair.worse,
+        )
+        for pair in figures_of_code(before, after)
+        if pair.name == INSTRUCTIONS or pair.before != pair.after
+    )  # fmt: skip
 
 
 def _changes(before: Compiled, after: Compiled) -> dict[str, int]:

@@ -1,7 +1,6 @@
-"""Figures of both sides: from resources, and from the machine code."""
+"""Figures of both sides of a diff."""
 
 import numpy as np
-import pytest
 
 from tessera.viz.diffs import deltas
 from tessera.viz.diffs.model import DiffLine
@@ -41,33 +40,6 @@ def test_a_compilation_alone_is_not_measured():
 def test_one_compilation_has_one_machine_code():
     compiled = kernels.scale.compile(target="cpu")
     assert [one.name for one in diff((compiled, "tile", "to-tile"), compiled).data.figures] == ["operations shown"]
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("HGMMA", "matrix products"), ("HMMA", "matrix products"), ("UTMALDG", "loads"), ("LDS", "loads"),
-        ("LDGDEPBAR", "barriers"), ("STG", "stores"), ("SYNCS", "barriers"), ("IMAD", ""), ("LEA", ""),
-    ],
-)  # fmt: skip
-def test_classes_of_sass(name: str, kind: str):
-    assert deltas.class_of(name) == kind
-
-
-@pytest.mark.parametrize(
-    ("line", "kinds"),
-    [
-        ("vmovups (%rdi,%rax,4), %zmm0", ["loads"]),
-        ("vmovups %zmm0, (%rsi,%rax,4)", ["stores"]),
-        ("vmovups %zmm0, (%rsi,%rax,4){%k1}", ["stores"]),
-        ("vfmadd213ps (%rsi,%rax,4), %zmm1, %zmm0", ["multiply-adds", "loads"]),
-        ("leaq 8(%rdi), %rax", []),
-        ("addq $8, %rax", []),
-        ("callq memset@PLT", ["calls"]),
-    ],
-)
-def test_classes_of_x86(line: str, kinds: list[str]):
-    assert deltas.x86_classes(line.split(maxsplit=1)[0], line) == kinds
 
 
 def test_instructions_stand_on_the_first_line_of_their_operation():

@@ -1,6 +1,6 @@
 """Counts, labels and figures in words."""
 
-from tessera.viz.diffs.model import Change, Comparison, FigurePair, Side
+from tessera.viz.diffs.model import Change, Comparison, Side
 
 
 def test_counts_leave_out_what_has_no_line_and_places():
@@ -21,12 +21,3 @@ def test_labels():
         Side("gemm", "cpu", "tile", "tile-simplify", "BK=64").label == "gemm · cpu · tile after tile-simplify · BK=64"
     )
     assert Side("gemm", "cuda:sm_90a", "ptx", "").label == "gemm · cuda:sm_90a · ptx, final"
-
-
-def test_figures():
-    one = FigurePair("registers", "", 168, 200)
-    assert (one.told_before, one.told_after, one.delta) == ("168", "200", "+32")
-    assert FigurePair("code", "bytes", 2048, 1024).delta == "-1,024"
-    unknown = FigurePair("time", "us", None, 3.5)
-    assert (unknown.told_before, unknown.told_after, unknown.delta) == ("not measured", "3.5 us", "")
-    assert FigurePair("code", "bytes", 5, 5).delta == "="
