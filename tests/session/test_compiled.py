@@ -86,7 +86,7 @@ def test_unknown():
 def test_resources_of_code_for_the_cpu():
     report = compiled().resources()
     assert (report.kernel, report.target, report.registers) == (FULL.artifact.name, str(FULL.artifact.target), None)
-    assert report.code_bytes == len(FULL.artifact.code)
+    assert 0 < report.code_bytes < len(FULL.artifact.code)  # without its symbols
 
 
 def test_code_identity():

@@ -97,4 +97,4 @@ def test_a_kernel_for_the_cpu_has_little_to_report():
     found = resource_report(artifact)
     assert found.registers is None
     assert found.instructions == ()
-    assert found.code_bytes == len(artifact.code)
+    assert 0 < found.code_bytes < len(artifact.code)  # without its symbols
