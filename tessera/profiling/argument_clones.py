@@ -91,6 +91,44 @@ def copied_together(arrays: Sequence[AnyArray]) -> list[AnyArray]:
     return copies
 
 
+def downloaded(views: Sequence[AnyArray]) -> list[AnyArray]:
+    """Return copies, in this process, of arrays in a GPU's memory: with the same strides, and the same overlaps.
+
+    views: stand for the arrays, see `runtime.device_arrays`
+    Raises CudaFailure.
+    """
+    api = door.driver()
+    windows = [_window(view) for view in views]
+    copies: dict[int, AnyArray] = {}
+    for begin, group in _overlapping(windows):
+        memory = np.empty(max(windows[number][0] + windows[number][2] for number in group) - begin, np.uint8)
+        if memory.size:
+            api.download(memory, begin, 0)
+        for number in group:
+            view, (own, first, _) = views[number], windows[number]
+            if view.size:
+                copies[number] = np.ndarray(view.shape, view.dtype, memory.data, own - begin + first, view.strides)
+            else:
+                copies[number] = np.empty(view.shape, view.dtype)
+    api.wait(0)
+    return [copies[number] for number in range(len(views))]
+
+
+def _overlapping(windows: Sequence[tuple[int, int, int]]) -> list[tuple[int, list[int]]]:
+    """Group windows that overlap, directly or through others: the lowest address, and the numbers of the windows."""
+    groups: list[tuple[int, list[int]]] = []
+    reached = 0
+    for number in sorted(range(len(windows)), key=lambda number: windows[number][0]):
+        low, _, size = windows[number]
+        if groups and low < reached:
+            groups[-1][1].append(number)
+            reached = max(reached, low + size)
+        else:
+            groups.append((low, [number]))
+            reached = low + size
+    return groups
+
+
 class DeviceClone:
     """A copy in a GPU's memory of an array there or in this process; it is its own `value`.
 

@@ -24,7 +24,7 @@ from tessera.lowering.artifact_cache.store import CacheEntry
 from tessera.lowering.base.sass import has_machine_code, require_tools, with_machine_code
 from tessera.lowering.cuda.resources import groups_text, resource_report, warnings_of
 from tessera.performance.launch_shape import bound_extents
-from tessera.session.phase_views import joined_listings, joined_records
+from tessera.session.phase_views import joined_listings, joined_records, phase_head
 
 Observe = Callable[["Compiled"], CacheEntry]
 """Compiles again and records every level, when a level is first looked at."""
@@ -193,8 +193,13 @@ class Compiled:
     def mlir(self, stage: str = "") -> str:
         """Return the Tile IR behind a pass ("": the last one) in MLIR's own form, for `Kernel.compile(..., from_ir=)`.
 
-        Raises UnknownLevel where there is no such pass.
+        Phases follow one another, each behind a line that names it.
+        Raises UnknownLevel where there is no such pass, in any of the phases.
         """
+        if self.phases:
+            heads = (phase_head(number, len(self.phases), part.program) for number, part in enumerate(self.phases))
+            texts = (part.mlir(stage) for part in self.phases)
+            return "\n".join(f"{head}\n{text}" for head, text in zip(heads, texts, strict=True))
         listings = [listing for listing in self._observed_with(AS_MLIR)[0] if listing.level == "tile" and listing.stage]
         for listing in listings if stage else listings[-1:]:
             if listing.stage == stage or not stage:

@@ -21,7 +21,7 @@ def joined_listings(parts: Sequence[tuple[Program, Sequence[Listing]]]) -> tuple
     found: dict[_Place, list[Listing]] = {place: [] for place in _places([listings for _, listings in parts])}
     base = 0
     for number, (program, listings) in enumerate(parts):
-        head = Line(f"// phase {number + 1} of {len(parts)}: {_place(program)}")
+        head = Line(phase_head(number, len(parts), program))
         known = {(listing.level, listing.stage): listing for listing in listings}
         last: dict[str, Listing] = {}
         for (level, stage), shown in found.items():
@@ -108,6 +108,11 @@ def _record(record: OpRecord, ids: Mapping[str, str], phase: int, base: int) -> 
         numbers=tuple(number + base for number in record.numbers),
         origin=tuple(_identity(each, phase, base) for each in record.origin),
     )  # fmt: skip
+
+
+def phase_head(number: int, count: int, program: Program) -> str:
+    """Return the line that stands in front of a phase, counted from 0, in the text of a level."""
+    return f"// phase {number + 1} of {count}: {_place(program)}"
 
 
 def _place(program: Program) -> str:

@@ -28,6 +28,7 @@ from tessera.lowering.program.split_phases import phases
 from tessera.lowering.service.server import CompileService
 from tessera.runtime.launch.object_code import prepare
 from tessera.session.compiled import Compiled
+from tessera.session.edited_phases import from_edited_parts, mistakes_in_whole_text
 
 _REMEMBERED: Final = 256
 
@@ -74,9 +75,10 @@ class Session:
             return self._compile(program, target, observe)
         made: list[Compiled] = []
         with working(f"compiling {program.name} for {target.name}", len(parts)) as task:
-            for part in parts:
-                task.step(len(made))
-                made.append(self._compile(part, target, observe))
+            for number, part in enumerate(from_edited_parts(parts)):
+                task.step(number)
+                with mistakes_in_whole_text(program, number):
+                    made.append(self._compile(part, target, observe))
         return Compiled(
             program, made[0].entry, made[0].origin, time.perf_counter() - start, self._observe, phases=tuple(made)
         )

@@ -13,11 +13,11 @@ from tessera.kernels.target_choice import chosen_target, target_at_hand
 HOST = (np.zeros(4, np.float32),)
 
 
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> tuple[object]:
-    """An array on a GPU."""
+@pytest.fixture(params=[4, 0])
+def device(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> tuple[object]:
+    """An array on a GPU, with and without elements."""
     fake = fake_cuda.install(monkeypatch, FakeDriver(run=False))
-    return (fake.device_array(np.zeros(4, np.float32)),)
+    return (fake.device_array(np.zeros(request.param, np.float32)),)
 
 
 @pytest.mark.parametrize(

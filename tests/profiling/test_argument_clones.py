@@ -8,7 +8,7 @@ import pytest
 
 from support.fake_cuda import FakeDriver
 from tessera.core.errors.catalog import CudaFailure
-from tessera.profiling.argument_clones import ClonedArguments, CloneRing, DeviceClone, HostClone
+from tessera.profiling.argument_clones import ClonedArguments, CloneRing, DeviceClone, HostClone, downloaded
 from tessera.runtime.driver import driver
 from tessera.runtime.memory import device_arrays
 
@@ -60,6 +60,25 @@ def test_a_device_copy_is_laid_out_like_its_original(fake: FakeDriver, index: in
     copy.close()
     copy.close()
     assert len(fake.memory) == 1
+
+
+def test_what_is_downloaded_overlaps_as_its_original_does(fake: FakeDriver):
+    base, apart = np.arange(240, dtype=np.float32).reshape(12, 20), np.arange(5, dtype=np.int64)
+    one, other, none = (fake.device_array(array) for array in (base, apart, np.zeros((0, 4), np.float32)))
+    whole = device_arrays.standing_for(one.address, base.shape, base.dtype, None)
+    lone = device_arrays.standing_for(other.address, apart.shape, apart.dtype, None)
+    empty = device_arrays.standing_for(none.address, (0, 4), base.dtype, None)
+    given = [whole[6:, ::-2], lone, whole.T, empty, whole[:3], np.broadcast_to(whole[2], (4, 20))]
+    wanted = [base[6:, ::-2], apart, base.T, np.zeros((0, 4), np.float32), base[:3], np.broadcast_to(base[2], (4, 20))]
+    found = downloaded(given)
+    for copy, array in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(copy, array)
+        assert copy.strides == array.strides
+    found[2][:] = -1.0  # all of `base`
+    for number in (0, 4, 5):
+        assert (found[number] == -1.0).all()
+    np.testing.assert_array_equal(found[1], apart)
+    assert base.any()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,10 @@ from tessera.viz.editing.view import EditView
 from tessera.viz.tile_debugger.view import TilesView
 from tessera.viz.tuning.view import Dashboard
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore:product .* has no tensor cores"),  # its case has 40 columns
+]
 LIBRARIES = ("cupy", "torch")
 LAYOUTS = ("contiguous", "transposed", "strided", "shifted")
 FOREIGN = ("dlpack", "array interface", "memoryview", "bf16", "u32")

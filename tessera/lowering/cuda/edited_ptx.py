@@ -18,7 +18,7 @@ from tessera.lowering.cuda.listings import is_about_places
 FILE: Final = "kernel.ptx"
 _ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)", re.DOTALL)
 _SPACE: Final = re.compile(r"\s+")
-_REFUSED: Final = re.compile(r"line (\d+);\s*(?:fatal\s*)?error\s*:\s*(.*)")
+_REFUSED: Final = re.compile(r"line (\d+);\s*(?:fatal\s+error|fatal|error)\s*:\s*(.*)")
 _HINT: Final = "begin with the text of the level ptx, and keep the kernel's name and parameters"
 
 

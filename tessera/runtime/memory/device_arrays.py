@@ -47,13 +47,29 @@ def is_on_device(value: object) -> bool:
 
 
 def device_of(values: Sequence[object]) -> int | None:
-    """Return the number of the GPU that holds the first of the arrays on GPUs; None where there is none."""
+    """Return the number of the GPU that holds the first of the arrays on GPUs; None where there is none.
+
+    Arrays without elements have no address that says it: their library's word counts where no other array has one.
+    """
+    said: int | None = None
     for value in values:
         if is_array(value) and is_on_device(value):
             view = device_view(value, "argument")
             if view.size:
                 return door.driver().device_of(address(view))
-    return None
+            said = _device_by_name(value) if said is None else said
+    return said
+
+
+def _device_by_name(value: object) -> int:
+    """Return the number of the GPU that an array says it is on; 0 for one that says nothing."""
+    if isinstance(value, DeviceArray):
+        return value.device
+    if is_torch(value):
+        return value.get_device()
+    if has_dlpack(value):
+        return int(value.__dlpack_device__()[1])
+    return 0
 
 
 def device_view(value: object, name: str, span: Span = NOWHERE, *, mutable: bool = False) -> DeviceView:

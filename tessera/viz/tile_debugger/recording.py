@@ -10,16 +10,13 @@ from typing import Final, cast
 import numpy as np
 
 from tessera.core.base.plurals import counted
-from tessera.core.errors.catalog import WrongDevice
 from tessera.core.program.program import Program
 from tessera.core.progress import working
 from tessera.core.targets import ORACLE
 from tessera.kernels.kernel import Kernel
-from tessera.profiling.argument_clones import copied_together
+from tessera.profiling.argument_clones import copied_together, downloaded
 from tessera.runtime.arrays.host import AnyArray, as_array, is_array
-from tessera.runtime.arrays.pointers import address
 from tessera.runtime.binding.grid import Grid
-from tessera.runtime.driver import driver as door
 from tessera.runtime.launch.interpreter import Interpreter
 from tessera.runtime.memory.device_arrays import device_view, is_on_device
 from tessera.session.session import resolve_target
@@ -56,7 +53,7 @@ class Launch:
         """Return the launch of a call; arrays of a GPU are copied here.  Raises the mistakes of the call."""
         names = [parameter.arg for parameter in kernel.source.function.args.args]
         given = kernel.ordered(arguments, keywords)
-        values = tuple(_here(value, name) for value, name in zip(given, names, strict=True))
+        values = _here(given, names)
         target = resolve_target(ORACLE)
         described = kernel.described(values, target)
         on_oracle = kernel.on_target(target)
@@ -148,21 +145,18 @@ def _copied(launch: Launch) -> list[object]:
     return [copies.get(id(value), value) for value in launch.values]
 
 
-def _here(value: object, name: str) -> object:
-    """Return an argument in this process's memory: an array of a GPU in a copy."""
-    if not is_array(value):
-        return value
-    if not is_on_device(value):
-        return as_array(value, name)
-    view = device_view(value, name)
-    if not view.flags.c_contiguous:
-        raise WrongDevice("an array of a GPU that is not contiguous cannot be recorded", hint="pass a contiguous copy")
-    out = np.empty(view.shape, view.dtype)
-    if out.nbytes:
-        api = door.driver()
-        api.download(out, address(view), 0)
-        api.wait(0)
-    return out
+def _here(values: Sequence[object], names: Sequence[str]) -> tuple[object, ...]:
+    """Return arguments in this process's memory: arrays of a GPU in copies that overlap as these do."""
+    views = {
+        id(value): device_view(value, name)
+        for value, name in zip(values, names, strict=True)
+        if is_array(value) and is_on_device(value)
+    }
+    copies = dict(zip(views, downloaded(tuple(views.values())), strict=True)) if views else {}
+    return tuple(
+        copies[id(value)] if id(value) in copies else as_array(value, name) if is_array(value) else value
+        for value, name in zip(values, names, strict=True)
+    )
 
 
 def _trace(launch: Launch, recorder: Recorder, sizes: Sequence[int], limits: Limits) -> Trace:

@@ -7,6 +7,7 @@ import pytest
 from support.fake_cuda import FakeDriver, install
 from tessera.core.errors.catalog import NotAnArray, WrongDevice
 from tessera.runtime.memory.device_arrays import device_of, device_view, is_on_device, standing_for
+from tessera.runtime.memory.owned import DeviceArray
 
 FAR = 0x7_0000_0000_0000
 """An address that no process has: nothing may read there."""
@@ -123,5 +124,18 @@ def test_the_device_of_a_call_is_that_of_its_first_array_on_a_gpu(monkeypatch: p
     x = np.zeros(4, np.float32)
     assert device_of((x, 1.0, "text")) is None
     assert device_of((x, fake.device_array(x, device=1), 1.0, fake.device_array(x))) == 1
-    assert device_of((standing := fake.device_array(np.zeros(0, np.float32)), 1)) is None  # it lies nowhere
-    assert is_on_device(standing)
+
+
+def test_arrays_without_elements_say_where_they_are(monkeypatch: pytest.MonkeyPatch):
+    fake, nothing = install(monkeypatch, FakeDriver(2)), np.zeros(0, np.float32)
+    plain, own = fake.device_array(nothing), DeviceArray((0, 3), np.dtype(np.float32), 1)
+    assert is_on_device(plain)
+    assert device_of((nothing, plain)) == 0  # `__cuda_array_interface__` does not say more
+    assert device_of((own, plain)) == 1
+    assert device_of((own, fake.device_array(np.ones(3, np.float32)))) == 0
+
+    class Second(FromDlpack):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 1
+
+    assert device_of((Second(2, 32, (0,), None),)) == 1
