@@ -5,8 +5,8 @@ ENV := .venv
 BIN := $(ENV)/bin
 ENVS := build/environments
 # Workers of pytest-xdist.  The tests of a file stay together: they share what their fixtures make, and the cells of a
-# notebook build on each other.
-PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --durations=25
+# notebook build on each other.  A worker that ended is not replaced: pytest-xdist would wait for it for ever.
+PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --max-worker-restart=0 --durations=25
 EVERYTHING := $(PARALLEL) --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
 TOUR := build/tour/00_tour.html
 # The environment is made anew when what it holds changes, not when files merely look newer.

@@ -47,10 +47,15 @@ def predict(work: Work, machine: Machine, lanes: int = 0) -> Prediction:
     compute = waves * sum(amount / machine.rate(kind) for kind, amount in work.by_kind.items())
     cache = waves * work.requested_bytes / machine.cache_bandwidth
     memory = work.least_bytes / machine.bandwidth
-    beside = min(_OVERLAP, resident(work, machine, lanes)) if machine.on_gpu else 1
+    beside = overlapping(work, machine, lanes) if machine.on_gpu else 1
     steps = waves * (work.steps + work.groups) / machine.units * machine.step / beside
     parts = {"memory": memory, "cache": cache, "compute": compute, "steps": steps, "launch": machine.launch}
     return Prediction(max(memory, cache, compute) + steps + machine.launch, parts)
+
+
+def overlapping(work: Work, machine: Machine, lanes: int = 0) -> int:
+    """Return how many groups on one multiprocessor hide each other's waiting: at least 1."""
+    return min(_OVERLAP, resident(work, machine, lanes))
 
 
 def resident(work: Work, machine: Machine, lanes: int = 0) -> int:

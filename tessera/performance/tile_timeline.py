@@ -13,10 +13,9 @@ from typing import Final
 import numpy as np
 
 from tessera.core.work import Numbers, Work
+from tessera.performance.cost_model import overlapping
 from tessera.performance.device_model import Machine
 
-_OVERLAP: Final = 4
-"""Groups on one multiprocessor that hide each other's waiting at most, as in `cost_model`."""
 _NS: Final = 1e9
 
 
@@ -75,10 +74,11 @@ class PredictedTiles:
         )
 
 
-def tile_seconds(work: Work, machine: Machine, per_unit: int) -> Numbers:
+def tile_seconds(work: Work, machine: Machine, per_unit: int, lanes: int = 0) -> Numbers:
     """Return the seconds that each group should take while `per_unit` of them share a unit.
 
     Their sum over all slots is what `cost_model.predict` says, without the launch and the last wave's rounding.
+    lanes: lanes of a group on a GPU, 0 where the compiler chooses
     """
     groups = work.groups
     if not groups:
@@ -90,7 +90,8 @@ def tile_seconds(work: Work, machine: Machine, per_unit: int) -> Numbers:
     cache = _share(asked, work.requested_bytes / machine.cache_bandwidth)
     memory = _share(asked, work.least_bytes / machine.bandwidth)
     bound = max((memory, cache, compute), key=lambda part: float(part.sum()))
-    steps = (work.steps / groups + 1.0) * machine.step * beside / (min(_OVERLAP, beside) if machine.on_gpu else beside)
+    overlap = overlapping(work, machine, lanes) if machine.on_gpu else beside
+    steps = (work.steps / groups + 1.0) * machine.step * beside / overlap
     return bound * machine.units * beside + steps
 
 
@@ -102,7 +103,7 @@ def _share(weights: Numbers, seconds: float) -> Numbers:
 
 def predict_tiles(
     work: Work, machine: Machine, *, per_unit: int = 1, chunk: int = 1, order: Numbers | None = None,
-    persistent: bool = False,
+    persistent: bool = False, lanes: int = 0,
 ) -> PredictedTiles:  # fmt: skip
     """Deal the groups of a launch to the slots of a machine.
 
@@ -111,7 +112,7 @@ def predict_tiles(
     """
     numbers = np.arange(work.groups) if order is None else order
     slots = machine.units * per_unit
-    seconds = tile_seconds(work, machine, per_unit)[numbers] * _NS
+    seconds = tile_seconds(work, machine, per_unit, lanes)[numbers] * _NS
     chunks = [seconds[first : first + chunk] for first in range(0, len(seconds), chunk)]
     lengths = np.array([float(part.sum()) for part in chunks]) if chunk > 1 else seconds
     slot, begin, turn = _in_turns(lengths, slots) if persistent else _first_free(lengths, slots)

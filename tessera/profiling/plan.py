@@ -71,8 +71,9 @@ def launch_plan(compiled: Compiled, shape: Shape, work: Work, machine: Machine) 
     if chunk > 1:
         told += f", {chunk} at a time to each thread"
     tiles = predict_tiles(
-        work, machine, per_unit=max(1, per_unit), chunk=chunk, order=order, persistent=artifact.launch.persistent
-    )
+        work, machine, per_unit=max(1, per_unit), chunk=chunk, order=order, persistent=artifact.launch.persistent,
+        lanes=artifact.launch.threads,
+    )  # fmt: skip
     return LaunchPlan(
         axes, tiled_array(artifact, axes, shape.extents), full, max(1, per_unit), chunk, schedule, told,
         predict(work, machine, artifact.launch.threads), tiles, kernel_lines(compiled),

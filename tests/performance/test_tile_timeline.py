@@ -26,11 +26,13 @@ def test_waves_hold_every_group_once(groups: int, per_unit: int, chunk: int, per
     assert 0.0 <= found.idle < 1.0 or not groups
 
 
-def test_the_sum_over_full_waves_is_what_the_cost_model_says():
+@pytest.mark.parametrize(("on_gpu", "per_unit"), [(False, 1), (True, 1), (True, 2), (True, 4), (True, 8)])
+@pytest.mark.parametrize("lanes", [0, 128, 1024])
+def test_the_sum_over_full_waves_is_what_the_cost_model_says(on_gpu: bool, per_unit: int, lanes: int):
     made = dataclasses.replace(work(64), by_kind={"f32": 1e9}, steps=640.0)
-    machine = dataclasses.replace(MACHINE, on_gpu=False)
-    found = predict_tiles(made, machine)
-    assert found.span * 1e-9 == pytest.approx(predict(made, machine).seconds - machine.launch, rel=1e-6)
+    machine = dataclasses.replace(MACHINE, on_gpu=on_gpu, lanes=2048, step=3e-6)
+    found = predict_tiles(made, machine, per_unit=per_unit, lanes=lanes)
+    assert found.span * 1e-9 == pytest.approx(predict(made, machine, lanes).seconds - machine.launch, rel=1e-6)
 
 
 def test_groups_beside_each_other_on_a_unit_take_longer():

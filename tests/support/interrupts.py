@@ -123,18 +123,21 @@ def ctrl_c_reaches() -> Generator[Callable[[], None]]:
 def ctrl_c_inside(function: Callable[..., object]) -> Generator[None]:
     """Send Ctrl-C to the main thread once it stands in `function`, and expect the KeyboardInterrupt.
 
-    A timer alone would hit the lines before the call on a machine that is busy.
+    A timer alone would hit the lines before the call on a machine that is busy.  Python loses an interrupt that comes
+    while it finalizes objects, from where no exception gets out: a body that calls `function` again gets another one.
     """
     code, main = function.__code__, threading.main_thread().ident
     assert main is not None
     ended = threading.Event()
 
     def watch(send: Callable[[], None]) -> None:
+        sent = False
         while not ended.is_set():
-            if _stands_in(sys._current_frames()[main], code):
+            inside = _stands_in(sys._current_frames()[main], code)
+            if inside and not sent:
                 time.sleep(0.05)  # it goes on to where it waits
                 send()
-                return
+            sent = inside
             time.sleep(0.002)
 
     with ctrl_c_reaches() as send:

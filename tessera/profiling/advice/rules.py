@@ -269,7 +269,7 @@ def at_the_limit(profile: Profile) -> Iterator[Advice]:
     memory = profile.roofline.bound == "memory"
     rate, work = profile.machine.bandwidth / 1e9, profile.work
     text = (
-        f"Memory is the limit: {profile.attained:.0%} of {rate:,.3g} GB/s for {work.least_bytes / 1e6:,.3g} MB. Only "
+        f"Memory is the limit: {profile.attained:.0%} of {rate:,.0f} GB/s for {work.least_bytes / 1e6:,.3g} MB. Only "
         "fewer bytes make it much faster: narrower types, or one kernel instead of several."
         if memory
         else f"Arithmetic is the limit: {profile.attained:.0%} of what the machine's units do. Only fewer operations, "
