@@ -87,6 +87,15 @@ class Compiled:
         return self.entry.artifact
 
     @property
+    def listed_code(self) -> bytes:
+        """The code of one phase as it is compiled to be listed: the same, with a table of lines on the CPU.
+
+        Compiles once more if no level was looked at so far.
+        """
+        entry = self.entry if self.entry.observed else self.observe(self)
+        return entry.artifact.code
+
+    @property
     def workspaces(self) -> tuple[Workspace, ...]:
         """The memory that the phases share."""
         return self.phases[0].program.given if self.phases else ()

@@ -25,6 +25,7 @@ _HOLDING: Final = ctypes.PYFUNCTYPE(*_SIGNATURE)
 _KEPT: Final = 256
 _lock: Final = threading.Lock()
 _loaded: Final[OrderedDict[str, "Loaded"]] = OrderedDict()
+_for_good: Final[list[object]] = []
 
 
 class _Engine(Protocol):
@@ -38,7 +39,7 @@ class _Engine(Protocol):
 class Loaded:
     """An artifact's code in memory; the code lives as long as this object.
 
-    entry: runs without the interpreter's lock
+    address: of its first instruction; entry: runs without the interpreter's lock
     quick: keeps it: for work of some microseconds, after which getting the lock back could take milliseconds
     """
 
@@ -48,6 +49,7 @@ class Loaded:
         if not address:
             message = f"the code of kernel {artifact.name!r} has no entry point {artifact.entry!r}"
             raise CompilerCrash(message, artifact.span)
+        self.address = address
         self.entry: Entry = _RELEASING(address)
         self.quick: Entry = _HOLDING(address)
 
@@ -66,6 +68,16 @@ def load(artifact: Artifact) -> Loaded:
         else:
             _loaded.move_to_end(artifact.key)
         return found
+
+
+def native_function(text: str, name: str) -> int:
+    """Compile LLVM IR for this process, for good, and return the address of one of its functions."""
+    library = _binding()
+    machine = library.Target.from_default_triple().create_target_machine(jit=True)
+    engine = library.create_mcjit_compiler(library.parse_assembly(text), machine)
+    engine.finalize_object()
+    _for_good.append(engine)
+    return engine.get_function_address(name)
 
 
 def prepare() -> None:

@@ -11,6 +11,7 @@ from tessera.core.base.plurals import counted
 from tessera.core.compilation import Compilation
 from tessera.core.errors.catalog import UnknownLevel
 from tessera.kernels.kernel import Configured, Kernel
+from tessera.profiling.line_shares import line_shares
 from tessera.profiling.results import Profile
 from tessera.session.compiled import Compiled
 from tessera.viz.base.payload import Json, encode
@@ -19,7 +20,7 @@ from tessera.viz.base.texts import without_host
 from tessera.viz.base.view import View
 from tessera.viz.ir.details import Column, PaneDetails
 from tessera.viz.ir.explorer_model import CAPTIONS, ExplorerModel, explorer_model
-from tessera.viz.ir.measured_shares import measured_column
+from tessera.viz.ir.measured_shares import measured_column, sampled_column
 from tessera.viz.ir.panes import Pane, ViewLine
 from tessera.viz.ir.text_structure import filter_text
 
@@ -41,8 +42,9 @@ def explore(
 
     levels: shown first; more than one: side by side
     only: leave the other levels out, which makes the page of a large kernel smaller
-    profile: of a launch of it: the share of time of each line's phases stands beside the source, where the kernel
-             records phases (pipelined ones on GPUs)
+    profile: of a launch of it: the measured share of time stands beside each line of the source.  On the CPU that is of
+             sampled instructions, for which the kernel is launched again for half a second (Linux on x86-64); on GPUs
+             it is of the phases of pipelined kernels
     llvm_passes: show LLVM IR after each of LLVM's own passes that changes it, too; compiles once more
 
     Raises:
@@ -52,11 +54,17 @@ def explore(
     measured_by = profiled(profile, "explore") if profile is not None else None
     levels = (levels,) if isinstance(levels, str) else tuple(levels)
     model = model_of(x, llvm_passes=llvm_passes, levels=levels, only=only)
-    tile = model.stages("tile")
-    if measured_by is not None and tile:
-        measured = measured_column(tile[-1], model.first_line, len(model.source), measured_by.phase_share)
-        model = replace(model, measured=measured)
+    if measured_by is not None:
+        model = replace(model, measured=_measured(model, measured_by))
     return Explorer(model, levels)
+
+
+def _measured(model: ExplorerModel, profile: Profile) -> Column | None:
+    tile, lines = model.stages("tile"), len(model.source)
+    shares = line_shares(profile)
+    if shares is not None:
+        return sampled_column(model.first_line, lines, shares)
+    return measured_column(tile[-1], model.first_line, lines, profile.phase_share) if tile else None
 
 
 def model_of(

@@ -1,7 +1,8 @@
-"""The measured share of time beside the lines of the source: of the phases that a profile's records tell apart.
+"""The measured share of time beside the lines of the source.
 
-Tiles record how long they waited for loads, computed and stored, not how long each instruction took.  So a line shows
-the share of the phases that its operations belong to, and says with how many lines it has them in common.
+On the CPU it is that of the samples of a line's instructions.  On GPUs tiles record how long they waited for loads,
+computed and stored, not how long each instruction took: there a line shows the share of the phases that its operations
+belong to, and says with how many lines it has them in common.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tessera.core.base.plurals import counted
+from tessera.profiling.line_shares import LineShares
 from tessera.viz.ir.details import Cell, Column, make_column
 from tessera.viz.ir.panes import Pane
 
@@ -35,6 +37,19 @@ def measured_column(pane: Pane, first_line: int, lines: int, phases: Mapping[str
     common = {phase: sum(phase in mine for mine in having.values()) for phase in phases}
     cells = [_cell(having.get(number, ()), phases, common) for number in range(first_line, first_line + lines)]
     return make_column("measured", "measured share of time", 6, cells)
+
+
+def sampled_column(first_line: int, lines: int, shares: LineShares) -> Column:
+    """Return the column beside the source, of `lines` lines from `first_line` on: the share of samples of each."""
+    told = f"of {shares.samples:,} samples of the kernel's instructions, one each 0.25 ms in each thread"
+    cells = [
+        Cell(f"{shares.lines[number]:.0%}", f"{shares.lines[number]:.1%} {told}", round(shares.lines[number], 3))
+        if number in shares.lines
+        else None
+        for number in range(first_line, first_line + lines)
+    ]
+    rest = f"; {shares.rest:.0%} in instructions of no single line" if shares.rest else ""
+    return make_column("measured", f"measured share of time{rest}", 6, cells)
 
 
 def _phases_of_lines(pane: Pane, phases: Mapping[str, float]) -> dict[int, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tessera.api.source_module import compile_source
@@ -16,6 +17,8 @@ from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
 from tessera.core.listing import Line, Listing
 from tessera.kernels.kernel import Kernel
+from tessera.profiling.profile import profile
+from tessera.runtime.launch.program_counters import can_sample
 from tessera.viz import explore
 from tessera.viz.ir.explorer_view import PLAIN_LINES
 
@@ -127,3 +130,20 @@ def test_other_levels_can_be_left_out(compilation: Compilation) -> None:
     assert part.data.source == whole.data.source
     assert part.data.stages("asm")[-1].lines == whole.data.stages("asm")[-1].lines
     assert len(part.html()) < len(whole.html())
+
+
+@pytest.mark.skipif(not can_sample(), reason="not Linux on x86-64")
+def test_the_line_that_takes_the_time_has_it_beside_it() -> None:
+    kernel = compile_source(
+        "@kernel\ndef heavy(x: f32[n], y: mut f32[n]):\n    i = tile.linear_id()\n    if i < n:\n"
+        "        a = x[i] + 1.0\n        y[i] = tile.sin(tile.exp(tile.cos(a))) + tile.cos(tile.exp(a))\n"
+    ).heavy
+    x = np.linspace(0, 1, 2_000_000, dtype=np.float32)
+    y = np.zeros_like(x)
+    view = explore(kernel, profile=profile(kernel)(x, y))
+    column = view.data.measured
+    assert column is not None
+    bars = [cell.bar if (cell := column.of_line(line)) is not None else 0.0 for line in range(len(view.data.source))]
+    assert bars.index(max(bars)) == 5
+    assert bars[5] > 0.6
+    assert column.title.startswith("measured share of time")

@@ -1,6 +1,7 @@
 """Measured shares of time beside the source."""
 
-from tessera.viz.ir.measured_shares import measured_column
+from tessera.profiling.line_shares import LineShares
+from tessera.viz.ir.measured_shares import measured_column, sampled_column
 from tessera.viz.ir.panes import Pane, ViewLine
 
 PANE = Pane(
@@ -32,3 +33,13 @@ def test_a_line_has_the_share_of_its_phases_and_says_who_shares_it():
 
 def test_without_recorded_phases_nothing_is_shown():
     assert measured_column(PANE, 1, 7, {}) is None
+
+
+def test_sampled_lines_have_the_share_of_their_instructions():
+    column = sampled_column(3, 4, LineShares({4: 0.25, 6: 0.625}, 0.125, 2000))
+    cells = [column.of_line(line) for line in range(4)]
+    assert [cell.text if cell is not None else "" for cell in cells] == ["", "25%", "", "62%"]
+    assert cells[1].told == "25.0% of 2,000 samples of the kernel's instructions, one each 0.25 ms in each thread"
+    assert cells[3].bar == 0.625
+    assert column.title == "measured share of time; 12% in instructions of no single line"
+    assert sampled_column(1, 1, LineShares({1: 1.0}, 0.0, 50)).title == "measured share of time"

@@ -1,0 +1,77 @@
+"""The share of time of each line: the line that works has it, in every phase, and nothing is written."""
+
+import dataclasses
+import gc
+
+import numpy as np
+import pytest
+
+import tessera
+from support.profiles import MACHINE
+from tessera.kernels.kernel import Kernel
+from tessera.profiling.line_shares import LineShares, line_shares
+from tessera.runtime.launch.program_counters import can_sample
+
+pytestmark = pytest.mark.skipif(not can_sample(), reason="not Linux on x86-64")
+ONE = """
+@kernel
+def one(x: f32[n], y: mut f32[n]):
+    i = tile.linear_id()
+    if i < n:
+        a = x[i] + 1.0
+        for k in range(60):
+            a = tile.sin(a)
+        y[i] = a
+"""
+TWO = """
+@kernel
+def two(x: f32[rows, cols], h: mut f32[rows, cols], y: mut f32[rows, cols]):
+    for r in tile.range(rows):
+        h[r, :] = tile.sin(tile.exp(tile.cos(tile.exp(x[r, :]))))
+    for r in tile.range(rows):
+        y[r, :] = tile.cos(tile.exp(tile.sin(tile.exp(h[rows - 1 - r, :]))))
+"""
+
+
+def kernel_of(text: str) -> Kernel:
+    return next(value for value in vars(tessera.compile_source(text)).values() if isinstance(value, Kernel))
+
+
+def shares_of(text: str, *arrays: np.ndarray) -> LineShares:
+    kernel = kernel_of(text)
+    profile = tessera.profile(kernel)(*arrays)
+    before = [array.copy() for array in arrays]
+    found = line_shares(profile)
+    for array, then in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, then)
+    assert found is not None
+    assert found.samples >= 50
+    assert sum(found.lines.values()) + found.rest == pytest.approx(1.0)
+    return found
+
+
+def test_the_line_that_works_has_the_time():
+    x = np.linspace(0, 1, 200_000, dtype=np.float32)
+    found = shares_of(ONE, x, np.zeros_like(x))
+    assert max(found.lines, key=lambda line: found.lines[line]) == 8
+    assert found.lines[8] > 0.7
+
+
+def test_every_phase_is_seen():
+    x = np.linspace(0, 1, 400_000, dtype=np.float32).reshape(400, 1000)
+    found = shares_of(TWO, x, np.zeros_like(x), np.zeros_like(x))
+    assert min(found.lines[5], found.lines[7]) > 0.15
+
+
+def test_there_is_nothing_to_say():
+    x = np.linspace(0, 1, 50_000, dtype=np.float32)
+    y = np.zeros_like(x)
+    kernel = kernel_of(ONE)
+    profile = tessera.profile(kernel)(x, y)
+    assert MACHINE.on_gpu
+    assert line_shares(dataclasses.replace(profile, machine=MACHINE)) is None
+    del y
+    gc.collect()
+    assert line_shares(profile) is None  # the arguments are gone
+    short = np.zeros(4, np.float32)
+    assert line_shares(tessera.profile(kernel)(short[:0], short[:0])) is None
