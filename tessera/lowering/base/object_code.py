@@ -28,9 +28,12 @@ class Instructions:
 
 
 def loaded_bytes(code: bytes) -> int:
-    """Return the bytes of an ELF object that a process needs to run it: neither symbols nor tables of lines."""
-    if not code:
-        return 0
+    """Return the bytes of an ELF object that a process needs to run it: neither symbols nor tables of lines.
+
+    Code in another form, as a target may have, counts whole.
+    """
+    if not code.startswith(b"\x7fELF"):
+        return len(code)
     return sum(section["sh_size"] for section in _elf(code).iter_sections() if section.name.startswith(_LOADED))
 
 

@@ -2,7 +2,7 @@
 
 from support import programs
 from tessera.lowering.base.host_cpu import host_target
-from tessera.lowering.base.object_code import loaded_bytes
+from tessera.lowering.base.object_code import loaded_bytes, read_instructions
 from tessera.lowering.driver.compile import compile_program
 
 
@@ -14,5 +14,20 @@ def test_code_has_one_size_whether_it_was_listed_or_not():
     assert 0 < loaded_bytes(plain) == loaded_bytes(listed) < len(plain)
 
 
-def test_an_interpreted_kernel_has_none():
+def test_code_in_another_form_counts_whole():
     assert loaded_bytes(b"") == 0
+    assert loaded_bytes(b"print(1)") == 8
+
+
+def test_instructions_have_the_lines_of_the_listing():
+    program = programs.saxpy()
+    found = [compile_program(program, host_target(), observe).artifact for observe in (False, True)]
+    plain, listed = (read_instructions(artifact.code, artifact.entry) for artifact in found)
+    assert plain.text == listed.text
+    assert plain.entry == listed.entry
+    assert plain.rows == ()
+    offsets = [offset for offset, _, _ in listed.rows]
+    assert offsets == sorted(offsets)
+    assert max(offsets) < len(listed.text)
+    lines = {line for _, file, line in listed.rows if file == program.source.name}
+    assert {op.span.line for op in program.body.walk() if op.opcode == "write"} <= lines
