@@ -7,6 +7,7 @@ from errno import EISDIR
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, NoReturn, Self, TypeVar
 
+from tessera.core.base.collector import collector_paused
 from tessera.viz.base.page import document, fragment
 from tessera.viz.base.payload import Json, encode
 
@@ -56,6 +57,7 @@ class View(ABC, Generic[ModelT]):
         """
         raise ValueError(f"{type(self).__name__} knows no message {message.get('type')!r}")
 
+    @collector_paused()
     def html(self) -> str:
         """Return the view as self-contained HTML for an output or a page."""
         return fragment(self.kind, self.payload(), self.plain_html(), self.parts)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from html import escape
 from typing import Final
 
+from tessera.core.base.collector import collector_paused
 from tessera.core.progress import working
 from tessera.core.stage_diff import ADDED, REMOVED
 from tessera.session.compiled import Compiled
@@ -50,6 +51,7 @@ def diff(a: Comparable, b: Comparable, *, args: Sequence[object] = ()) -> "DiffV
     return DiffView(model, before, after)
 
 
+@collector_paused()
 def _model(before: Subject, after: Subject) -> DiffModel:
     if before.wanted == ("", "") and after.wanted != ("", ""):
         before = _at_level(before, after)
