@@ -10,7 +10,6 @@ from typing import Final
 from tessera.core.progress import working
 from tessera.core.work import Numbers
 from tessera.kernels.kernel import Kernel
-from tessera.lowering.base.object_code import Instructions, read_instructions
 from tessera.profiling.argument_clones import ClonedArguments
 from tessera.profiling.results import Profile
 from tessera.runtime.binding.grid import Grid
@@ -84,8 +83,10 @@ class _Code:
     """The machine code of one phase, where it lies in this process."""
 
     def __init__(self, compiled: Compiled) -> None:
+        from tessera.lowering.base.line_table import read_instructions  # noqa: PLC0415 - 50 ms, for few profiles
+
         artifact = compiled.artifact
-        self._read: Instructions = read_instructions(compiled.listed_code, artifact.entry)
+        self._read = read_instructions(compiled.listed_code, artifact.entry)
         own = read_instructions(artifact.code, artifact.entry)
         assert (own.text, own.entry) == (self._read.text, self._read.entry), "code that is listed is code that runs"
         self._loaded = load(artifact)  # keeps it where it is

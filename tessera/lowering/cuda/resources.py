@@ -12,12 +12,12 @@ from typing import Final
 
 from tessera.core.artifact import PADDED_ROW_BYTES, Artifact, LaunchRule, Remark
 from tessera.core.base.source import NOWHERE, Span
+from tessera.core.object_files import loaded_bytes
 from tessera.core.program.arguments import Argument, ArrayArgument
 from tessera.core.program.expressions import to_text
 from tessera.core.resources import Instructions, ResourceReport
 from tessera.core.targets import generation
 from tessera.lowering.base.cuda_toolkit import PACKAGES
-from tessera.lowering.base.object_code import loaded_bytes
 from tessera.lowering.base.sass import has_machine_code, machine_code
 from tessera.lowering.cuda.occupancy import occupancy
 

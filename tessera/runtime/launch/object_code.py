@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from tessera.core.artifact import Artifact
 from tessera.core.errors.catalog import CompilerCrash
-from tessera.runtime.launch.elf_symbols import undefined_symbols
+from tessera.core.object_files import undefined_symbols
 
 Entry = Callable[[bytes, int, int, int, int], int]
 """entry(slots, first group, past the last group, address of scratch, address of the cancel flag): 1 when it stopped."""

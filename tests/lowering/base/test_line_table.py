@@ -1,22 +1,9 @@
-"""Sizes of object files."""
+"""The line table of an object that was compiled to be listed."""
 
 from support import programs
 from tessera.lowering.base.host_cpu import host_target
-from tessera.lowering.base.object_code import loaded_bytes, read_instructions
+from tessera.lowering.base.line_table import read_instructions
 from tessera.lowering.driver.compile import compile_program
-
-
-def test_code_has_one_size_whether_it_was_listed_or_not():
-    plain, listed = (
-        compile_program(programs.saxpy(), host_target(), observe).artifact.code for observe in (False, True)
-    )
-    assert len(plain) < len(listed)
-    assert 0 < loaded_bytes(plain) == loaded_bytes(listed) < len(plain)
-
-
-def test_code_in_another_form_counts_whole():
-    assert loaded_bytes(b"") == 0
-    assert loaded_bytes(b"print(1)") == 8
 
 
 def test_instructions_have_the_lines_of_the_listing():

@@ -1,4 +1,4 @@
-"""Object files: how large what a process loads is, and which lines of the user's file its instructions come from."""
+"""Lines of the user's file that the instructions of an object file come from: its DWARF line table."""
 
 import io
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-_LOADED: Final = (".text", ".rodata", ".data")
 _TEXT: Final = ".text"
 _LINES: Final = ".debug_line"
 
@@ -27,19 +26,9 @@ class Instructions:
     rows: tuple[tuple[int, str, int], ...] = ()
 
 
-def loaded_bytes(code: bytes) -> int:
-    """Return the bytes of an ELF object that a process needs to run it: neither symbols nor tables of lines.
-
-    Code in another form, as a target may have, counts whole.
-    """
-    if not code.startswith(b"\x7fELF"):
-        return len(code)
-    return sum(section["sh_size"] for section in _elf(code).iter_sections() if section.name.startswith(_LOADED))
-
-
 def read_instructions(code: bytes, entry: str) -> Instructions:
     """Return the machine code of an ELF object, with the table of lines that a listed compilation has (DWARF)."""
-    elf = _elf(code)
+    elf = ELFFile(io.BytesIO(code))
     symbols, text = elf.get_section_by_name(".symtab"), elf.get_section_by_name(_TEXT)
     assert isinstance(symbols, SymbolTableSection)
     assert text is not None
@@ -60,7 +49,3 @@ def _rows(elf: ELFFile) -> list[tuple[int, str, int]]:
     states = (entry.state for entry in LineProgram(header, stream, structs, stream.tell(), end).get_entries())
     rows = ((s.address, files[s.file - 1], s.line) for s in states if s is not None and not s.end_sequence)
     return sorted(rows, key=lambda row: row[0])  # of several at an address, the last one counts
-
-
-def _elf(code: bytes) -> ELFFile:
-    return ELFFile(io.BytesIO(code))

@@ -1,9 +1,12 @@
-"""What an object needs from outside."""
+"""What an object needs from outside, and how much of it is loaded."""
 
 import pytest
 
+from support import programs
 from support.artifacts import SCALE, object_code
-from tessera.runtime.launch.elf_symbols import undefined_symbols
+from tessera.core.object_files import loaded_bytes, undefined_symbols
+from tessera.lowering.base.host_cpu import host_target
+from tessera.lowering.driver.compile import compile_program
 
 CALLS = """
 declare float @fmodf(float, float)
@@ -36,3 +39,16 @@ def test_no_object(code: bytes):
         return
     with pytest.raises(ValueError, match="ELF"):
         undefined_symbols(code)
+
+
+def test_code_has_one_size_whether_it_was_listed_or_not():
+    plain, listed = (
+        compile_program(programs.saxpy(), host_target(), observe).artifact.code for observe in (False, True)
+    )
+    assert len(plain) < len(listed)
+    assert 0 < loaded_bytes(plain) == loaded_bytes(listed) < len(plain)
+
+
+def test_code_in_another_form_counts_whole():
+    assert loaded_bytes(b"") == 0
+    assert loaded_bytes(b"print(1)") == 8
