@@ -50,11 +50,14 @@ MISSING = {"gpu": _missing_gpu, "browser": _missing_browser}
 
 
 def _left_behind() -> list[str]:
-    """What the tests have put into the repository's own folder, but for the caches of tools.
+    """What the tests have put into the repository's own folder, but for the caches of tools and for `build`.
+
+    Screenshots of browser tests go to `build`, as everything does that is made of the repository.
 
     Git may do so meanwhile, too: what it knows is none of theirs.
     """
-    new = sorted(path.name for path in ROOT.iterdir() if path not in BEFORE and not path.name.startswith((".", "_")))
+    names = (path.name for path in ROOT.iterdir() if path not in BEFORE)
+    new = sorted(name for name in names if name != "build" and not name.startswith((".", "_")))
     if not new or shutil.which("git") is None:
         return new
     known = subprocess.run(["git", "ls-files", "--", *new], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -8,7 +8,7 @@ the Program that it stands for, `17.3`, and its origin is what is left in the ea
 one of them that goes on beside it.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -132,14 +132,15 @@ class _Matching:
         """Match what is left and has the same key, in order; None is no key."""
         if len(self._taken) == min(len(self.found), len(self.mine.said)):
             return
-        waiting: dict[Hashable, deque[int]] = defaultdict(deque)
-        for place, key in enumerate(keys(self.mine)):
+        waiting: dict[Hashable, list[int]] = {}
+        old_keys = keys(self.mine)
+        for place in range(len(old_keys) - 1, -1, -1):  # the first one last, where `pop` takes it
             if place not in self._taken:
-                waiting[key].append(place)
+                waiting.setdefault(old_keys[place], []).append(place)
         waiting.pop(None, None)
         for place, key in enumerate(keys(self.theirs)):
             if self.found[place] is None and (same := waiting.get(key)):
-                self._match(same.popleft(), place)
+                self._match(same.pop(), place)
 
     def in_order(self, keys: "Callable[[_Keys], Sequence[Hashable]]") -> None:
         """Match what is left between neighbours that are matched, without crossing any of these."""
@@ -166,6 +167,8 @@ class _Matching:
 
 def _sorted(attributes: Mapping[str, AttributeData], without: str = "\0") -> tuple[tuple[str, str], ...]:
     """Return attributes as something that can be compared, but for those whose names begin with `without`."""
+    if not attributes:
+        return ()
     return tuple(sorted([(name, repr(value)) for name, value in attributes.items() if not name.startswith(without)]))
 
 

@@ -70,11 +70,11 @@ def test_each_is_shown_and_comes_back(lab: Lab, page: Page, watch: Watch, group:
             stop = view.locator("button:enabled:visible, [tabindex='0']:visible").first
             stop.focus()
             expect(stop).to_be_focused()
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })")
+    lab.choose_theme(page, "Dark")
     for number, kind in enumerate(kinds, start=1):
         expect(shown(page, number, kind, OUTPUT)).to_contain_class("tsr-dark")
         expect(shown(page, number + len(kinds), kind, LIVE)).to_contain_class("tsr-dark")
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })")
+    lab.choose_theme(page, "Light")
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     page.wait_for_function(f"!{CURRENT}.context.model.dirty")
     page.evaluate(f"{CURRENT}.sessionContext.shutdown()")

@@ -34,6 +34,7 @@ def without_outputs() -> Notebook:
 def test_the_tour_runs_and_a_click_marks_all_levels(lab: Lab, page: Page, watch: Watch) -> None:
     notebook_files.write(without_outputs(), lab.root / "tour.ipynb")
     lab.open(page, "tour.ipynb", "run")
+    lab.choose_theme(page, "Light")
     lab.run_all(page)
     view = viewer(page)
     line = view.locator(f'{SOURCE} [role=option]:has-text("y[i] =")')
@@ -59,12 +60,11 @@ def test_the_tour_runs_and_a_click_marks_all_levels(lab: Lab, page: Page, watch:
 
     # The dark theme reaches the viewer, without running anything again.
     light = view.evaluate("node => getComputedStyle(node).backgroundColor")
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })")
-    page.wait_for_function(
-        "document.querySelector('.tsr-view[data-kind=explorer][data-ready]').classList.contains('tsr-dark')"
-    )
-    assert view.evaluate("node => getComputedStyle(node).backgroundColor") != light
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })")
+    lab.choose_theme(page, "Dark")
+    expect(view).to_contain_class("tsr-dark")
+    expect(view).not_to_have_css("background-color", light)
+    lab.choose_theme(page, "Light")
+    expect(view).to_have_css("background-color", light)
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
 
 

@@ -68,13 +68,14 @@ def test_a_cell_has_its_colours_and_other_cells_are_left_alone(lab: Lab, page: P
     assert words(kernel, "extent") == ["n", "n", "n"]
     assert words(kernel, "parameter") == ["x", "y", "alpha", "y", "alpha", "x"]
     expect(python.locator("[class*=tsr-]")).to_have_count(0)
+    lab.choose_theme(page, "Light")
     light = [colour(kernel, kind) for kind in ("type", "modifier", "extent")]
     assert len(set(light)) == 3
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
+    lab.choose_theme(page, "Dark")
     assert all(
         a != b for a, b in zip(light, [colour(kernel, kind) for kind in ("type", "modifier", "extent")], strict=True)
     )
+    lab.choose_theme(page, "Light")
     assert watch.errors == []
     assert watch.requests == []
 

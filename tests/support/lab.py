@@ -89,6 +89,11 @@ class Lab:
         page.goto(f"{self.url}/lab/workspaces/{workspace}/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell")
 
+    def choose_theme(self, page: Page, name: str) -> None:
+        """Choose the theme, Light or Dark, and wait until it is there.  It is kept for later pages of this JupyterLab."""
+        page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{ theme: 'JupyterLab {name}' }})")
+        page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(name == 'Light').lower()}'")
+
     def run_all(self, page: Page) -> None:
         """Run every cell of the notebook on top, and wait until the kernel is idle again."""
         page.wait_for_function(IDLE, timeout=RUN_MS)
