@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left."""
     for name in _left_behind():
         terminalreporter.write_line(f"ERROR: the run left {name!r} in the repository", red=True)
+
+
+def pytest_runtest_teardown() -> None:
+    """Let go of the last exception that a test has kept, as IPython does, with all that its frames hold."""
+    sys.__dict__.pop("last_value", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

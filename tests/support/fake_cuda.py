@@ -5,6 +5,7 @@ Streams run in the order of their calls, at once unless `hold` is set; `log` tel
 
 import ctypes
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from tessera.runtime.driver import driver as door
 from tessera.runtime.driver.calls import Launch
 from tessera.runtime.driver.descriptors import Encoding, LaunchAttribute, LaunchConfig
 from tessera.runtime.launch import cuda
+from tessera.runtime.streams import streams
 
 
 class Steps(list[tuple[Any, ...]]):  # the arguments of a copy and of a launch have nothing in common
@@ -361,7 +363,13 @@ class FakeArray:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
-    """Let the runtime use `fake` as its driver."""
+    """Let the runtime use `fake` as its driver.
+
+    Streams of the test are known until it ends: one that a traceback holds on to must not be waited for by later tests,
+    which have no such driver.
+    """
+    known = weakref.WeakValueDictionary(streams._Known.streams)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(streams._Known, "streams", known)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(cuda, "driver", lambda: fake)
     monkeypatch.setattr(door, "driver", lambda: fake)
     monkeypatch.setattr(door, "loaded", lambda: fake)

@@ -22,7 +22,6 @@ from tessera.runtime.driver import driver as door
 from tessera.runtime.launch import cuda
 from tessera.runtime.launch.on_stream import launch_on
 from tessera.runtime.memory.owned import to_device
-from tessera.runtime.streams import streams
 from tessera.runtime.streams.fair_scheduler import dispatcher
 from tessera.runtime.streams.streams import Stream, as_stream
 
@@ -34,9 +33,7 @@ def saxpy() -> Artifact:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    # Streams of earlier tests, of other weights, may still be held: by a traceback, say.
-    monkeypatch.setattr(streams._Known, "streams", weakref.WeakValueDictionary())  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(streams._Known, "weighted", False)  # pyright: ignore[reportPrivateUsage]
+    gc.collect()  # streams of earlier tests, of other weights
     yield fake_cuda.install(monkeypatch, FakeDriver(run=False))
     dispatcher().wait()
     gc.collect()
