@@ -41,12 +41,14 @@ OTHER_FILES: Final = {
     "docs/compiler.md": "What each level holds and promises, from a Program to a launch.",
     "docs/modules.md": "This page (generated).",
     "docs/language.md": "The reference of the language; its examples run in the tests.",
+    "docs/graphs.md": "Operators on whole arrays, graphs of them, and derivatives; its examples run in the tests.",
     "docs/errors.md": "Every mistake Tessera reports, with an example (generated).",
     "notebooks/template/offline": "The look of the exported tour, without scripts from the network.",
 }
 GROUPS: Final = {
     "E0": "The text", "E1": "Names and types", "E2": "Shapes and memory", "E3": "Control flow", "E4": "Launches",
-    "E5": "Found by the sanitizer", "E7": "GPUs", "E9": "The compiler and its settings",
+    "E5": "Found by the sanitizer", "E7": "GPUs", "E8": "Graphs of operators",
+    "E9": "The compiler and its settings",
 }  # fmt: skip
 
 

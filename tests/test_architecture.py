@@ -29,6 +29,10 @@ COVERED_BY: Final = {
     module: test
     for test, modules in {
         "tests/core/tile/test_spec.py": ("tessera/core/tile/verify.py",),
+        "tests/agreement/test_extreme_positions.py": ("tessera/frontend/operations/extreme_positions.py",),
+        "tests/agreement/test_gather.py": ("tessera/lowering/tile/masking/gathered_indices.py",),
+        "tests/agreement/test_scans.py": ("tessera/frontend/operations/scans.py",),
+        "tests/agreement/test_scatter.py": ("tessera/frontend/base/scatter.py",),
         "tests/core/tile/test_text.py": ("tessera/core/tile/forms.py",),
         "tests/core/tile/test_types.py": ("tessera/core/program/types.py",),
         "tests/docs/test_docs.py": (

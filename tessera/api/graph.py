@@ -1,4 +1,4 @@
-"""Graphs of launches: captured once, launched again as a whole.
+"""Graphs of operators, and graphs of launches: captured once, launched again as a whole.
 
     from tessera import graph
 
@@ -12,16 +12,21 @@ given.  On a GPU the graph is a CUDA graph; on the CPU it is the list of the lau
 libraries do inside the `with` is not part of the graph, and runs at once.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import cast
+from typing import ParamSpec, TypeVar, cast
 
 from tessera.core.errors.catalog import BadCapture
+from tessera.graphs.function import GraphFunction
+from tessera.kernels.options import Options
 from tessera.runtime.launch.graph_replay import Graph
 from tessera.runtime.streams.graph_capture import close_recording, forbid, open_recording
 from tessera.runtime.streams.streams import as_stream
 
-__all__ = ["Graph", "capture", "launch"]
+__all__ = ["Graph", "capture", "launch", "module"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -37,6 +42,25 @@ def capture() -> Generator[Graph]:
     finally:
         close_recording()
     made.complete(noted)
+
+
+def module(
+    name: str | Callable[P, R] = "", /, *, target: str | None = None
+) -> "GraphFunction[P, R] | Callable[[Callable[P, R]], GraphFunction[P, R]]":
+    """Capture a function of operators as one graph: `@graph.module("attention")`, or `@graph.module`.
+
+    The function runs once for each kind of arguments, on values that stand for arrays; what it returns is computed by
+    the kernels that the graph is divided into.  target: where it runs whatever the setting says
+    """
+    options = Options(target=target)
+    if callable(name):
+        return GraphFunction(name, "", options)
+    chosen = name
+
+    def make(function: Callable[P, R]) -> GraphFunction[P, R]:
+        return GraphFunction(function, chosen, options)
+
+    return make
 
 
 def launch(captured: Graph, stream: object = None) -> None:

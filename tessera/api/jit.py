@@ -1,4 +1,6 @@
-"""`@jit` on a host function that calls kernels; with `capture_graph=True` its launches become a graph.
+"""`@jit`: functions of operators become graphs, functions that launch kernels run as they are.
+
+With `capture_graph=True` what either of them launches becomes a graph of launches:
 
     @jit(capture_graph=True)
     def step(x, y):
@@ -7,7 +9,8 @@
 
 The first call with some arguments captures what the function launches, later calls with the same ones launch that
 again without running the function.  Arrays are the same when they lie at the same place with the same shape, dtype
-and strides, numbers and strings when they are equal, everything else when it is the same object.
+and strides, numbers and strings when they are equal, everything else when it is the same object.  What the function
+returns lies at the same place each time, and is computed anew by each call.
 """
 
 import functools
@@ -19,7 +22,10 @@ from typing import Final, Generic, ParamSpec, TypeVar, cast, overload
 import numpy as np
 
 from tessera.api.graph import Graph, capture
+from tessera.api.jitted import Jitted
 from tessera.core.errors.catalog import BadCapture
+from tessera.graphs.function import GraphFunction
+from tessera.graphs.trace import current_trace
 from tessera.runtime.arrays.host import as_array, is_array
 from tessera.runtime.arrays.pointers import address
 from tessera.runtime.launch.argument_guards import identity
@@ -51,14 +57,14 @@ class Jit(Generic[P, R]):
         self.function = function
         self.name: str = getattr(function, "__name__", "a function")
         self.graphs: OrderedDict[tuple[object, ...], _Captured[R]] = OrderedDict()
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())  # a wrapped graph keeps its state to itself
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         """Launch the graph of these arguments, capturing it first where there is none; return what the function did.
 
         Raises BadCapture for functions that wait for their launches, see `tessera.graph.capture`.
         """
-        if recording() is not None:  # part of a larger graph
+        if recording() is not None or current_trace() is not None:  # part of a larger graph
             return self.function(*arguments, **keywords)
         key = (*map(_identity, arguments), *((name, _identity(value)) for name, value in sorted(keywords.items())))
         found = self.graphs.get(key)
@@ -109,12 +115,14 @@ def jit(function: None = None, /, *, capture_graph: bool = False) -> Callable[[C
 def jit(
     function: Callable[P, R] | None = None, /, *, capture_graph: bool = False
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
-    """Mark a host function that calls kernels.
+    """Compile a function of operators as one graph; a function that launches kernels runs as it is.
 
-    `@jit` alone runs the function as it is; `@jit(capture_graph=True)` captures its launches, see above.
+    `@jit(capture_graph=True)` captures what either of them launches, see above.  Raises, when called, CannotTrace and
+    the mistakes of operators.
     """
 
     def make(host: Callable[P, R]) -> Callable[P, R]:
-        return Jit(host) if capture_graph else host
+        compiled = host if isinstance(cast("object", host), GraphFunction) else Jitted(host)
+        return Jit(compiled) if capture_graph else compiled
 
     return make if function is None else make(function)

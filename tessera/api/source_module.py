@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import cast
 
+from tessera.api.autodiff import autodiff
 from tessera.api.decorator import kernel
+from tessera.api.jit import jit
+from tessera.api.region import Region, read, write
 from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import NoSource
 from tessera.frontend.language.namespace import LANGUAGE
 from tessera.frontend.syntax.source_file import read_cell
 from tessera.kernels.kernel import Kernel
+from tessera.ops import op
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,17 @@ class CellRun:
 
 
 def language_names() -> dict[str, object]:
-    """Return every name that a cell may use without importing it: the language's, `kernel`, and `autotune`."""
+    """Return every name that a cell may use without importing it.
+
+    These are the language's, those of decorators, and the operators, but for `op.sum` and others that Python has too.
+    """
     autotune = importlib.import_module("tessera.tuning.autotune")  # as late as the package itself loads it
-    return {**LANGUAGE, "kernel": kernel, "autotune": autotune, "TesseraError": TesseraError}
+    operators = {name: getattr(op, name) for name in op.__all__ if not hasattr(builtins, name)}
+    own: dict[str, object] = {
+        "kernel": kernel, "autotune": autotune, "TesseraError": TesseraError, "jit": jit, "autodiff": autodiff,
+        "Region": Region, "read": read, "write": write,
+    }  # fmt: skip
+    return {**operators, **LANGUAGE, **own}
 
 
 def run_cell(

@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
 
 from tessera.core.base.dtypes import f32
-from tessera.ops import schedules
-from tessera.ops.launch_recipe import Launch, LaunchRecipe, Machine, machine_of, require_known, variant
-from tessera.ops.operands import (
+from tessera.ops.launch_recipe import Launch, LaunchRecipe, machine_of, require_known, variant
+from tessera.ops.recipe_cache import Part, repeated, single_launch
+from tessera.ops.tiles.attention import (
+    attention_backward_keys,
+    attention_backward_product,
+    attention_backward_queries,
+    attention_delta,
+    attention_forward,
+    attention_forward_with_lse,
+)
+from tessera.performance import schedules
+from tessera.performance.machine_kind import MachineKind
+from tessera.runtime.memory.operands import (
     as_result,
     empty,
     extents,
@@ -21,22 +31,13 @@ from tessera.ops.operands import (
     require_rank,
     require_same_dtype,
 )
-from tessera.ops.recipe_cache import Part, repeated, single_launch
-from tessera.ops.tiles.attention import (
-    attention_backward_keys,
-    attention_backward_product,
-    attention_backward_queries,
-    attention_delta,
-    attention_forward,
-    attention_forward_with_lse,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Unpack
 
     from tessera.ops.launch_recipe import ScheduleArguments
-    from tessera.ops.operands import Operand
+    from tessera.runtime.memory.operands import Operand
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -53,7 +54,7 @@ class _Attention(Generic[A_co]):
     causal: bool
     scale: float
     share: int
-    machine: Machine
+    machine: MachineKind
 
 
 @overload
@@ -177,7 +178,7 @@ def _gradients(
     together = schedules.heads_together(machine, q.dtype, heads, math.prod(scores), width)
     if together < heads and not all(array.sliceable for array in arrays):
         together = 0
-    blocks = schedules.backward_product_schedule(q.shape[2], keys, how)
+    blocks = schedules.backward_product_schedule(q.shape[2], keys, (how.get("schedule") or {}).get("BN"))
     over_keys = variant(
         attention_backward_keys, machine, schedule, space, how, CAUSAL=causal, KEPT=together > 0, ROWS=blocks["BM"]
     )

@@ -9,17 +9,16 @@ from tessera.core.errors.catalog import BadKernelOption
 from tessera.core.program.program import Attribute
 from tessera.core.schedule.options import SCHEDULE, illegal
 from tessera.core.settings import current
-from tessera.core.targets import DEFAULT_ON_GPU, TARGETS, Architecture, find_kind, generation
+from tessera.core.targets import DEFAULT_ON_GPU, TARGETS, find_kind, generation
 from tessera.kernels.kernel import Kernel
-from tessera.ops.operands import Operand
+from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.launch.launchers import runtime_of
 from tessera.runtime.memory.device_arrays import device_of
+from tessera.runtime.memory.operands import Operand
 
 T_co = TypeVar("T_co", covariant=True)
 Schedule = Mapping[str, Attribute]
 Space = Mapping[str, Iterable[Attribute]]
-_MUCH_SHARED: Final = 128 << 10
-"""Bytes of shared memory of a block that are enough for every schedule."""
 
 
 class ScheduleArguments(TypedDict, total=False):
@@ -69,45 +68,17 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The properties of a machine that schedules depend on.
-
-    gpu: the GPU's generation, None for the host; target: what the kernel's option of that name is set to, None where
-    the setting in force says it; tile_elements: the most elements of a tile, 0: any number
-    """
-
-    gpu: Architecture | None = None
-    target: str | None = None
-    tile_elements: int = 0
-
-    @property
-    def is_gpu(self) -> bool:
-        """Return whether it is a GPU."""
-        return self.gpu is not None
-
-    @property
-    def wgmma(self) -> bool:
-        """Return whether warpgroups multiply there: 64 rows at a time, four warps each."""
-        return self.gpu is not None and self.gpu.wgmma
-
-    @property
-    def little_shared(self) -> bool:
-        """Return whether a block has too little shared memory for the largest schedules."""
-        return self.gpu is not None and self.gpu.shared_bytes < _MUCH_SHARED
-
-
-def machine_of(array: Operand[object]) -> Machine:
+def machine_of(array: Operand[object]) -> MachineKind:
     """Return the machine that kernels on `array` run on: by the setting `target`, and by the memory it lies in."""
     kind, name = find_kind(current().target)
     if not kind.on_gpu and not array.on_device:
-        return Machine()
+        return MachineKind()
     if name:
         name = kind.architecture(name).name
     else:
         gpu = TARGETS[DEFAULT_ON_GPU]
         name = runtime_of(gpu).architecture(gpu, device_of((array.value,)))
-    return Machine(generation(name), None if kind.on_gpu else DEFAULT_ON_GPU, kind.tile_elements)
+    return MachineKind(generation(name), None if kind.on_gpu else DEFAULT_ON_GPU, kind.tile_elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +112,7 @@ class LaunchRecipe(Generic[T_co]):
 
 
 def variant(
-    kernel: Kernel, machine: Machine, default: Schedule, space: Space, how: ScheduleArguments, **fixed: Attribute
+    kernel: Kernel, machine: MachineKind, default: Schedule, space: Space, how: ScheduleArguments, **fixed: Attribute
 ) -> Kernel:
     """Return `kernel` with the constants `fixed`, and the schedule that `how` asks for.
 

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tessera.core.base.dtypes import COMPUTE_TYPES, bf16
 from tessera.core.errors.catalog import OperandMismatch
-from tessera.ops import schedules
 from tessera.ops.launch_recipe import LaunchRecipe, MatmulArguments, machine_of, require_known, variant
-from tessera.ops.operands import (
+from tessera.ops.recipe_cache import Part, repeated, single_launch
+from tessera.ops.tiles.matrix import GELU, RELU, SILU, matrix_product, matrix_product_with_bias
+from tessera.performance import schedules
+from tessera.runtime.arrays.host import rows_aligned
+from tessera.runtime.memory.operands import (
     as_result,
     extents,
     operand,
@@ -21,16 +24,13 @@ from tessera.ops.operands import (
     require_same_dtype,
     result_dtype,
 )
-from tessera.ops.recipe_cache import Part, repeated, single_launch
-from tessera.ops.tiles.matrix import GELU, RELU, SILU, matrix_product, matrix_product_with_bias
-from tessera.runtime.arrays.host import rows_aligned
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from tessera.core.base.dtypes import ComputeType, DType
-    from tessera.ops.operands import Operand
     from tessera.runtime.arrays.host import AnyArray
+    from tessera.runtime.memory.operands import Operand
 
 ACTIVATIONS: Final = {None: 0, "relu": RELU, "gelu": GELU, "silu": SILU}
 

@@ -13,11 +13,11 @@ import numpy as np
 from tessera.core.settings import Settings, current
 from tessera.kernels.kernel import Kernel
 from tessera.ops.launch_recipe import Launch, LaunchRecipe, ScheduleArguments
-from tessera.ops.operands import Operand, as_result, new_array
 from tessera.runtime.arrays.host import AnyArray
 from tessera.runtime.arrays.interop import is_cupy, is_torch
 from tessera.runtime.arrays.pointers import address
 from tessera.runtime.arrays.protocols import CupyArray, TorchTensor
+from tessera.runtime.memory.operands import Operand, as_result, new_array
 from tessera.runtime.memory.owned import DeviceArray
 
 A = TypeVar("A")

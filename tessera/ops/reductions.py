@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from tessera.core.base import dtypes, reductions
 from tessera.core.base.dtypes import DType
 from tessera.core.errors.catalog import BadAxis
-from tessera.ops import schedules
-from tessera.ops.launch_recipe import Launch, LaunchRecipe, Machine, machine_of, require_known, variant
-from tessera.ops.operands import as_result, empty, extents, flat_output, operand, output, require, result_dtype
+from tessera.ops.launch_recipe import Launch, LaunchRecipe, machine_of, require_known, variant
 from tessera.ops.tiles.reductions import (
     FLOAT,
     MAX,
@@ -26,12 +24,24 @@ from tessera.ops.tiles.reductions import (
     reduce_row_blocks,
     reduce_rows,
 )
+from tessera.performance import schedules
+from tessera.performance.machine_kind import MachineKind
+from tessera.runtime.memory.operands import (
+    as_result,
+    empty,
+    extents,
+    flat_output,
+    operand,
+    output,
+    require,
+    result_dtype,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from tessera.ops.launch_recipe import ScheduleArguments
-    from tessera.ops.operands import Operand
+    from tessera.runtime.memory.operands import Operand
 
 _KINDS: Final = {"sum": SUM, "max": MAX, "min": MIN}
 
@@ -110,7 +120,7 @@ class _Plan:
     """The launches of one reduction; `partial` is the type in which it is computed."""
 
     def __init__(
-        self, kind: str, x: Operand[object], result: Operand[object], machine: Machine, how: ScheduleArguments
+        self, kind: str, x: Operand[object], result: Operand[object], machine: MachineKind, how: ScheduleArguments
     ) -> None:
         self._x = x
         self._result = result

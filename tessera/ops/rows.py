@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from tessera.ops import schedules
 from tessera.ops.launch_recipe import machine_of, require_known, variant
-from tessera.ops.operands import extents, operand, output, require, require_flat, require_floats, rows_and_columns
 from tessera.ops.recipe_cache import Part, repeated, single_launch
 from tessera.ops.tiles.rows import (
     layernorm_long_rows,
@@ -16,13 +14,23 @@ from tessera.ops.tiles.rows import (
     softmax_long_rows,
     softmax_rows,
 )
+from tessera.performance import schedules
+from tessera.runtime.memory.operands import (
+    extents,
+    operand,
+    output,
+    require,
+    require_flat,
+    require_floats,
+    rows_and_columns,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from tessera.kernels.kernel import Kernel
     from tessera.ops.launch_recipe import LaunchRecipe, ScheduleArguments
-    from tessera.ops.operands import Operand
+    from tessera.runtime.memory.operands import Operand
 
 
 A = TypeVar("A")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeVar
 
-from tessera.ops import schedules
 from tessera.ops.launch_recipe import machine_of, require_known, variant
-from tessera.ops.operands import extents, operand, output, require, require_disjoint, require_flat
 from tessera.ops.recipe_cache import Part, repeated, single_launch
 from tessera.ops.tiles.transposition import transpose_matrices
+from tessera.performance import schedules
+from tessera.runtime.memory.operands import extents, operand, output, require, require_disjoint, require_flat
 
 if TYPE_CHECKING:
     from typing import Unpack

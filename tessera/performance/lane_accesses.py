@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from tessera.core.program.dependences import Access, accesses_of
+from tessera.core.program.dependences import MemoryAccess, accesses_of
 from tessera.core.program.program import Block, Op, Program, Value
 from tessera.core.program.types import Array
 from tessera.core.work import Numbers, Shape
@@ -30,7 +30,7 @@ class LaneAccess:
     trips: how often a lane does it
     """
 
-    access: Access
+    access: MemoryAccess
     distance: int
     segments: int
     least: int
@@ -108,7 +108,7 @@ class _Warp:
         lower, upper, step = (int(bound.values.flat[0]) for bound in bounds if bound is not None)
         return max(1, len(range(lower, upper, step))) if step else 1
 
-    def _seen(self, access: Access, trips: int) -> LaneAccess | None:
+    def _seen(self, access: MemoryAccess, trips: int) -> LaneAccess | None:
         kind = access.memory.type
         if not isinstance(kind, Array) or not kind.contiguous:
             return None

@@ -23,6 +23,8 @@ from tessera.performance.index_evaluation import NUMERIC, Table, combine, evalua
 from tessera.performance.iteration_space import LaunchSpace
 
 _SPECIAL: Final = frozenset(("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "pow"))
+_OPERANDS: Final = {"write": (0, 2), "store": (0, 2), "copy": (1, 2)}
+"""Which operand of an access the memory is, and the first of the starts; of reads 0 and 1."""
 _ARITHMETIC: Final = (frozenset(BINARY) | frozenset(UNARY) | {"fma"}) - _SPECIAL - {"and", "or", "xor", "not"}
 _LANE_IDS: Final = ("lane", "thread", "lane_in_warp", "warp")
 _SOFTMAX: Final = 4
@@ -194,10 +196,10 @@ class _Counter:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def _access(self, op: Op, context: _Context) -> None:
-        """read, write, load, store, copy: bytes inside the array."""
+        """read, write, load, gather, store, copy: bytes inside the array."""
         writes = op.opcode in ("write", "store")
-        tile = op.opcode in ("load", "store", "copy")
-        place, skipped = {"read": (0, 1), "load": (0, 1), "write": (0, 2), "store": (0, 2), "copy": (1, 2)}[op.opcode]
+        tile = op.opcode in ("load", "gather", "store", "copy")
+        place, skipped = _OPERANDS.get(op.opcode, (0, 1))
         memory, starts = op.operands[place], op.operands[skipped:]
         if tile:
             self.tally.steps += self._sum(context)
@@ -353,7 +355,7 @@ def _is_array(value: Value) -> bool:
 _HANDLERS: Final[Mapping[str, Callable[[_Counter, Op, _Context], None]]] = {
     name: getattr(_Counter, f"_{method}")
     for name, method in {
-        **dict.fromkeys(("read", "write", "load", "store", "copy"), "access"),
+        **dict.fromkeys(("read", "write", "load", "gather", "store", "copy"), "access"),
         "for": "for", "if": "if", "while": "while", "id": "id", "const": "const", "dim": "dim",
         "dot": "dot", "reduce": "reduce", "softmax": "softmax",
     }.items()

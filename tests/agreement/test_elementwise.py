@@ -24,7 +24,7 @@ from tessera.runtime.launch.cpu import CpuLauncher
 
 LIBRARY = ("exp", "exp2", "log", "log2", "rsqrt", "sin", "cos", "tanh", "erf", "pow")
 FLOAT_ONLY = (*LIBRARY[:-1], "sqrt", "floor", "ceil", "div")
-BITWISE = ("and", "or", "xor", "shl", "shr", "not")
+BITWISE = ("and", "or", "xor", "shl", "shr", "not", "mulhi")
 NUMBERS = tuple(d for d in ALL if d != boolean and not d.is_storage)
 FLOATS = tuple(d for d in ALL if d.is_float and not d.is_storage)
 host = cache(host_target)

@@ -12,7 +12,7 @@ from tessera.frontend.language.namespace import LANGUAGE, Namespace
 
 ROOT = Path(__file__).parents[2]
 LANGUAGE_PAGE = ROOT / "docs" / "language.md"
-PAGES = [ROOT / "README.md", LANGUAGE_PAGE]
+PAGES = [ROOT / "README.md", LANGUAGE_PAGE, ROOT / "docs" / "graphs.md"]
 SECTIONS = [
     pytest.param(page, blocks, id=f"{page.stem}: {heading}")
     for page in PAGES

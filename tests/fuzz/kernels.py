@@ -41,20 +41,24 @@ class Case:
         return found
 
 
-def case_of(seed: int, *, large: bool = False) -> Case:
-    """The kernel of `seed`; with `large`, some have extents that fill a GPU."""
+def case_of(seed: int, *, large: bool = False, first: bool = False) -> Case:
+    """The kernel of `seed`; with `large`, some have extents that fill a GPU.
+
+    first: of the forms and operations that seeds were drawn from at first: replays compare the kernels of old seeds
+    """
     source = random.Random(seed)
-    form = source.choice(_FORMS)
-    return form(_Writer(source, seed, large and source.random() < 0.3))
+    form = source.choice(_FORMS if first else (*_FORMS, _gathered))
+    return form(_Writer(source, seed, large and source.random() < 0.3, first=first))
 
 
 class _Writer:
     """Writes expressions over what can be read at one place; `reads` are texts that give a value, by kind."""
 
-    def __init__(self, source: random.Random, seed: int, large: bool) -> None:
+    def __init__(self, source: random.Random, seed: int, large: bool, *, first: bool = False) -> None:
         self.random = source
         self.seed = seed
         self.large = large
+        self.first = first
         self.arrays: list[Array] = []
         self.reads: dict[str, list[str]] = {"f": [], "i": []}
         self.lanes = False
@@ -65,6 +69,10 @@ class _Writer:
 
     def pick(self, *options: object) -> str:
         return str(self.random.choice(options))
+
+    def recent(self, *options: str) -> tuple[str, ...]:
+        """Options that seeds were not drawn from at first."""
+        return () if self.first else options
 
     def number(self, low: int, high: int) -> int:
         return self.random.randint(low, high)
@@ -147,7 +155,7 @@ class _Writer:
             case "shift":
                 return f"({value('i')} {self.pick('<<', '>>')} {self.pick('1', '3', '7')})"
             case "extreme":
-                return f"tile.{self.pick('maximum', 'minimum')}({value('i')}, {value('i')})"
+                return f"tile.{self.pick('maximum', 'minimum', *self.recent('mulhi'))}({value('i')}, {value('i')})"
             case "unary":
                 return self.pick("(~{})", "abs({})").format(value("i"))
             case "where":
@@ -246,10 +254,18 @@ def _rows(w: _Writer) -> Case:
             w.readable(array, f"r{down:+}:r{down:+}+{step}, {right}:{right + columns}")
     lines = [f"for r in tile.range(m, step={step}):", f"    a = {w.expression('f32')}"]
     kind = w.pick("sum", "max", "min")
-    match w.pick("keep", "rows", "turn", "both"):
+    match w.pick("keep", "rows", "turn", "both", *w.recent("best", "scan")):
         case "rows":
             out = w.array("y", "m", mutable=True)
             lines.append(f"    {out.name}[r:r+{step}] = tile.cast(tile.{kind}(a, axis=1), {out.dtype})")
+        case "best":
+            out = w.array("y", "m", dtype=w.pick("i64", "i32"), mutable=True)
+            lines.append(
+                f"    {out.name}[r:r+{step}] = tile.cast(tile.arg{w.pick('max', 'min')}(a, axis=1), {out.dtype})"
+            )
+        case "scan":
+            out = w.array("y", "m", "n", dtype="f32", mutable=True)
+            lines.append(f"    {out.name}[{place}] = tile.cum{w.pick('max', 'min', 'sum')}(a, axis={w.number(0, 1)})")
         case "turn":
             out = w.array("y", "n", "m", dtype="f32", mutable=True)
             lines.append(f"    {out.name}[:, r:r+{step}] = a.T")
@@ -261,6 +277,27 @@ def _rows(w: _Writer) -> Case:
             out = w.array("y", "m", "n", mutable=True)
             lines.append(f"    {out.name}[{place}] = tile.cast(a - tile.{kind}(a, axis=1, keepdims=True), {out.dtype})")
     return w.case(lines, {"m": rows, "n": columns})
+
+
+def _gathered(w: _Writer) -> Case:
+    """Rows that a tile of indices tells, read or written, some of them outside."""
+    w.large = False
+    ids = w.array("ids", "n", dtype=w.pick("i32", "i64", "i8"))
+    w.arrays[:] = [replace(ids, values="small")]
+    table, step, width = w.array("x0", "m", "c"), w.random.choice((1, 4, 16, 33)), w.random.choice((1, 5, 16, 64))
+    extents = {"n": w.random.choice((0, 1, 7, 33, 64)), "m": w.random.choice((0, 1, 3, 17)), "c": width}
+    place, rows = f"r:r+{step}, 0:{width}", f"ids[r:r+{step}], 0:{width}"
+    if w.random.random() < 0.6:
+        w.readable(table, rows)
+        out = w.array("y", "n", "c", mutable=True)
+        return w.case(
+            [f"for r in tile.range(n, step={step}):", f"    {out.name}[{place}] = {w.expression(out.dtype)}"], extents
+        )
+    source, out = w.array("x1", "n", "c"), w.array("y", "m", "c", mutable=True)
+    w.readable(source, place)
+    value = w.expression(out.dtype)
+    write = f"y[{rows}] = {value}" if w.random.random() < 0.5 else f"tile.scatter_add(y[{rows}], {value})"
+    return w.case([f"for r in range(0, n, {step}):", f"    {write}"], extents)
 
 
 def _whole(w: _Writer) -> Case:

@@ -29,6 +29,7 @@ NAMES = [
     "14_edit_and_rerun",
     "15_meshes_and_workbench",
     "16_from_slow_to_fast",
+    "17_operator_graphs",
     "20_puzzles",
 ]
 LARGEST_OUTPUT = 100_000

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from support.library import attention, attention_gradients, error, normal
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.settings import overridden
-from tessera.ops import flash_attention, flash_attention_backward, schedules
+from tessera.ops import flash_attention, flash_attention_backward
 from tessera.ops.attention import prepare_flash_attention, prepare_flash_attention_backward
+from tessera.performance import schedules
 
 SMALL = {"BM": 32, "BN": 16}
 LENGTHS = st.integers(1, 80)

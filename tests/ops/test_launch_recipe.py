@@ -24,18 +24,18 @@ from tessera.ops import (
 from tessera.ops.launch_recipe import (
     Launch,
     LaunchRecipe,
-    Machine,
     MatmulArguments,
     ScheduleArguments,
     machine_of,
     require_known,
     variant,
 )
-from tessera.ops.operands import operand
 from tessera.ops.tiles.transposition import transpose_matrices
+from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.launch import on_gpu
+from tessera.runtime.memory.operands import operand
 
-CPU = Machine()
+CPU = MachineKind()
 
 
 class OnDevice:
@@ -51,20 +51,20 @@ def test_the_setting_says_where_arrays_of_the_host_are_used():
     with overridden(target="interpret"):
         assert machine_of(x) == CPU
     with overridden(target="cuda:sm_90a"):
-        assert machine_of(x) == Machine(GENERATIONS["sm_90"])
+        assert machine_of(x) == MachineKind(GENERATIONS["sm_90"])
     with overridden(target="cuda:sm_80"):
-        assert machine_of(x) == Machine(GENERATIONS["sm_80"])
+        assert machine_of(x) == MachineKind(GENERATIONS["sm_80"])
 
 
 def test_arrays_of_a_gpu_are_used_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(launch_recipe, "device_of", lambda values: 1)
     monkeypatch.setattr(on_gpu, "device_architecture", lambda device, target: {(1, "cuda"): "sm_100a"}[device, target])
     x = operand(OnDevice(), "x")
-    assert machine_of(x) == Machine(GENERATIONS["sm_100"], "cuda")
+    assert machine_of(x) == MachineKind(GENERATIONS["sm_100"], "cuda")
     with overridden(target="cuda"):
-        assert machine_of(x) == Machine(GENERATIONS["sm_100"])
+        assert machine_of(x) == MachineKind(GENERATIONS["sm_100"])
     with overridden(target="cuda:sm_80"):
-        assert machine_of(x) == Machine(GENERATIONS["sm_80"])
+        assert machine_of(x) == MachineKind(GENERATIONS["sm_80"])
 
 
 def test_constants_come_from_the_operands_the_caller_and_the_schedule_in_this_order():
@@ -126,7 +126,7 @@ def test_one_kernel_for_equal_constants_and_two_for_zeros_of_either_sign():
 
 
 def test_the_target_of_the_arrays_goes_into_the_kernel():
-    assert variant(transpose_matrices, Machine(GENERATIONS["sm_90"], "cuda"), {}, {}, {}).options.target == "cuda"
+    assert variant(transpose_matrices, MachineKind(GENERATIONS["sm_90"], "cuda"), {}, {}, {}).options.target == "cuda"
     assert variant(transpose_matrices, CPU, {}, {}, {}).options.target is None
 
 

@@ -14,8 +14,8 @@ from tessera.core.errors.catalog import BadAxis, OperandMismatch
 from tessera.core.settings import overridden
 from tessera.core.targets import GENERATIONS
 from tessera.ops import reduce_max, reduce_min, reduce_sum
-from tessera.ops.launch_recipe import Machine
 from tessera.ops.reductions import prepare_reduce
+from tessera.performance.machine_kind import MachineKind
 
 bf16 = ml_dtypes.bfloat16
 DTYPES = st.sampled_from([np.float32, np.float64, np.float16, bf16, np.int32, np.uint8, np.bool_])
@@ -93,8 +93,8 @@ def test_blocks_of_gpus(shape: tuple[int, ...], block: int):
     for dtype in (np.float32, bf16, np.int32):
         x = (normal(*shape) * 50).astype(dtype)
         with (
-            mock.patch("tessera.ops.reductions.machine_of", return_value=Machine(GENERATIONS["sm_90"])),
-            mock.patch("tessera.ops.schedules.block_of_row", return_value=block),
+            mock.patch("tessera.ops.reductions.machine_of", return_value=MachineKind(GENERATIONS["sm_90"])),
+            mock.patch("tessera.performance.schedules.block_of_row", return_value=block),
         ):
             prepared = prepare_reduce("sum", x, -1)
             assert len(prepared.launches) == 2
@@ -106,7 +106,7 @@ def test_blocks_of_gpus(shape: tuple[int, ...], block: int):
 def test_tiles_that_are_too_large_for_a_compiler_are_cut(shape: tuple[int, int, int], launches: int):
     """Columns of a whole array or in blocks, of any width: the same bits."""
     x = normal(*shape)
-    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    machine = MachineKind(GENERATIONS["sm_90"], tile_elements=1 << 16)
     with mock.patch("tessera.ops.reductions.machine_of", return_value=machine):
         prepared = prepare_reduce("sum", x, 1)
     assert len(prepared.launches) == launches
@@ -118,7 +118,7 @@ def test_tiles_that_are_too_large_for_a_compiler_are_cut(shape: tuple[int, int, 
 def test_the_bits_do_not_depend_on_how_a_long_middle_axis_is_cut(kind: str, dtype: type[np.generic]):
     """On a GPU whose compiler takes no large tiles, i32 is added up in i64, two registers an element."""
     x = (normal(2, 8193, 20) * 50).astype(dtype)
-    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    machine = MachineKind(GENERATIONS["sm_90"], tile_elements=1 << 16)
     with mock.patch("tessera.ops.reductions.machine_of", return_value=machine):
         prepared = prepare_reduce(kind, x, 1)
     wide = dtype == np.float64 or (dtype == np.int32 and kind == "sum")

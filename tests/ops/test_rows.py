@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from support.library import error, normal
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.settings import overridden
-from tessera.ops import layernorm, rmsnorm, schedules, softmax
+from tessera.ops import layernorm, rmsnorm, softmax
 from tessera.ops.rows import prepare_softmax
+from tessera.performance import schedules
 
 TARGETS = pytest.mark.parametrize("target", ["interpret", "cpu"])
 

@@ -126,7 +126,7 @@ def _of_a_search() -> bool:
 
 
 def _from_text(seed: int) -> Iterator[Program]:
-    case = case_of(seed)
+    case = case_of(seed, first=True)
     yield from _programs(tessera.compile_source(case.text).k, tuple(case.arguments()))
 
 

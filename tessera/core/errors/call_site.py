@@ -23,17 +23,21 @@ def at_call(error: Mistake) -> Mistake:
     """Give `error` the place of the call that led here, where it has none and the text of the call is known."""
     if error.span != NOWHERE:
         return error
+    error.span, source = call_place()
+    if source is not None:
+        error.with_source(source)
+    return error
+
+
+def call_place() -> tuple[Span, Source | None]:
+    """Return the place in the user's text of the call that led here, and that text; NOWHERE where it is not known."""
     frame = _users_frame(inspect.currentframe())
     if frame is None:
-        return error
+        return NOWHERE, None
     name = frame.f_code.co_filename
     lines = linecache.getlines(name, frame.f_globals)
     span = _span(frame, lines)
-    if span is None:
-        return error
-    error.span = span
-    error.with_source(Source(name, "".join(lines), 1, cell_label(name)))
-    return error
+    return (NOWHERE, None) if span is None else (span, Source(name, "".join(lines), 1, cell_label(name)))
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:

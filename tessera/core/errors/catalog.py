@@ -1,7 +1,8 @@
 """The catalogue of mistakes: one class and one code each, with the text a user sees as its title.
 
 Raise the class with a message that names the user's own things, the span, and the remedy as `hint`.  Codes: E0xx the
-text, E1xx names and types, E2xx shapes and memory, E3xx control flow, E4xx launches, E5xx sanitizer, E9xx ours.
+text, E1xx names and types, E2xx shapes and memory, E3xx control flow, E4xx launches, E5xx sanitizer,
+E8xx graphs of operators, E9xx ours.
 """
 
 from tessera.core.errors.base import TesseraError
@@ -583,6 +584,16 @@ class OperandMismatch(TesseraError):
     title = "operands do not fit"
 
 
+class CannotTrace(TesseraError):
+    """Python that needs numbers while a graph is captured, which has none yet.
+
+    Example: `if x.sum() > 0:` in a function under `@graph.module`.
+    """
+
+    code = "TSR-E440"
+    title = "cannot be captured in a graph"
+
+
 class ContextLost(CudaFailure):
     """A kernel faulted on the GPU, and with it went the process's CUDA context.
 
@@ -640,3 +651,17 @@ class NotOnCudaTile(TesseraError):
 
     code = "TSR-E708"
     title = "cannot be a CUDA Tile kernel"
+
+
+class NotDifferentiable(TesseraError):
+    """Something without a derivative in a gradient.  Example: `grad` by an input of integers, or through a sort."""
+
+    code = "TSR-E801"
+    title = "no derivative"
+
+
+class WrongAdjoint(TesseraError):
+    """An adjoint that is not the transpose of its operator's derivative.  Example: one that forgets a factor 2."""
+
+    code = "TSR-E802"
+    title = "wrong adjoint"

@@ -13,19 +13,20 @@ from typing import Final
 from tessera.core.program.expressions import Expression, make
 from tessera.core.program.linear import Bounds, Definitions
 from tessera.core.program.program import Block, Op, Program, Value
-from tessera.core.program.types import Array, Shared
+from tessera.core.program.types import Array, Shared, Tile
 
 CARRIED, MEETS, KEPT, ASKED = "carried", "meets", "kept", "asked"
 """Why trips depend on each other: a value goes from one to the next; two accesses may meet; a shared buffer keeps what
 was in it; the user asked for order."""
-ACCESSES: Final = ("read", "write", "load", "store", "copy")
+ACCESSES: Final = ("read", "write", "load", "gather", "store", "copy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Access:
+class MemoryAccess:
     """One access: `op` touches `extents` elements of `memory` from `starts` on, one number an axis.
 
     The shared end of a `copy` is an access of the whole buffer: starts are empty.
+    A `gather` has a tile of indices among its starts.
     """
 
     op: Op
@@ -49,28 +50,28 @@ class Dependence:
     second: Op | None = None
 
 
-def accesses_of(op: Op) -> tuple[Access, ...]:
+def accesses_of(op: Op) -> tuple[MemoryAccess, ...]:
     """The accesses of one operation; a copy reads its source, then writes its destination."""
     operands = op.operands
     match op.opcode:
         case "read":
-            return (Access(op, operands[0], operands[1:], (1,) * (len(operands) - 1), False),)
+            return (MemoryAccess(op, operands[0], operands[1:], (1,) * (len(operands) - 1), False),)
         case "write":
-            return (Access(op, operands[0], operands[2:], (1,) * (len(operands) - 2), True),)
-        case "load":
-            return (Access(op, operands[0], operands[1:], extents_of(op), False),)
+            return (MemoryAccess(op, operands[0], operands[2:], (1,) * (len(operands) - 2), True),)
+        case "load" | "gather":
+            return (MemoryAccess(op, operands[0], operands[1:], extents_of(op), False),)
         case "store":
-            return (Access(op, operands[0], operands[2:], extents_of(op), True),)
+            return (MemoryAccess(op, operands[0], operands[2:], extents_of(op), True),)
         case "copy":
             return (
-                Access(op, operands[1], operands[2:], extents_of(op), False),
-                Access(op, operands[0], (), (), True),
+                MemoryAccess(op, operands[1], operands[2:], extents_of(op), False),
+                MemoryAccess(op, operands[0], (), (), True),
             )
         case _:
             return ()
 
 
-def accesses(block: Block) -> list[Access]:
+def accesses(block: Block) -> list[MemoryAccess]:
     """Every access inside `block`, in program order."""
     return [access for op in block.walk() for access in accesses_of(op)]
 
@@ -132,7 +133,7 @@ class Dependences:
             return Dependence(CARRIED, loop.results[0].name, loop)
         if asked is not None:
             return None if asked else Dependence(ASKED)
-        by_memory: dict[Value, list[Access]] = {}
+        by_memory: dict[Value, list[MemoryAccess]] = {}
         for access in accesses(loop.regions[0]):
             if access.op in left_out:
                 continue
@@ -152,7 +153,7 @@ class Dependences:
 
     def no_alias(self, loop: Op, written: set[Value]) -> set[tuple[Value, Value]]:
         """Arrays (one written, one read) that must not be one array for the trips of `loop` to be independent."""
-        by_memory: dict[Value, list[Access]] = {}
+        by_memory: dict[Value, list[MemoryAccess]] = {}
         for access in accesses(loop.regions[0]):
             by_memory.setdefault(access.memory, []).append(access)
         bounds = Bounds(loop, self.definitions)
@@ -165,7 +166,7 @@ class Dependences:
                 found.add((mine, theirs))
         return found
 
-    def _meeting(self, touched: Sequence[Access], loop: Op, bounds: Bounds) -> Dependence | None:
+    def _meeting(self, touched: Sequence[MemoryAccess], loop: Op, bounds: Bounds) -> Dependence | None:
         """Two accesses of one array that may meet in different trips."""
         step = self.definitions.constant(loop.operands[2]) or 0
         windows = [tuple(_windows(access, axis, bounds) for axis in range(len(access.starts))) for access in touched]
@@ -183,8 +184,10 @@ _Window = tuple[int, int, int]
 """A factor of the index, and the first and the last element from there on."""
 
 
-def _windows(access: Access, axis: int, bounds: Bounds) -> Mapping[_Terms, _Window]:
+def _windows(access: MemoryAccess, axis: int, bounds: Bounds) -> Mapping[_Terms, _Window]:
     """The windows of an access along an axis that move with the index, by what else they move with."""
+    if isinstance(access.starts[axis].type, Tile):  # indices that nothing is known of
+        return {}
     found = bounds.of(access.starts[axis])
     made: dict[_Terms, _Window] = {}
     for low in found.low:
@@ -207,7 +210,7 @@ def _are_disjoint(mine: Mapping[_Terms, _Window], theirs: Mapping[_Terms, _Windo
     return False
 
 
-def _fresh(memory: Value, loop: Op, touched: Sequence[Access], definitions: Definitions) -> bool:
+def _fresh(memory: Value, loop: Op, touched: Sequence[MemoryAccess], definitions: Definitions) -> bool:
     """A shared buffer that each trip fills before it reads it, or that is made inside the loop."""
     maker = definitions.makers.get(memory)
     if maker is None or maker.opcode != "alloc":
@@ -218,6 +221,6 @@ def _fresh(memory: Value, loop: Op, touched: Sequence[Access], definitions: Defi
     return first.op.opcode == "copy" and first.writes and any(op is first.op for op in loop.regions[0].ops)
 
 
-def _kept(memory: Value, touched: Sequence[Access]) -> Dependence:
+def _kept(memory: Value, touched: Sequence[MemoryAccess]) -> Dependence:
     writer = next(access.op for access in touched if access.writes)
     return Dependence(KEPT, memory.name, writer, touched[0].op)

@@ -10,6 +10,7 @@ Semantics that hold everywhere
 * A tile knows which of its elements exist.  Those that a `load` takes from outside are *absent*.  What is known has
   three parts: whether the tile exists at all (it does not where an axis that `load` drops is outside), which indices
   exist along each axis, and for some tiles a *mask*; an element exists where all of them say so.
+  - `gather`: along the axis of its index tile, where the index exists and lies inside the memory.
   - Element-wise operations, casts: part by part, what exists in every operand.  `full`, `arange`: everything exists.
   - `broadcast` repeats, `transpose` permutes.  `reshape` keeps what is known of an axis that it keeps; of axes that it
     makes one, the products; of axes that it splits, a mask; of an axis of extent 1 that it drops, the tile.
@@ -25,10 +26,17 @@ Semantics that hold everywhere
 * Floating `add`, `mul` ... round once each, to nearest even, in the operands' dtype (16-bit floats compute in f32 and
   round back); nothing is contracted.  `fma` rounds once.
 * `floordiv` and `mod` follow Python's signs.  Integer division by zero gives 0 (so that masked lanes never trap).
+* `mulhi` is the upper half of the product of two integers, which has twice their width.
 * `min`/`max` follow NumPy's `minimum`/`maximum` (NaN wins); -0 is less than +0.  Shifts by >= the width give 0 (or
   the sign).
 * Floats of 8 bits are only held, moved, cast and multiplied by `dot`; the frontend computes with them in f32.
 * `reduce` sums with the association of `core/base/reductions.py`; f16/bf16 accumulate in f32 and round once at the end.
+* `tile.cumsum`, `tile.cummax` and `tile.cummin` have no row: they are reductions of blocks, with the association of
+  running sums of `core/base/reductions.py`; what is absent of the operand is left out, and absent of the result.
+* Stores to places that a tile of indices tells, and `tile.scatter_add`, have no row: they are a `for` in the order of
+  the indices, whose trips load, change and store one row (`frontend/base/scatter.py`).
+* `tile.argmax` and `tile.argmin` have no row: they are the `min` of the positions whose element equals the `max` (or
+  `min`) or is NaN, positions in i32, then i64; where no element exists they are 0.
 * `dot` accumulates over K in order with one fused multiply-add a step, in f32 (f64 for f64, i32 for integers), from
   `acc` where there is one.
 """
@@ -53,7 +61,8 @@ class OpSpec:
     effect: str = ""
 
 
-BINARY: Final = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "pow", "and", "or", "xor", "shl", "shr")
+BINARY: Final = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "pow", "and", "or", "xor", "shl", "shr",
+                "mulhi")  # fmt: skip
 UNARY: Final = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
                 "floor", "ceil")  # fmt: skip
 PREDICATES: Final = ("lt", "le", "gt", "ge", "eq", "ne")
@@ -83,6 +92,9 @@ SPEC: Final[dict[str, OpSpec]] = {
     # One start index an axis of the memory.  `extents` has one number an axis; axes in `dropped` have extent 1
     # and do not appear in the tile.  tile.shape == extents without the dropped axes.
     "load": OpSpec("M index*", "T", ("extents", "dropped", "cache"), "read"),
+    # As `load`, but one start is a tile of i64 of rank 1, whose axis has its extent: the result has there, for each
+    # of its elements, what the memory has at that index.  An index outside the axis, or absent, makes absent elements.
+    "gather": OpSpec("M (index or one T i64)*", "T", ("extents", "dropped", "cache"), "read"),
     "store": OpSpec("M T index*", "", ("extents", "dropped", "cache"), "write"),
     "alloc": OpSpec("", "Shared", (), "alloc"),
     "valid": OpSpec("T", "T of bool: which elements exist"),

@@ -6,7 +6,7 @@ from tessera.core.program.program import Attribute, Block, Op, Program, Value
 
 def to_text(program: Program) -> str:
     """The whole kernel, one operation a line, values named after the user's variables."""
-    names = _Names()
+    names = _ValueNames()
     parameters = ", ".join(
         f"{names.of(p.value)}: {'mut ' if p.mutable else ''}{p.value.type}" for p in program.parameters
     )
@@ -17,7 +17,7 @@ def to_text(program: Program) -> str:
     return "\n".join([*head, *_block(program.body, names, 1)]) + "\n"
 
 
-class _Names:
+class _ValueNames:
     """Gives each value a unique name: the user's where there is one, with a number when it is taken."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class _Names:
         return self._names[value]
 
 
-def _block(block: Block, names: _Names, depth: int) -> list[str]:
+def _block(block: Block, names: _ValueNames, depth: int) -> list[str]:
     lines: list[str] = []
     for op in block.ops:
         lines.append("  " * depth + _op(op, names))
@@ -45,7 +45,7 @@ def _block(block: Block, names: _Names, depth: int) -> list[str]:
     return lines
 
 
-def _op(op: Op, names: _Names) -> str:
+def _op(op: Op, names: _ValueNames) -> str:
     results = ", ".join(map(names.of, op.results))
     operands = ", ".join(map(names.of, op.operands))
     attributes = " ".join(f"{k}={_attribute(v)}" for k, v in op.attributes.items() if v not in ("", None, ()))

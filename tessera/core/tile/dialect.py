@@ -8,11 +8,12 @@ Operands and attributes are those of `core/program/spec.py`.  Beyond them:
 * A bool is `i1` as a value and `i8` in memory.
 * A tile is what it is in a Program, absent elements included, until `tile-mask-absent`, which makes `valid`, `fill` and
   what `reduce`, `softmax`, `dot` and `store` leave out explicit: behind it, every element of a tile exists.
+* `gather` has its indices as a tile of the result's shape, `index`, for axis `axis` of the memory, whose start is 0.
 * `masked_store` is a `store` of the elements for which `mask`, a tile of i1, is true.
 
-Effects: `read` and `load` read, `write`, `store`, `masked_store` and `copy` write, `alloc` allocates; `barrier`,
-`group_sync` and `shuffle` declare nothing, which makes upstream passes treat them as doing anything: never moved,
-merged or deleted.
+Effects: `read`, `load` and `gather` read, `write`, `store`, `masked_store` and `copy` write, `alloc` allocates;
+`barrier`, `group_sync` and `shuffle` declare nothing, which makes upstream passes treat them as doing anything: never
+moved, merged or deleted.
 """
 
 import sys
@@ -89,6 +90,19 @@ _OPERATIONS: Final[dict[str, tuple[type | None, dict[str, object], _Check | None
     "read": (_READS, {"memory": _VALUE, "indices": _INDICES, **_ACCESS, "result": _RESULT}, verify.read),
     "write": (_WRITES, {"memory": _VALUE, "value": _VALUE, "indices": _INDICES, **_ACCESS}, verify.write),
     "load": (_READS, {"memory": _VALUE, "starts": _INDICES, **_EXTENTS, **_ACCESS, "result": _RESULT}, verify.load),
+    "gather": (
+        _READS,
+        {
+            "memory": _VALUE,
+            "index": _VALUE,
+            "starts": _INDICES,
+            "axis": ir.IntegerAttr,
+            **_EXTENTS,
+            **_ACCESS,
+            "result": _RESULT,
+        },
+        verify.gather,
+    ),
     "store": (_WRITES, {"memory": _VALUE, "value": _VALUE, "starts": _INDICES, **_EXTENTS, **_ACCESS}, verify.store),
     "masked_store": (
         _WRITES,

@@ -80,6 +80,12 @@ def _load(op: OpRecord, operands: Sequence[str]) -> str:
     return f"{op.name} {_slice(op, operands[0], operands[1:])}{_tail(op)}"
 
 
+def _gather(op: OpRecord, operands: Sequence[str]) -> str:
+    axis = op.attributes["axis"]
+    starts = [operands[1] if a == axis else start for a, start in enumerate(operands[2:])]
+    return f"{op.name} {_slice(op, operands[0], starts)}{_tail(op)}"
+
+
 def _store(op: OpRecord, operands: Sequence[str]) -> str:
     return f"{op.name} {operands[1]}, {_slice(op, operands[0], operands[2:])}{_tail(op)}"
 
@@ -132,6 +138,7 @@ FORMS: Final[dict[str, Callable[[OpRecord, Sequence[str]], str]]] = {
     "tessera.read": _read,
     "tessera.write": _write,
     "tessera.load": _load,
+    "tessera.gather": _gather,
     "tessera.store": _store,
     "tessera.masked_store": _masked_store,
     "tessera.copy": _copy,

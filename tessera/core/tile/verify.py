@@ -39,6 +39,17 @@ def load(op: AnyOp) -> str | None:
     return _block(op, op.operands[0], op.results[0].type, len(op.operands) - 1)
 
 
+def gather(op: AnyOp) -> str | None:
+    """`gather`: as `load`, with one index an element, along an axis that the tile has."""
+    (shape, element), (wanted, _) = tile(op.operands[1].type), tile(op.results[0].type)
+    if shape != wanted or str(element) != "i64":
+        return f"{op.operands[1].type} has not one index for each element of {op.results[0].type}"
+    axis = ir.IntegerAttr(op.attributes["axis"]).value
+    if not 0 <= axis < len(op.operands) - 2 or axis in list(ir.DenseI64ArrayAttr(op.attributes["dropped"])):
+        return f"the tile has no axis {axis} of the memory"
+    return _block(op, op.operands[0], op.results[0].type, len(op.operands) - 2)
+
+
 def store(op: AnyOp) -> str | None:
     """`store`: a tile of `extents` without the dropped axes."""
     return _block(op, op.operands[0], op.operands[1].type, len(op.operands) - 2)

@@ -6,7 +6,7 @@ from typing import cast
 
 from tessera.core.base.source import Span
 from tessera.core.program.program import Value
-from tessera.core.program.types import Shared
+from tessera.core.program.types import Shared, Tile
 from tessera.frontend.base.observer import Observer
 
 Number = int | float | bool
@@ -23,7 +23,10 @@ class BlockIndex:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A box of an array or buffer, not read yet: one start and one extent an axis; `dropped` axes are indexed away."""
+    """A box of an array or buffer, not read yet: one start and one extent an axis; `dropped` axes are indexed away.
+
+    One of the starts may be a tile of indices: the region has there, one for each, what the memory has at them.
+    """
 
     memory: Value
     starts: tuple[Value | int, ...]
@@ -34,6 +37,12 @@ class Region:
     def shape(self) -> tuple[int, ...]:
         """Shape of the tile that reading the region gives."""
         return tuple(e for axis, e in enumerate(self.extents) if axis not in self.dropped)
+
+    @property
+    def gathered(self) -> int | None:
+        """The axis that has a tile of indices; None in a box."""
+        tiles = (axis for axis, start in enumerate(self.starts) if isinstance(start, Value))
+        return next((axis for axis in tiles if isinstance(cast("Value", self.starts[axis]).type, Tile)), None)
 
 
 @dataclass(frozen=True, slots=True)

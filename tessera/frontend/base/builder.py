@@ -24,7 +24,7 @@ from tessera.frontend.base.bindings import HoleUsed, Knowledge, Number, Region, 
 from tessera.frontend.base.constant_folding import fold, fold_comparison, fold_unary
 from tessera.frontend.base.describe import describe, is_outside_array
 
-_INTEGER_ONLY: Final = ("and", "or", "xor", "shl", "shr")
+_INTEGER_ONLY: Final = ("and", "or", "xor", "shl", "shr", "mulhi")
 _FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "pow")
 _KEEPS_INTEGERS: Final = ("floor", "ceil")
 
@@ -159,7 +159,8 @@ class Builder:
         if opcode == "div" or (opcode in _FLOAT_ONLY):
             dtype = dtype if dtype.is_float else dtypes.f32
         if opcode in _INTEGER_ONLY and dtype.is_float:
-            raise TypeMismatch(f"bit operations need integers, not {dtype}", span, "convert with i32(...)")
+            what = "tile.mulhi needs" if opcode == "mulhi" else "bit operations need"
+            raise TypeMismatch(f"{what} integers, not {dtype}", span, "convert with i32(...)")
         if dtype.kind == "bool" and opcode not in ("and", "or", "xor", "min", "max"):
             dtype = dtypes.i64
         x, y = self.broadcast_together(self.as_value(left, span, dtype), self.as_value(right, span, dtype), span)
@@ -284,6 +285,8 @@ class Builder:
 
     def load(self, region: Region, span: Span, cache: str = "") -> Value:
         """Read a region: a tile, or an element when every axis is indexed."""
+        if region.gathered is not None:
+            return self._gather(region, region.gathered, span, cache)
         starts = [self.index(start, span) for start in region.starts]
         dtype = memory_type(region.memory).dtype
         if not region.shape:
@@ -292,6 +295,13 @@ class Builder:
         self.windows.append(region)
         attributes: dict[str, Attribute] = {"extents": region.extents, "dropped": region.dropped, "cache": cache}
         return self.value("load", (region.memory, *starts), Tile(dtype, region.shape), span, **attributes)
+
+    def _gather(self, region: Region, axis: int, span: Span, cache: str) -> Value:
+        """Read what a region with a tile of indices has."""
+        starts = [s if isinstance(s, Value) and a == axis else self.index(s, span) for a, s in enumerate(region.starts)]
+        attributes: dict[str, Attribute] = {"extents": region.extents, "dropped": region.dropped, "cache": cache}
+        result = Tile(memory_type(region.memory).dtype, region.shape)
+        return self.value("gather", (region.memory, *starts), result, span, **attributes)
 
     def fill(self, tile: Value, number: object, span: Span) -> Value:
         """`tile`, with a scalar in place of the elements that do not exist."""

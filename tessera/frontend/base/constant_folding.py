@@ -13,7 +13,7 @@ _FOLD: Final[dict[str, Callable[[Any, Any], Number]]] = {  # Any - Python refuse
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
     "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "pow": lambda a, b: a**b, "min": min, "max": max,
     "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
+    "shr": lambda a, b: a >> b, "mulhi": lambda a, b: a * b >> 64,
 }  # fmt: skip
 _COMPARE: Final[dict[str, Callable[[Number, Number], bool]]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,

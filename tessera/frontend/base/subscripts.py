@@ -21,6 +21,7 @@ from tessera.frontend.base.bindings import BlockIndex, Number, Region
 from tessera.frontend.base.builder import Builder, dtype_of_value, memory_type, shape_of
 from tessera.frontend.base.context import Context
 from tessera.frontend.base.describe import describe
+from tessera.frontend.base.scatter import scatter
 
 
 class Evaluates(Protocol):
@@ -58,6 +59,11 @@ def region_of(evaluator: Evaluates, memory: Value, nodes: list[ast.expr], span: 
         extents.append(1 if extent is None else extent)
         if extent is None:
             dropped.append(axis)
+    tiles = [s for s in starts if isinstance(s, Value) and isinstance(s.type, Tile)]
+    if len(tiles) > 1:
+        raise TypeMismatch(
+            f"{len(tiles)} axes are indexed by tiles", span, "index one axis by a tile, others by numbers and slices"
+        )
     return Region(memory, tuple(starts), tuple(extents), tuple(dropped))
 
 
@@ -83,11 +89,24 @@ def _axis(
     if isinstance(index, BlockIndex):
         return index.start, index.extent
     where = evaluator.context.span(node)
+    if isinstance(index, Region):
+        index = builder.load(index, where)
     if isinstance(index, Value) and isinstance(index.type, Tile):
-        raise TypeMismatch(f"an index must be an integer, and this is {describe(index)}", where, "use a slice a:a+128")
+        return _indices(builder, index, where), index.type.shape[0]
     if isinstance(index, int) and not isinstance(index, bool):
         return index, None
     return builder.index(index, where), None
+
+
+def _indices(builder: Builder, tile: Value, span: Span) -> Value:
+    """A tile of indices in place of a start, as i64."""
+    shape = shape_of(tile)
+    if not dtype_of_value(tile).is_integer or len(shape) != 1:
+        raise TypeMismatch(
+            f"an index must be an integer or a row of integers, and this is {describe(tile)}", span,
+            "use a slice a:a+128, or a tile of integers of rank 1 to gather what is at each of them",
+        )  # fmt: skip
+    return builder.cast(tile, dtypes.i64, span)
 
 
 def _place(evaluator: Evaluates, memory: Value, extent: Extent, node: ast.expr) -> object:
@@ -157,8 +176,11 @@ def _slice(evaluator: Evaluates, memory: Value, extent: Extent, node: ast.Slice,
     return (lower if isinstance(lower, int) else first), length
 
 
-def store(context: Context, region: Region, value: object, span: Span, cache: str = "") -> None:
-    """Write `value` into a region: checks the parameter, casts to the memory's dtype, and broadcasts."""
+def store(context: Context, region: Region, value: object, span: Span, cache: str = "", *, add: bool = False) -> None:
+    """Write `value` into a region: checks the parameter, casts to the memory's dtype, and broadcasts.
+
+    add: onto what is there, in a region with a tile of indices
+    """
     builder = context.builder
     check_writable(context, region.memory, span)
     dtype = memory_type(region.memory).dtype
@@ -167,7 +189,11 @@ def store(context: Context, region: Region, value: object, span: Span, cache: st
     made = builder.as_value(operand, span, dtype)
     if not region.shape and shape_of(made):
         raise WrongRank(f"{describe(made)} does not fit one element", span, "store it to a slice")
-    builder.store(region, builder.broadcast_to(made, region.shape, span), span, cache)
+    made = builder.broadcast_to(made, region.shape, span)
+    if region.gathered is not None:
+        scatter(builder, region, made, span, add=add)
+    else:
+        builder.store(region, made, span, cache)
 
 
 def check_lossless(operand: Value | Number, dtype: DType, span: Span) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tessera.core.base.dtypes import DType, f32
-from tessera.core.program.dependences import Access, Dependences, accesses, accesses_of
+from tessera.core.program.dependences import Dependences, MemoryAccess, accesses, accesses_of
 from tessera.core.program.expressions import Expression, make, trips
 from tessera.core.program.linear import Bounds
 from tessera.core.program.program import Block, Op, Value
@@ -219,7 +219,7 @@ def _are_disjoint(accumulations: Sequence[Accumulation], dependences: Dependence
     return True
 
 
-def _separate(a: Access, b: Access, dependences: Dependences) -> bool:
+def _separate(a: MemoryAccess, b: MemoryAccess, dependences: Dependences) -> bool:
     for x, y, n, m in zip(a.starts, b.starts, a.extents, b.extents, strict=True):
         first, second = dependences.definitions.constant(x), dependences.definitions.constant(y)
         if first is not None and second is not None and (first + n <= second or second + m <= first):

@@ -51,7 +51,7 @@ _COMPARE: Final[dict[type[ast.cmpop], str]] = {
     ast.NotEq: "ne",
 }
 _GROUP_METHODS: Final = ("sync", "thread_rank", "size", "shuffle_down", "shuffle_up", "shuffle_xor", "shuffle_idx")
-_TILE_METHODS: Final = ("sum", "max", "min", "reshape", "transpose", "softmax")
+_TILE_METHODS: Final = ("sum", "max", "min", "argmax", "argmin", "reshape", "transpose", "softmax")
 
 
 class Evaluator:

@@ -159,6 +159,9 @@ class Statements:
     def _update(self, region: Region, node: ast.AugAssign, span: Span) -> None:
         """Read, change and write one region; its indices are evaluated once."""
         builder = self.context.builder
+        if region.gathered is not None:
+            hint = "tile.scatter_add(y[ids, :], t) adds for each of equal indices; y[ids, :] = y[ids, :] + t for one"
+            raise TypeMismatch("what this adds where two indices are equal is not clear", span, hint)
         starts = tuple(s if isinstance(s, int) else builder.index(s, span) for s in region.starts)
         region = Region(region.memory, starts, region.extents, region.dropped)
         subscripts.check_writable(self.context, region.memory, self.context.span(node.target))

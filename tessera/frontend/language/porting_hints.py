@@ -53,10 +53,6 @@ _SAME: Final = {
     "atanh": "arctanh", "acosh": "arccosh", "signbit": "sign", "nearbyint": "round", "signum": "sign",
 }  # fmt: skip
 _SHUFFLES: Final = "exchange values with tile.warp_shuffle_up, _down, _xor or _idx, or through shared memory"
-_BEST: Final = (
-    "keep the best and its index in a loop along the axis: `index = tile.where(v {0} best, i, index)`, then "
-    "`best = tile.{1}(best, v)`"
-)
 _SCAN: Final = (
     "multiply blocks with a triangle of ones: `tile.dot(t, tile.where(tile.arange(64)[:, None] <= "
     "tile.arange(64)[None, :], 1.0, 0.0))`, and add the last sum of the block before"
@@ -121,8 +117,7 @@ _REMEDIES: Final = {
     "any": "write tile.max(condition)", "all": "write tile.min(condition)",
     "countnonzero": "write tile.sum(t != 0)", "ptp": "write tile.max(t) - tile.min(t)",
     "prod": "multiply in a loop along the axis: `p = p * v`, which begins with 1.0",
-    "argmax": _BEST.format(">", "maximum"), "argmin": _BEST.format("<", "minimum"),
-    "cumsum": _SCAN, "cumprod": "take the scan of logarithms, or multiply in a loop along the axis: `p = p * v`",
+    "cumprod": "take the scan of logarithms, or multiply in a loop along the axis: `p = p * v`",
     "sort": _SORT, "argsort": _SORT, "topk": _SORT, "median": _SORT, "unique": _SORT,
     "histogram": "compare a tile with every bin: tile.sum(t[:, None] == tile.arange(bins)[None, :], axis=0)",
     "bincount": "compare a tile with every bin: tile.sum(t[:, None] == tile.arange(bins)[None, :], axis=0)",
@@ -145,9 +140,9 @@ _REMEDIES: Final = {
     "permute": "write tile.transpose(t, axes)", "swapaxes": "write tile.transpose(t, axes)", "trans": "write t.T",
     "broadcastto": "write tile.broadcast(t, shape)", "expand": "write tile.broadcast(t, shape)",
     "repeat": "write tile.broadcast(t[:, None], (n, k)) and reshape it",
-    "gather": "index an array by a number, lane by lane or row by row: x[ids[i], :]",
-    "take": "index an array by a number, lane by lane or row by row: x[ids[i], :]",
-    "scatter": "index an array by a number, lane by lane or row by row: y[ids[i], :] = t",
+    "gather": "index an array by a tile of integers: x[ids[m:m+32], a:b]",
+    "take": "index an array by a tile of integers: x[ids[m:m+32], a:b]",
+    "scatter": "index an array by a tile of integers: y[ids[m:m+32], a:b] = t", "umulhi": "write tile.mulhi(a, b)",
     "rand": _RANDOM, "randn": _RANDOM, "randint": _RANDOM, "random": _RANDOM, "philox": _RANDOM, "dropout": _RANDOM,
     # Python
     "print": _DEBUG, "breakpoint": _DEBUG, "zip": _INDICES, "enumerate": _INDICES, "map": _INDICES, "filter": _INDICES,

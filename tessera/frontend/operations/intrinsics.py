@@ -7,6 +7,8 @@ from tessera.frontend.language.namespace import MATH
 from tessera.frontend.operations import lane_operations as lanes
 from tessera.frontend.operations import memory_operations as memory
 from tessera.frontend.operations import tile_operations as tiles
+from tessera.frontend.operations.extreme_positions import position_handler
+from tessera.frontend.operations.scans import scan_handler
 
 Handler = Callable[..., object]
 
@@ -21,6 +23,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "grid_groups": lanes.grid_groups,
     "load": memory.load,
     "store": memory.store_,
+    "scatter_add": memory.scatter_add,
     "alloc_shared": memory.alloc_shared,
     "copy_shared": memory.copy_shared,
     "cp_async": memory.copy,
@@ -33,8 +36,14 @@ HANDLERS: Final[dict[str, Handler]] = {
     "sum": tiles.reduction_handler("sum"),
     "max": tiles.reduction_handler("max"),
     "min": tiles.reduction_handler("min"),
+    "argmax": position_handler("max"),
+    "argmin": position_handler("min"),
+    "cumsum": scan_handler("sum"),
+    "cummax": scan_handler("max"),
+    "cummin": scan_handler("min"),
     "maximum": tiles.maximum,
     "minimum": tiles.minimum,
+    "mulhi": tiles.mulhi,
     "where": tiles.where,
     "valid": tiles.valid,
     "fill": tiles.fill,

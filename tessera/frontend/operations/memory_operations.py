@@ -51,6 +51,16 @@ def store_(
     store(context, region, value, span, cache)
 
 
+def scatter_add(context: Context, span: Span, array: object, value: object) -> None:
+    """`tile.scatter_add(y[ids, a:b], t)`: add each row of a tile to the row that its index tells, in their order."""
+    if not isinstance(array, Region) or array.gathered is None:
+        raise WrongArguments(
+            f"tile.scatter_add needs places that a tile of indices tells, and this is {describe(array)}", span,
+            "tile.scatter_add(y[ids, a:b], t), where ids is a tile of integers of rank 1",
+        )  # fmt: skip
+    store(context, array, value, span, add=True)
+
+
 def _indexed(context: Context, array: object, index: object, span: Span) -> Region:
     memory = memory_of(array, span)
     if index is None:

@@ -28,7 +28,8 @@ def _tile(context: Context, binding: object, span: Span, what: str) -> Value:
     return value
 
 
-def _axis(value: Value, axis: object, context: Context, span: Span) -> int:
+def axis_of(value: Value, axis: object, context: Context, span: Span) -> int:
+    """The number of an axis of a tile, counted from the end where it is negative."""
     if items_of(axis) is not None:
         hint = "reduce one after the other, the last first: tile.sum(tile.sum(x, axis=1), axis=0); without axis=, all"
         raise BadAxis("an axis is one number, and these are several", span, hint)
@@ -128,7 +129,7 @@ def softmax(context: Context, span: Span, x: object, axis: object = -1) -> Value
     if not dtype_of_value(value).is_float:
         value = context.builder.cast(value, dtypes.f32, span)
     value = context.builder.computable(value, span)
-    return context.builder.value("softmax", (value,), value.type, span, axis=_axis(value, axis, context, span))
+    return context.builder.value("softmax", (value,), value.type, span, axis=axis_of(value, axis, context, span))
 
 
 def relu(context: Context, span: Span, x: object) -> object:
@@ -145,7 +146,7 @@ def reduction_handler(kind: str) -> Handler:
         if not shape:
             return value
         value = context.builder.computable(value, span)
-        number = None if axis is None else _axis(value, axis, context, span)
+        number = None if axis is None else axis_of(value, axis, context, span)
         dtype = dtype_of_value(value)
         if dtype.kind == "bool" and kind == "sum":
             value, dtype = context.builder.cast(value, dtypes.i64, span), dtypes.i64
@@ -169,6 +170,11 @@ def maximum(context: Context, span: Span, a: object, b: object) -> object:
 def minimum(context: Context, span: Span, a: object, b: object) -> object:
     """Element-wise minimum."""
     return context.builder.binary("min", a, b, span)
+
+
+def mulhi(context: Context, span: Span, a: object, b: object) -> object:
+    """The upper half of the product of two integers."""
+    return context.builder.binary("mulhi", a, b, span)
 
 
 def where(context: Context, span: Span, condition: object, a: object, b: object) -> Value:
@@ -197,7 +203,7 @@ def transpose(context: Context, span: Span, x: object, *axes: object) -> Value:
     """`tile.transpose(x)` reverses the axes; with axes given, permutes them."""
     value = _tile(context, x, span, "tile.transpose")
     rank = len(shape_of(value))
-    order = tuple(_axis(value, a, context, span) for a in flatten(axes)) or tuple(reversed(range(rank)))
+    order = tuple(axis_of(value, a, context, span) for a in flatten(axes)) or tuple(reversed(range(rank)))
     if sorted(order) != list(range(rank)):
         raise BadAxis(f"{order} does not name each of {rank} axes once", span)
     shape = tuple(shape_of(value)[a] for a in order)

@@ -13,16 +13,20 @@ from tessera.lowering.base.attributes import dropped_axes, from_attribute
 from tessera.lowering.base.ir_walk import operations
 
 WRITES: Final = {"tessera.write": 0, "tessera.store": 0, "tessera.masked_store": 0, "tessera.copy": 0}
-READS: Final = {"tessera.read": 0, "tessera.load": 0, "tessera.copy": 1}
+READS: Final = {"tessera.read": 0, "tessera.load": 0, "tessera.gather": 0, "tessera.copy": 1}
 """What writes and reads memory, and which operand the memory is."""
 ACCESSES: Final = (
     "tessera.read",
     "tessera.write",
     "tessera.load",
+    "tessera.gather",
     "tessera.store",
     "tessera.masked_store",
     "tessera.copy",
 )
+
+ANYWHERE: Final = 1 << 62
+"""The extent of an access along an axis of which nothing is known."""
 
 Shapes = dict[ir.Value, tuple[int | str, ...]]
 """The extents of each array."""
@@ -70,6 +74,10 @@ def accesses_of(op: AnyOp) -> list[Access]:
             return [Access(op, operands[0], tuple(operands[2:]), (1,) * (len(operands) - 2), True)]
         case "tessera.load":
             return [Access(op, operands[0], tuple(operands[1:]), extents_of(op), False)]
+        case "tessera.gather":
+            axis = ir.IntegerAttr(op.attributes["axis"]).value
+            extents = (ANYWHERE if a == axis else extent for a, extent in enumerate(extents_of(op)))
+            return [Access(op, operands[0], tuple(operands[2:]), tuple(extents), False)]
         case "tessera.store":
             return [Access(op, operands[0], tuple(operands[2:]), extents_of(op), True)]
         case "tessera.masked_store":

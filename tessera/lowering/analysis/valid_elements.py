@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Final
 
 from tessera.core.base.ordered_set import OrderedSet
-from tessera.core.mlir import Index, ir
+from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.analysis.affine_forms import AffineForm
 
 WHOLE: Final = -1
@@ -292,3 +292,23 @@ def multiplied(a: ValidElements, b: ValidElements) -> ValidElements:
     """Return the valid elements of a product: the rows of the first factor, the columns of the second."""
     items = (*(item for item in a.items if item[0] in (0, WHOLE)), *(item for item in b.items if item[0] in (1, WHOLE)))
     return made((a.shape[0], b.shape[1]), items)
+
+
+def _transposed(found: ValidElements, op: AnyOp) -> ValidElements:
+    return transposed(found, list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
+
+
+def _broadcast(found: ValidElements, op: AnyOp) -> ValidElements:
+    return broadcast(found, ir.ShapedType(op.results[0].type).shape)
+
+
+def _reshaped(found: ValidElements, op: AnyOp) -> ValidElements:
+    return reshaped(found, ir.ShapedType(op.results[0].type).shape)
+
+
+SHAPES: Final[dict[str, Callable[[ValidElements, AnyOp], ValidElements]]] = {
+    "tessera.transpose": _transposed,
+    "tessera.broadcast": _broadcast,
+    "tessera.reshape": _reshaped,
+}
+"""What exists of the result of an operation that only moves elements, from what exists of its operand."""

@@ -21,7 +21,7 @@ from tessera.core.tile.dialect import COMPUTE
 from tessera.core.tile.schedule_attributes import set_schedule
 from tessera.lowering.base.cuda_toolkit import Usage
 from tessera.lowering.base.ir_walk import walk
-from tessera.lowering.cuda.kernel.kernel_emission import Lowered, emit_in_memory, emit_in_registers
+from tessera.lowering.cuda.kernel.kernel_emission import LoweredKernel, emit_in_memory, emit_in_registers
 from tessera.lowering.cuda.pipeline.shared_plan import planned_bytes
 from tessera.lowering.cuda.remarks.tiles_in_memory import large_tiles
 from tessera.lowering.cuda.schedule.context import Refusal, unscheduled
@@ -114,7 +114,7 @@ class Fitted:
     notes: what the user should know of how it was fitted
     """
 
-    lowered: Lowered
+    lowered: LoweredKernel
     code: Code
     attempts: tuple[Attempted, ...]
     refusal: Refusal | None
@@ -126,13 +126,13 @@ class Fitted:
 class _Emitted:
     """Hold an emission, the choices that led to it, and why its tiles are not in registers."""
 
-    lowered: Lowered
+    lowered: LoweredKernel
     choices: Mapping[str, Attribute]
     refusal: Refusal | None = None
     remarks: tuple[Remark, ...] = ()
 
 
-def fit(case: Case, attempts: Attempts, assemble: Callable[[Lowered], Code], observe: Observer | None) -> Fitted:
+def fit(case: Case, attempts: Attempts, assemble: Callable[[LoweredKernel], Code], observe: Observer | None) -> Fitted:
     """Schedule, emit and assemble a kernel until it fits the GPU.
 
     Raises:

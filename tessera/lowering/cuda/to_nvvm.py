@@ -26,7 +26,7 @@ from tessera.lowering.base.passes import CANONICALIZE
 from tessera.lowering.base.target_code import TargetCode
 from tessera.lowering.cuda.edited_ptx import edited_text, refused, with_places
 from tessera.lowering.cuda.fit import FIT, Attempts, Case, Code, fit
-from tessera.lowering.cuda.kernel.kernel_emission import Lowered, run_named
+from tessera.lowering.cuda.kernel.kernel_emission import LoweredKernel, run_named
 from tessera.lowering.cuda.listings import (
     Places,
     llvm_listing,
@@ -76,7 +76,7 @@ def generate(module: ir.Module, program: Program, target: Target, observe: bool)
     stages = _Stages(module, program, target) if observe else None
     attempts = Attempts(program, target)
 
-    def compile_code(lowered: Lowered) -> Code:
+    def compile_code(lowered: LoweredKernel) -> Code:
         return _assembled(lowered, program, chip, attempts, observe=observe)
 
     fitted = fit(Case(module, function, program, target, stage), attempts, compile_code, stages)
@@ -125,7 +125,9 @@ class _Stages:
         self.passes.append(PassRan(self._program.name, str(self._target), "tile", name, seconds, changed))
 
 
-def _assembled(lowered: Lowered, program: Program, chip: Architecture, attempts: Attempts, *, observe: bool) -> Code:
+def _assembled(
+    lowered: LoweredKernel, program: Program, chip: Architecture, attempts: Attempts, *, observe: bool
+) -> Code:
     """Compile Target IR to machine code; with `observe`, also list the levels from Target IR to PTX."""
     if find_tool("ptxas") is None:
         ptx, below = _to_ptx(lowered.module, program, chip, observe, None)

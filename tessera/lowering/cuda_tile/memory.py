@@ -6,7 +6,7 @@ gives 0 and a store does nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tessera.core.mlir import AnyOp, ir
@@ -74,6 +74,26 @@ class TileAccess:
         else:
             pointers, mask = self._pointers(window)
             value, done = build.load(pointers, mask, token)
+        self.order.has_read(name, done)
+        return self._from_memory(value, str(ir.ShapedType(op.results[0].type).element_type))
+
+    def gather(self, op: AnyOp, memory: TileMemory, index: Value, starts: Sequence[Value]) -> Value:
+        """`tessera.gather`."""
+        build, name = self.build, op.operands[0]
+        axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
+        window = self._window(op, memory, starts, first=2)
+        # Along the axis of the indices the window is the array's first element, which counts as being inside.
+        inside = tuple(a == axis or sure for a, sure in enumerate(window.inside))
+        extents = tuple(1 if a == axis else extent for a, extent in enumerate(window.extents))
+        pointers, mask = self._pointers(replace(window, extents=extents, inside=inside))
+        stride = self._number(memory.strides[axis])
+        distance = build.mul(index, build.splat(stride, index.shape))
+        pointers = build.offset(build.broadcast(pointers, index.shape), distance)
+        size = build.splat(self._number(memory.extents[axis]), index.shape)
+        below = build.compare("less_than", index, size)
+        known = build.bitwise("andi", below, build.compare("greater_than_or_equal", index, build.like(0, index)))
+        masks = [known, None if mask is None else build.broadcast(mask, index.shape)]
+        value, done = build.load(pointers, build.all_of(masks), self.order.before_read(name))
         self.order.has_read(name, done)
         return self._from_memory(value, str(ir.ShapedType(op.results[0].type).element_type))
 

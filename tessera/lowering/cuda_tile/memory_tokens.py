@@ -15,7 +15,7 @@ from tessera.lowering.cuda_tile.builder import TileBuilder
 from tessera.lowering.cuda_tile.instructions import Value
 
 _WRITES = ("tessera.write", "tessera.store", "tessera.masked_store")
-_READS = ("tessera.read", "tessera.load")
+_READS = ("tessera.read", "tessera.load", "tessera.gather")
 
 
 @dataclass

@@ -244,6 +244,12 @@ class CudaTileLowering:
         memory, *starts = op.operands
         self.env[op.results[0]] = self.access.load(op, self.memory(memory), self.values(starts))
 
+    def gather(self, op: AnyOp) -> None:
+        """`tessera.gather`."""
+        memory, index, *starts = op.operands
+        found = self.access.gather(op, self.memory(memory), self.value(index), self.values(starts))
+        self.env[op.results[0]] = found
+
     def store(self, op: AnyOp) -> None:
         """`tessera.store`."""
         memory, value, *starts = op.operands
@@ -394,6 +400,7 @@ _OPERATIONS: Final[dict[str, Callable[[CudaTileLowering, AnyOp], None]]] = {
     "tessera.read": CudaTileLowering.read,
     "tessera.write": CudaTileLowering.write,
     "tessera.load": CudaTileLowering.load,
+    "tessera.gather": CudaTileLowering.gather,
     "tessera.store": CudaTileLowering.store,
     "tessera.masked_store": CudaTileLowering.masked_store,
     "scf.for": CudaTileLowering.loop,

@@ -29,7 +29,7 @@ def _is_empty(value: Value) -> bool:
 
 def _moves_nothing(op: Op) -> bool:
     extents = op.attributes.get("extents")
-    return op.opcode in ("load", "store", "copy") and isinstance(extents, tuple) and 0 in extents
+    return op.opcode in ("load", "gather", "store", "copy") and isinstance(extents, tuple) and 0 in extents
 
 
 @dataclass

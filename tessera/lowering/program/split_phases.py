@@ -190,7 +190,12 @@ class _Cut:
             if one in seen or not isinstance(one.type, Tile):
                 continue
             seen.add(one)
-            if op is None or op.regions or (op.opcode == "load" and not self._inside(op, lengths)):
+            if (
+                op is None
+                or op.regions
+                or op.opcode == "gather"
+                or (op.opcode == "load" and not self._inside(op, lengths))
+            ):
                 return False
             pending += op.operands if op.opcode not in ("load", "valid", "fill") else ()
         return True

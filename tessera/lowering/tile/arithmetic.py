@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tessera.core.base.dtypes import DType, bf16, f32
+from tessera.core.base.dtypes import BY_NAME, DType, bf16, f32
 from tessera.core.mlir import ir
 from tessera.core.program.types import Scalar, Tile
 from tessera.core.tile.types import BOOL, element, like
@@ -43,6 +43,7 @@ _FLOAT_FUNCTIONS: Final = frozenset(
 )
 _CUTS: Final = {32: ((24, 8),), 64: ((24, 14), (38, 28), (52, 40))}
 """Integers by bits: from which power of two on how many low bits are cut, so that f32 holds what is left."""
+_WIDEST: Final = 64
 _IDENTITY_ON_INTEGERS: Final = frozenset(("floor", "ceil", "abs"))
 
 
@@ -75,6 +76,7 @@ class Arithmetic:
             "shl": self._shift_left,
             "shr": self._shift_right,
             "pow": self._integer_power,
+            "mulhi": lambda k, v, _: self._upper_half(k, v[0], v[1]),
             "neg": lambda k, v, _: self._op("arith.subi", [self._const(0, k), v[0]], k),
             "not": lambda k, v, _: self._op("arith.xori", [v[0], self._const(-1, k)], k),
             "fma": lambda k, v, _: self._op("arith.addi", [self._op("arith.muli", v[:2], k), v[2]], k),
@@ -333,6 +335,45 @@ class Arithmetic:
             exponent >>= 1
             base = self._op("arith.muli", [base, base], kind) if exponent else base
         return self._const(1, kind) if product is None else product
+
+    def _upper_half(self, kind: Scalar | Tile, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Emit the upper half of `a * b`: of the product in twice the width, or for 64 bits of products of halves."""
+        dtype = kind.dtype
+        if dtype.bits == _WIDEST:
+            return self._upper_half_of_64(kind, a, b)
+        to = BY_NAME[f"{'i' if dtype.kind == 'int' else 'u'}{2 * dtype.bits}"]
+        wide = _as(kind, to)
+        product = self._op("arith.muli", [self.cast(v, kind, to) for v in (a, b)], wide)
+        half = self._op("arith.shrui", [product, self._const(dtype.bits, wide)], wide)
+        return self.cast(half, wide, dtype)
+
+    def _upper_half_of_64(self, kind: Scalar | Tile, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Multiply by halves, as schoolbooks do (Warren, Hacker's Delight, 8-2: no intermediate sum overflows)."""
+        width, mask = self._const(_WIDEST // 2, kind), self._const((1 << _WIDEST // 2) - 1, kind)
+
+        def parts(value: ir.Value) -> tuple[ir.Value, ir.Value]:
+            return self._op("arith.andi", [value, mask], kind), self._op("arith.shrui", [value, width], kind)
+
+        def plus(x: ir.Value, *others: ir.Value) -> ir.Value:
+            for other in others:
+                x = self._op("arith.addi", [x, other], kind)
+            return x
+
+        (a_low, a_high), (b_low, b_high) = parts(a), parts(b)
+        low, cross, other, high = (
+            self._op("arith.muli", [x, y], kind)
+            for x, y in ((a_low, b_low), (a_high, b_low), (a_low, b_high), (a_high, b_high))
+        )
+        middle, carried = parts(plus(cross, parts(low)[1]))
+        total = plus(high, carried, parts(plus(other, middle))[1])
+        if kind.dtype.kind == "uint":
+            return total
+        # A negative factor was taken as 2**64 more than it is.
+        zero = self._const(0, kind)
+        for side, more in ((a, b), (b, a)):
+            surplus = self.select(self.compare("lt", kind, side, zero), more, zero)
+            total = self._op("arith.subi", [total, surplus], kind)
+        return total
 
     # -- small parts -------------------------------------------------------------------------------------------
 

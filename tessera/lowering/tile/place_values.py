@@ -20,7 +20,7 @@ from tessera.lowering.base.passes import Pass
 
 _FREE: Final = frozenset(("arith.constant", "tensor.splat", "tessera.arange"))
 _MOVES: Final = frozenset(("tessera.broadcast", "tessera.reshape", "tessera.transpose"))
-_KEPT: Final = frozenset(("tessera.dot", "tessera.reduce", "tessera.softmax"))
+_KEPT: Final = frozenset(("tessera.gather", "tessera.dot", "tessera.reduce", "tessera.softmax"))
 _CONTROL: Final = frozenset(("scf.for", "scf.if", "scf.while"))
 _ENDS: Final = frozenset(("scf.yield", "scf.condition"))
 _FLOWS: Final = _CONTROL | _ENDS

@@ -140,6 +140,32 @@ class _Builder:
             attributes[name] = integers(_numbers(op, name))
         self.emit_value(op, f"tessera.{op.opcode}", attributes)
 
+    def gather(self, op: Op) -> None:
+        """Emit a gather with one index for each element of the result; the start along their axis is 0."""
+        memory, kind = op.operands[0].type, op.result.type
+        axis = next(a for a, start in enumerate(op.operands[1:]) if isinstance(start.type, Tile))
+        if isinstance(memory, Scalar | Tile) or not isinstance(kind, Tile):
+            raise _unknown(op)
+        dropped = _numbers(op, "dropped")
+        place_of = [a for a in range(len(memory.shape)) if a not in dropped].index(axis)
+        line = tuple(extent if at == place_of else 1 for at, extent in enumerate(kind.shape))
+        starts = [self.values[v] for v in op.operands[1:]]
+        index, starts[axis] = starts[axis], self.emit.constant(0, "i64")
+        if len(line) > 1:
+            index = self.emit.value("tessera.reshape", [index], self.emit.type(mlir_type(Tile(i64, line))))
+        if line != kind.shape:
+            index = self.emit.value("tessera.broadcast", [index], self.emit.type(mlir_type(Tile(i64, kind.shape))))
+        attributes: dict[str, ir.Attribute] = {
+            "axis": integer(axis),
+            "extents": integers(_numbers(op, "extents")),
+            "dropped": integers(dropped),
+            "cache": text(str(op.attributes.get("cache") or "")),
+            "in_bounds": flags([False] * len(memory.shape)),
+        }
+        operands = [self.values[op.operands[0]], index, *starts]
+        made = self.emit.create("tessera.gather", operands, [mlir_type(kind)], attributes)
+        self._bind(op.results, made.results)
+
     def axis(self, op: Op) -> None:
         """Emit `reduce` or `softmax` with its axis counted from the front."""
         kind, axis = op.operands[0].type, op.attributes.get("axis")
@@ -286,6 +312,7 @@ _SPECIAL: Final[dict[str, Callable[[_Builder, Op], None]]] = {
     "select": _Builder.select,
     "cast": _Builder.cast,
     **dict.fromkeys(("read", "write", "load", "store", "copy"), _Builder.access),
+    "gather": _Builder.gather,
     **dict.fromkeys(("reduce", "softmax"), _Builder.axis),
     **dict.fromkeys(
         ("id", "dim", "alloc", "barrier", "group_sync", "shuffle", "arange", "broadcast", "reshape", "valid", "fill"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tessera.core.program.dependences import Access, Dependences, accesses
+from tessera.core.program.dependences import Dependences, MemoryAccess, accesses
 from tessera.core.program.expressions import evaluate
 from tessera.core.program.linear import Definitions
 from tessera.core.program.program import Block, Op, Program, Value
@@ -94,7 +94,7 @@ def _reuse(profile: Profile) -> float:
     return profile.work.requested_bytes / max(1.0, profile.work.least_bytes)
 
 
-def _factors(loop: Op, definitions: Definitions) -> tuple[Access, Access] | None:
+def _factors(loop: Op, definitions: Definitions) -> tuple[MemoryAccess, MemoryAccess] | None:
     """Return the reads whose product a loop adds up, if both are factors of a matrix product."""
     block = loop.regions[0]
     index, carried = block.arguments[0], block.arguments[1:]
@@ -151,7 +151,7 @@ def _sources(
     return found
 
 
-def _example(left: Access, right: Access, loop: Op, definitions: Definitions) -> str:
+def _example(left: MemoryAccess, right: MemoryAccess, loop: Op, definitions: Definitions) -> str:
     """Return the statement with `tile.dot` that does what the loop does, as far as the factors have two axes."""
     index = loop.regions[0].arguments[0]
     parts: list[str] = []
@@ -170,7 +170,7 @@ class _MemorySum:
     """A place in memory that every trip of a loop reads and writes."""
 
     loop: Op
-    written: Access
+    written: MemoryAccess
 
 
 def sum_in_memory(profile: Profile) -> Iterator[Advice]:
@@ -261,7 +261,7 @@ def _trips(loop: Op, dependences: Dependences, extents: Mapping[str, int]) -> in
     return max(1, -(-evaluate(length, extents.__getitem__) // step))
 
 
-def _name(program: Program, access: Access) -> str:
+def _name(program: Program, access: MemoryAccess) -> str:
     """Return an access as it is written, if its place in the text is that, else the array's name."""
     span, name = access.op.span, access.memory.name
     text = program.source.line(span.line)[span.column - 1 : span.end_column - 1] if span.line == span.end_line else ""

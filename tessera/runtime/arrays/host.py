@@ -57,6 +57,11 @@ def is_array(value: object) -> bool:
     ) or _has_buffer(value)
 
 
+def plain(value: object) -> object:
+    """Return Python's number for a number of NumPy, everything else as it is."""
+    return cast("object", value.item()) if isinstance(value, np.generic) else value
+
+
 def as_array(value: object, name: str, *, mutable: bool = False, span: Span = NOWHERE) -> AnyArray:
     """Return a NumPy view of `value`, the argument for parameter `name` that stands at `span`.
 

@@ -96,6 +96,10 @@ class TorchTensor(SupportsDLPack, Protocol):
         """Return the number of its GPU."""
         ...
 
+    def contiguous(self) -> "TorchTensor":
+        """Return itself where it is in C order without gaps, else a copy that is."""
+        ...
+
     def is_contiguous(self) -> bool:
         """Return whether it is in C order without gaps."""
         ...

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessera.core.program.program import Op
+from tessera.core.program.types import Tile
 from tessera.runtime.interpret import memory as mem
-from tessera.runtime.interpret.absence import Partial, partial, presence_of, values_of, window
+from tessera.runtime.interpret.absence import Partial, Presence, partial, presence_of, values_of, window
 from tessera.runtime.interpret.findings import COPY
 from tessera.runtime.interpret.memory import Choice, Memory
 from tessera.runtime.interpret.operands import Operand, integers
@@ -83,6 +84,37 @@ def load(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
     return [marked(tile, marks.reshape(found.shape) if marks.ndim else marks)]
 
 
+def gather(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
+    """Load a tile whose place along one axis each element of a tile of indices tells."""
+    memory, *starts = operands
+    if state.is_varying(op):
+        raise lane_dependent(op.result, op.span)
+    extents, dropped = integers(op, "extents"), integers(op, "dropped")
+    shape = memory.data.shape
+    axis = next(a for a, start in enumerate(op.operands[1:]) if isinstance(start.type, Tile))
+    exists = presence_of(starts[axis]).flags
+    places = [
+        np.asarray(values_of(start) if a == axis else int(start) + np.arange(extents[a]))
+        for a, start in enumerate(starts)
+    ]
+    inside = [(place >= 0) & (place < size) for place, size in zip(places, shape, strict=True)]
+    inside[axis] = inside[axis] & exists
+    safe = [np.where(known, place, 0) for known, place in zip(inside, places, strict=True)]
+    elements = np.meshgrid(*safe, indexing="ij", sparse=True)
+    known = np.ones(extents, np.bool_)
+    for flags in np.meshgrid(*inside, indexing="ij", sparse=True):
+        known = known & flags
+    values = np.where(known, memory.data[tuple(elements)] if memory.data.size else 0, memory.data.dtype.type(0))
+    state.launch.traffic.count(memory, int(known.sum()), written=False)
+    kept = [a for a in range(len(shape)) if a not in dropped]
+    found = Presence(
+        tuple(extents[a] for a in kept), all(bool(inside[a].all()) for a in dropped), tuple(inside[a] for a in kept)
+    )
+    marks = _watch_gathered(state, op, memory, elements, known)
+    tile = partial(values.astype(memory.data.dtype, copy=False).reshape(found.shape), found)
+    return [marked(tile, marks.reshape(found.shape) if marks.ndim else marks)]
+
+
 def store(state: State, op: Op, operands: list[Operand]) -> list[Operand]:
     """Store a tile into memory."""
     memory, tile, *starts = operands
@@ -141,6 +173,19 @@ def _watch_group(state: State, op: Op, memory: Memory, place: tuple[int, ...], *
         state.sanitizer.write(memory, elements, agents, op)
         return CLEAN
     return state.sanitizer.read(memory, elements, agents, op).max()
+
+
+def _watch_gathered(state: State, op: Op, memory: Memory, places: Sequence[Numbers], known: Mask) -> Marks:
+    """Tell the sanitizer of the elements that a gather reads; return the marks of what is read."""
+    if state.sanitizer is None or not known.any():
+        return CLEAN
+    agents = state.agents()
+    flat = mem.flat(memory.data.shape, [np.broadcast_to(place, known.shape)[known] for place in places])
+    elements = np.repeat(flat, len(agents))
+    who = np.resize(np.asarray(agents, np.int32), len(elements))
+    marks = np.zeros(known.shape, np.int32)
+    marks[known] = state.sanitizer.read(memory, elements, who, op)[:: len(agents)]
+    return marks
 
 
 def _lane_places(

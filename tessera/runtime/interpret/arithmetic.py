@@ -112,6 +112,12 @@ def _power_integer(a: Numbers, b: Numbers) -> Numbers:
     return np.where(b < 0, inverse, result)
 
 
+def _upper_half(a: Numbers, b: Numbers) -> Numbers:
+    """Compute the upper half of exact products, with Python's integers."""
+    product = np.asarray(a.astype(object) * b.astype(object), dtype=object)
+    return (product >> (a.dtype.itemsize * 8)).astype(a.dtype)
+
+
 def _shift(left: bool) -> Callable[..., Numbers]:
     def shift(a: Numbers, b: Numbers) -> Numbers:
         width = a.dtype.itemsize * 8
@@ -141,7 +147,7 @@ _INTEGER_BINARY: Final[dict[str, Callable[..., Numbers]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide_or_zero(_truncated_divide),
     "floordiv": _divide_or_zero(np.floor_divide), "mod": _divide_or_zero(np.mod), "min": np.minimum, "max": np.maximum,
     "pow": _power_integer, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "shl": _shift(left=True), "shr": _shift(left=False),
+    "shl": _shift(left=True), "shr": _shift(left=False), "mulhi": _upper_half,
 }  # fmt: skip
 _EXACT_UNARY: Final[dict[str, Callable[..., Numbers]]] = {
     "neg": np.negative, "not": np.invert, "abs": np.abs, "floor": np.floor, "ceil": np.ceil,

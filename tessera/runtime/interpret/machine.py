@@ -210,6 +210,7 @@ _EFFECTS: Final[dict[str, Callable[[Machine, Op, list[Operand]], list[Operand]]]
     "read": access.read,
     "write": access.write,
     "load": access.load,
+    "gather": access.gather,
     "store": access.store,
     "copy": access.copy,
     "alloc": Machine.alloc,

@@ -16,7 +16,7 @@ from tessera.core.tile.dialect import shared_context
 from tessera.lowering.base.cuda_toolkit import Usage
 from tessera.lowering.base.passes import run_passes
 from tessera.lowering.cuda.fit import ONE_BY_ONE, Attempts, Case, Code, Fitted, fit
-from tessera.lowering.cuda.kernel.kernel_emission import Lowered
+from tessera.lowering.cuda.kernel.kernel_emission import LoweredKernel
 from tessera.lowering.cuda.pipeline.shared_plan import planned_bytes
 from tessera.lowering.cuda.schedule.context import kernel_of
 from tessera.lowering.cuda.schedule.view import ScheduleView
@@ -43,7 +43,7 @@ def fitted(program: Program, *answers: str) -> tuple[Fitted, list[bool]]:
     """Fit a kernel by an assembler that answers so, one attempt after the other; gives whether products ran on."""
     waiting, running = list(answers), list[bool]()
 
-    def assemble(lowered: Lowered) -> Code:
+    def assemble(lowered: LoweredKernel) -> Code:
         assert lowered.plan is not None
         running.append(any(ring.running is not None for ring in lowered.plan.rings))
         return Code(b"", Usage(0, 0, 0, 0), (), serialised=waiting.pop(0) if waiting else "")

@@ -17,10 +17,10 @@ from tessera.lowering.tile.arithmetic import wrapped
 from tessera.lowering.tile.simplify import Simplify
 from tessera.runtime.interpret import arithmetic as oracle
 
-INTEGERS = [dtypes.i8, dtypes.i64, dtypes.u16, dtypes.u64]
+INTEGERS = [dtypes.i8, dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u16, dtypes.u64]
 FLOATS = [d for d in dtypes.ALL if d.is_float and not d.is_storage]
 BY_INTEGER_BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "and", "or", "xor", "shl", "shr",
-                     "pow")  # fmt: skip
+                     "pow", "mulhi")  # fmt: skip
 CORNERS = (0, 1, -1, 2, -2, 3, 7, 31, 32, 63, 64, 127, -128)
 
 

@@ -9,7 +9,7 @@ from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile
 from tessera.lowering.analysis.liveness import Liveness
 
 _WRITES: Final = ("tessera.write", "tessera.store", "tessera.masked_store", "tessera.copy")
-_READS: Final = ("tessera.read", "tessera.load", "tessera.copy")
+_READS: Final = ("tessera.read", "tessera.load", "tessera.gather", "tessera.copy")
 
 
 class OperandFacts:

@@ -3,7 +3,7 @@
 Both are sources of vectors (see `tile/operands.py`), and both can be written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tessera.core.mlir import Index, ir
 from tessera.lowering.base.emit import Emitter
@@ -249,3 +249,62 @@ class RowAccess:
             self.memory.store(value, address, lanes, element)
         else:
             self.memory.store_masked(value, address, mask, lanes, element)
+
+
+class Gathered(Source):
+    """A block of an array whose place along tile axis `along` is told by `index`, element by element.
+
+    block: makes the block whose start along that axis is a number, of elements of a type as wide as its own
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        element: str,
+        along: int,
+        index: Source,
+        block: Callable[[ir.Value, str], MemoryBlock],
+    ) -> None:
+        super().__init__(shape, element)
+        self.along = along
+        self.index = index
+        self._block = block
+        self.bytes = max(self.bytes, index.bytes)
+        self.guards = index.guards
+
+    def row(self, frame: Frame) -> Row:
+        """Load rows along other axes as those of a block; along the axis of the indices, element by element."""
+        places = frame.row(self.index)
+        if frame.axis != self.along or self.shape[frame.axis] == 1:
+            index = places.at(0, 0) if places.uniform is None else places.uniform
+            return self._at(frame, frame.point, frame.axis, index, self.element)
+        emitter, indices = frame.emitter, frame.indices
+        # Single floats of 16 bits would be widened and rounded on their way into a vector.
+        bits = "i16" if self.element in ("f16", "bf16") else self.element
+
+        def element(place: Index, number: ir.Value, kind: str = bits) -> ir.Value:
+            point = [place if a == self.along else i for a, i in enumerate(frame.point)]
+            row = self._at(frame, point, self.along, number, kind)
+            return row.at(place, 0) if row.uniform is None else row.uniform
+
+        def at(index: Index, lanes: int, valid: int | None) -> ir.Value:
+            found = places.at(index, lanes, valid)
+            if not lanes:
+                return element(index, found, self.element)
+            single = [
+                element(
+                    indices.add(index, lane),
+                    emitter.value("vector.extract", [found], "i64", {"static_position": f"array<i64: {lane}>"}),
+                )
+                for lane in range(lanes)
+            ]
+            vector = emitter.value("vector.from_elements", single, f"vector<{lanes}x{bits}>")
+            kind = f"vector<{lanes}x{self.element}>"
+            return vector if bits == self.element else emitter.value("arith.bitcast", [vector], kind)
+
+        return frame.varying(at)
+
+    def _at(self, frame: Frame, point: Sequence[Index], axis: int, index: ir.Value, element: str) -> Row:
+        """Return the row of the block that has `index` where the tile has `point`."""
+        start = frame.indices.value(frame.indices.sub(index, point[self.along]))
+        return self._block(start, element).row(Frame(frame.emitter, point, axis, inside=False))

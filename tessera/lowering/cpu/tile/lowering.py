@@ -17,7 +17,7 @@ from tessera.lowering.cpu.base.cache_model import CacheModel
 from tessera.lowering.cpu.base.emit_context import CpuTileContext
 from tessera.lowering.cpu.tile.blocking import choose
 from tessera.lowering.cpu.tile.combine import Combine
-from tessera.lowering.cpu.tile.destinations import MemoryBlock, Scratch
+from tessera.lowering.cpu.tile.destinations import Gathered, MemoryBlock, Scratch
 from tessera.lowering.cpu.tile.dot import Dot, accumulator_element, as_element, turned
 from tessera.lowering.cpu.tile.elementwise import element_type, emit_elementwise, without_traps
 from tessera.lowering.cpu.tile.loop_nests import copy
@@ -62,6 +62,7 @@ class TileLowering:
             "arith.constant": self._constant,
             "tensor.splat": self._splat,
             "tessera.load": self._load,
+            "tessera.gather": self._gather,
             "tessera.store": self._store,
             "tessera.masked_store": self._masked_store,
             "tessera.arange": self._arange,
@@ -189,6 +190,21 @@ class TileLowering:
     def _load(self, op: AnyOp) -> Source:
         memory, *starts = op.operands
         return self._block(op, memory, op.results[0], starts)
+
+    def _gather(self, op: AnyOp) -> Source:
+        memory, index, *starts = op.operands
+        axis = int(ir.IntegerAttr(op.attributes["axis"]).value)
+        extents, dropped = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("extents", "dropped"))
+        axes = [a for a in range(len(extents)) if a not in dropped]
+        in_bounds = list(ir.DenseBoolArrayAttr(op.attributes["in_bounds"]))
+        places, array = [self.context.scalar(v) for v in starts], self.context.array(memory)
+        shape, element = shape_and_element(op.results[0].type)
+
+        def block(start: ir.Value, kind: str) -> MemoryBlock:
+            moved = [start if a == axis else place for a, place in enumerate(places)]
+            return MemoryBlock(self.emitter, shape, kind, array, moved, axes, in_bounds)
+
+        return Gathered(shape, element, axes.index(axis), self.source(index), block)
 
     def _store(self, op: AnyOp) -> None:
         memory, value, *starts = op.operands

@@ -28,7 +28,7 @@ _TIDY: Final = f"builtin.module(canonicalize{{top-down=false {CANONICALIZE}}},cs
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredKernel:
     """Hold the Target IR of one kernel, and whether it can be run.
 
     plan: the schedule of tiles in registers; None where they are in shared memory
@@ -91,11 +91,11 @@ class _EmptyKernel:
 
 def emit_in_memory(
     function: AnyOp, program: Program, chip: Architecture, facts: KernelAnalyses, *, spill: bool
-) -> Lowered:
+) -> LoweredKernel:
     """Emit a kernel of lanes, or one whose tiles are kept in shared memory.
 
     spill: whether tiles that do not fit shared memory are kept in global memory; otherwise they are placed beyond its
-           end, as if it were larger (see `Lowered.excess`)
+           end, as if it were larger (see `LoweredKernel.excess`)
 
     Raises:
         NotOnCuda: the kernel needs something that a GPU does not have.
@@ -109,10 +109,10 @@ def emit_in_memory(
     frame.begin()
     lower(frame, facts, function, coarse)
     kernel.finish(frame)
-    return Lowered(kernel.module, frame, ir.StringAttr(function.attributes["sym_name"]).value)
+    return LoweredKernel(kernel.module, frame, ir.StringAttr(function.attributes["sym_name"]).value)
 
 
-def emit_in_registers(program: Program, chip: Architecture, plan: ScheduleView) -> Lowered:
+def emit_in_registers(program: Program, chip: Architecture, plan: ScheduleView) -> LoweredKernel:
     """Emit a kernel whose tiles are kept in registers, as its schedule says.
 
     Raises:
@@ -139,7 +139,7 @@ def emit_in_registers(program: Program, chip: Architecture, plan: ScheduleView) 
         )
     kernel.finish(frame)
     name = ir.StringAttr(function.attributes["sym_name"]).value
-    return Lowered(kernel.module, frame, name, buffers, plan, stalls=not is_pingpong)
+    return LoweredKernel(kernel.module, frame, name, buffers, plan, stalls=not is_pingpong)
 
 
 def _lanes(function: AnyOp, program: Program, chip: Architecture) -> int:

@@ -229,6 +229,16 @@ def _load(host: TileOperationContext, op: AnyOp) -> None:
     host.define(result, again(host.layout(result)))
 
 
+def _gather(host: TileOperationContext, op: AnyOp) -> None:
+    memory, index, *starts = op.operands
+    result = op.results[0]
+    host.order(op)
+    window = host.window(op, memory, starts, ir.ShapedType(result.type).shape)
+    layout = host.layout(result)
+    places = int(ir.IntegerAttr(op.attributes["axis"]).value), host.tile(index, layout)
+    host.define(result, load_tile(host.build, host.warp_set, window, layout, _element(result), places))
+
+
 def _store(host: TileOperationContext, op: AnyOp) -> None:
     memory, value, *starts = op.operands
     host.order(op)
@@ -281,6 +291,7 @@ _SPECIAL: Final[dict[str, Callable[[TileOperationContext, AnyOp], None]]] = {
     "tessera.transpose": _transpose,
     "tessera.reshape": _reshape,
     "tessera.load": _load,
+    "tessera.gather": _gather,
     "tessera.store": _store,
     "tessera.masked_store": _masked_store,
     "tessera.reduce": _reduce,

@@ -98,7 +98,12 @@ class _Inference:
         for op in self.operations:
             if op.name == "tessera.reduce":
                 self.say(op.operands[0], self._reduction(op))
-        for value in (*self._accessed("tessera.store"), *self._accessed("tessera.load"), *self._all()):
+        for value in (
+            *self._accessed("tessera.store"),
+            *self._accessed("tessera.load"),
+            *self._accessed("tessera.gather"),
+            *self._all(),
+        ):
             if value not in self.layouts:
                 self.say(value, self._plain(value))
         return self.layouts
@@ -185,6 +190,10 @@ class _Inference:
         """Link the mask to the tile: a lane has the flags of its elements."""
         yield from self._same([op.operands[1]], [op.operands[2]])
 
+    def gather(self, op: AnyOp) -> Iterator[Link]:
+        """Link the indices to the tile: a lane has those of its elements."""
+        yield from self._same([op.operands[1]], [op.results[0]])
+
     def reduce(self, op: AnyOp) -> Iterator[Link]:
         """Link a reduction: every lane that had a part of a row has its result."""
         if is_tile(op.results[0].type) and "axis" in op.attributes:
@@ -261,7 +270,7 @@ class _Inference:
 
 def _accessed(op: AnyOp) -> list[ir.Value]:
     """Return the tile that a load gives or a store takes."""
-    if op.name == "tessera.load":
+    if op.name in ("tessera.load", "tessera.gather"):
         return [op.results[0]]
     return [op.operands[1]] if op.name == "tessera.store" else []
 
@@ -288,6 +297,7 @@ _RULES: Final[dict[str, Callable[[_Inference, AnyOp], Iterator[Link]]]] = {
     "tessera.broadcast": _Inference.broadcast,
     "tessera.reshape": _Inference.reshape,
     "tessera.transpose": _Inference.transpose,
+    "tessera.gather": _Inference.gather,
     "tessera.reduce": _Inference.reduce,
     "tessera.dot": _Inference.dot,
     "tessera.masked_store": _Inference.masked_store,

@@ -8,8 +8,8 @@ from tessera.lowering.base.ir_walk import is_tile, shape_of
 
 _OPERATIONS: Final = frozenset(
     f"tessera.{name}"
-    for name in ("id", "dim", "read", "write", "load", "store", "masked_store", "reduce", "dot", "broadcast", "reshape",
-                 "transpose", "arange", "barrier")
+    for name in ("id", "dim", "read", "write", "load", "gather", "store", "masked_store", "reduce", "dot", "broadcast",
+                 "reshape", "transpose", "arange", "barrier")
 ) | {"scf.for", "scf.if", "scf.yield", "tensor.splat", "func.return"}  # fmt: skip
 _IDS: Final = ("group", "grid_groups")
 

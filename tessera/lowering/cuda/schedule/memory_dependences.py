@@ -13,7 +13,7 @@ from tessera.core.mlir import AnyOp, ir
 from tessera.lowering.analysis.aliasing import AccessWindow, loops_around
 from tessera.lowering.analysis.memory_accesses import accesses_of
 
-_READS: Final = ("tessera.load", "tessera.read")
+_READS: Final = ("tessera.load", "tessera.gather", "tessera.read")
 _STORE: Final = "tessera.store"
 _STORES: Final = (_STORE, "tessera.masked_store")
 """Stores of tiles, by the whole team."""

@@ -46,7 +46,7 @@ from tessera.lowering.cuda.storage.streamed_reduction import StreamedTile, strea
 
 _BLOCK_BYTES = 128
 _WRITES = ("tessera.store", "tessera.masked_store", "tessera.write")
-_READS = ("tessera.load", "tessera.read")
+_READS = ("tessera.load", "tessera.gather", "tessera.read")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from tessera.lowering.analysis.ir_tree import IrTree, Node, is_tile, read_functi
 from tessera.lowering.analysis.liveness import Liveness
 from tessera.lowering.analysis.memory_accesses import WRITES, group_of
 
-_IN_MEMORY: Final = frozenset(("tessera.reduce", "tessera.dot", "tessera.load"))
+_IN_MEMORY: Final = frozenset(("tessera.reduce", "tessera.dot", "tessera.load", "tessera.gather"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tessera.lowering.cuda.simt.analyses import KernelAnalyses
 from tessera.lowering.cuda.simt.barrier_insertion import LANE, LEADER, BarrierInsertion, Snapshot
 from tessera.lowering.cuda.simt.buffer_lifetimes import BufferLifetimes
 from tessera.lowering.cuda.simt.synchronization import Sync
-from tessera.lowering.cuda.simt.tile_values import Buffer, Meaning, Tiles, TileValue
+from tessera.lowering.cuda.simt.tile_values import Buffer, Meaning, TileBuffers, TileValue
 
 _NONE: Final[frozenset[int]] = frozenset()
 _SYNCHRONISING: Final = frozenset(("tessera.barrier", "tessera.group_sync"))
@@ -34,7 +34,7 @@ class ControlOwner(Protocol):
     facts: KernelAnalyses
     sync: Sync
     hazards: BarrierInsertion
-    tiles: Tiles
+    tiles: TileBuffers
     lifetimes: BufferLifetimes
     env: dict[ir.Value, Meaning]
     leading: bool

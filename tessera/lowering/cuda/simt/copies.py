@@ -12,7 +12,7 @@ from tessera.core.mlir import AnyOp, Index, ir
 from tessera.lowering.base.attributes import dropped_axes, proven_axes
 from tessera.lowering.cuda.base.index_builder import IndexBuilder, width
 from tessera.lowering.cuda.base.memory import GlobalMemory, address, inside, read, split, write
-from tessera.lowering.cuda.simt.tile_values import Tiles
+from tessera.lowering.cuda.simt.tile_values import TileBuffers
 
 _PIECE: Final = 16
 _ASYNCHRONOUS: Final = (4, 8, 16)
@@ -22,7 +22,7 @@ class CopyContext(Protocol):
     """Declare what copies need of the lowering."""
 
     build: IndexBuilder
-    tiles: Tiles
+    tiles: TileBuffers
 
 
 def copy_window(

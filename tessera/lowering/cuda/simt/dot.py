@@ -11,7 +11,7 @@ from typing import Final
 from tessera.core.mlir import Index, ir
 from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import write
-from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Tiles, TileValue
+from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, TileBuffers, TileValue
 
 _HALVES: Final = ("f16", "bf16")
 _LARGEST_BLOCK: Final = 8
@@ -33,7 +33,7 @@ class DotProduct:
         return "f32" if self.element in _HALVES else self.element
 
 
-def dot_tile(tiles: Tiles, product: DotProduct, target: Buffer) -> None:
+def dot_tile(tiles: TileBuffers, product: DotProduct, target: Buffer) -> None:
     """Compute `product` into `target`, which may be the buffer of its accumulator."""
     held = [_stage(tiles, operand) for operand in (product.a, product.b)]
     a, b = (
@@ -75,7 +75,7 @@ def dot_tile(tiles: Tiles, product: DotProduct, target: Buffer) -> None:
             tiles.free(buffer)
 
 
-def _stage(tiles: Tiles, operand: TileValue) -> Buffer | None:
+def _stage(tiles: TileBuffers, operand: TileValue) -> Buffer | None:
     """Stage the operand in shared memory; None if it is in a buffer already, or does not fit."""
     if tiles.computing_lanes.serial or operand.is_buffer:
         return None

@@ -12,7 +12,7 @@ from tessera.lowering.cuda.simt.analyses import KernelAnalyses, analyse
 _PURE_DIALECTS = ("arith", "math", "tensor")
 _PURE = frozenset(
     f"tessera.{name}"
-    for name in ("load", "reduce", "dot", "broadcast", "reshape", "transpose", "arange", "id", "dim")
+    for name in ("load", "gather", "reduce", "dot", "broadcast", "reshape", "transpose", "arange", "id", "dim")
 )  # fmt: skip
 _SYNCHRONISING = frozenset(("tessera.barrier", "tessera.group_sync", "tessera.shuffle"))
 

@@ -33,7 +33,7 @@ from tessera.lowering.cuda.simt.copies import copy_window
 from tessera.lowering.cuda.simt.synchronization import Sync
 from tessera.lowering.cuda.simt.thread_coarsening import Coarsening
 from tessera.lowering.cuda.simt.tile_operations import tile_operation
-from tessera.lowering.cuda.simt.tile_values import ComputingLanes, Meaning, Tiles, TileValue
+from tessera.lowering.cuda.simt.tile_values import ComputingLanes, Meaning, TileBuffers, TileValue
 
 _NONE: Final[frozenset[int]] = frozenset()
 
@@ -51,7 +51,7 @@ class SimtLowering:
         self.sync = Sync(frame, self.build)
         self.hazards = BarrierInsertion(self.sync.barrier, enabled=not frame.whole_launch)
         self.group_lanes = ComputingLanes(frame.tid, frame.block_lanes)
-        self.tiles = Tiles(frame, self.build, self.hazards, self.group_lanes, facts.memory.next_class)
+        self.tiles = TileBuffers(frame, self.build, self.hazards, self.group_lanes, facts.memory.next_class)
         self.lifetimes = BufferLifetimes(facts)
         self.control = Control(self)
         self.env: dict[ir.Value, Meaning] = {}

@@ -18,7 +18,7 @@ from tessera.lowering.cuda.base.index_builder import IndexBuilder
 from tessera.lowering.cuda.base.memory import read, split, write
 from tessera.lowering.cuda.base.scalars import scalar_operation
 from tessera.lowering.cuda.simt.synchronization import Sync
-from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Tiles, TileValue
+from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, TileBuffers, TileValue
 
 _COMBINE: Final = {
     "sum": ("arith.addf", "arith.addi", "arith.ori"),
@@ -100,7 +100,7 @@ def rows_of(build: IndexBuilder, tile: TileValue, axis: int | None) -> Reduction
     return ReductionRows(math.prod(left), tile.shape[axis], at)
 
 
-def reduce_tile(tiles: Tiles, sync: Sync, tile: TileValue, rule: Rule, axis: int | None) -> Buffer:
+def reduce_tile(tiles: TileBuffers, sync: Sync, tile: TileValue, rule: Rule, axis: int | None) -> Buffer:
     """Reduce `tile` into a new buffer of the remaining shape ((1,) when nothing is left)."""
     rows = rows_of(tiles.build, tile, axis)
     left = () if axis is None else tile.shape[:axis] + tile.shape[axis + 1 :]
@@ -117,7 +117,7 @@ def reduce_tile(tiles: Tiles, sync: Sync, tile: TileValue, rule: Rule, axis: int
 
 
 def _partials(
-    tiles: Tiles, sync: Sync, tile: TileValue, rows: ReductionRows, rule: Rule, target: Buffer, blocks: int
+    tiles: TileBuffers, sync: Sync, tile: TileValue, rows: ReductionRows, rule: Rule, target: Buffer, blocks: int
 ) -> None:
     """Reduce each block of 4096 of each row to one element of `target`, which has `blocks` a row."""
     build, computing_lanes = tiles.build, tiles.computing_lanes
@@ -174,7 +174,7 @@ def _columns(
     return build.loop(0, steps, COLUMNS, [rule.identity(build) for _ in range(count)], step)
 
 
-def _share(tiles: Tiles, items: int, members: int, body: Callable[[Index], None]) -> None:
+def _share(tiles: TileBuffers, items: int, members: int, body: Callable[[Index], None]) -> None:
     """Run `body(item)` for every item, each by `members` neighbouring lanes together."""
     build, computing_lanes = tiles.build, tiles.computing_lanes
     teams = computing_lanes.lanes // members
@@ -193,7 +193,9 @@ def _share(tiles: Tiles, items: int, members: int, body: Callable[[Index], None]
         build.loop(number, items, teams, [], step)
 
 
-def _halve(tiles: Tiles, partial: Buffer, rows: int, blocks: int, rule: Rule, result: Buffer) -> tuple[Buffer, int]:
+def _halve(
+    tiles: TileBuffers, partial: Buffer, rows: int, blocks: int, rule: Rule, result: Buffer
+) -> tuple[Buffer, int]:
     """Add neighbouring blocks of each row; a lone last one passes.  The last step writes `result`."""
     build = tiles.build
     left = -(-blocks // 2)

@@ -15,7 +15,7 @@ from tessera.lowering.cuda.simt.buffer_lifetimes import BufferLifetimes
 from tessera.lowering.cuda.simt.dot import DotProduct, dot_tile
 from tessera.lowering.cuda.simt.reductions import Rule, reduce_tile
 from tessera.lowering.cuda.simt.synchronization import Sync
-from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Meaning, Tiles, TileValue
+from tessera.lowering.cuda.simt.tile_values import NOTHING, Buffer, Meaning, TileBuffers, TileValue
 
 _CHEAP: Final = 4
 """An element that costs more than this many instructions is kept when it is needed more than once."""
@@ -27,7 +27,7 @@ class SimtTileContext(Protocol):
     """Declare what tile operations need of the lowering."""
 
     build: IndexBuilder
-    tiles: Tiles
+    tiles: TileBuffers
     sync: Sync
     lifetimes: BufferLifetimes
 
@@ -236,6 +236,22 @@ def _load(host: SimtTileContext, op: AnyOp) -> None:
     _keep(host, op, tile, must=host.lifetimes.overwritten(op))
 
 
+def _gather(host: SimtTileContext, op: AnyOp) -> None:
+    memory, index, *starts = op.operands
+    window, kind, places = _TileWindow(host, op, memory, starts), op.results[0].type, host.tile(index)
+    axis = ir.IntegerAttr(op.attributes["axis"]).value
+    element, location, hint = element_of(kind), op.location, cache_of(op)
+
+    def at(indices: Sequence[Index]) -> ir.Value:
+        with host.build.located(location):
+            place = window.place(indices)
+            place[axis] = places.at(indices)
+            return read(host.build, window.memory, place, element, window.proven, hint)
+
+    classes = places.reads | host.memory_classes(memory)
+    _keep(host, op, TileValue(shape_of(kind), element, at, classes, places.own, places.cost + 3), must=True)
+
+
 def _store(host: SimtTileContext, op: AnyOp) -> None:
     memory, value, *starts = op.operands
     _put(host, op, memory, value, starts, None)
@@ -312,6 +328,7 @@ _SPECIAL: Final[dict[str, Callable[[SimtTileContext, AnyOp], None]]] = {
     "tessera.transpose": _transpose,
     "tessera.reshape": _reshape,
     "tessera.load": _load,
+    "tessera.gather": _gather,
     "tessera.store": _store,
     "tessera.masked_store": _masked_store,
     "tessera.reduce": _reduce,

@@ -69,7 +69,7 @@ class ComputingLanes:
 
 
 @dataclass
-class Tiles:
+class TileBuffers:
     """Allocate, fill and free the buffers of one kernel."""
 
     frame: GpuFunction

@@ -98,8 +98,15 @@ def is_padding(layout: Layout, register: int, extents: Sequence[int]) -> bool:
     return any(place >= extent for place, extent in zip(places, extents, strict=True))
 
 
-def load_tile(build: IndexBuilder, warp_set: WarpSet, window: Window, layout: Layout, element: str) -> RegisterTile:
-    """Load a window; 0 outside the array."""
+def load_tile(
+    build: IndexBuilder,
+    warp_set: WarpSet,
+    window: Window,
+    layout: Layout,
+    element: str,
+    gathered: tuple[int, RegisterTile] | None = None,
+) -> RegisterTile:
+    """Load a window; 0 outside the array.  gathered: an axis of the array, and each element's index along it."""
     places = warp_set.places(layout)
     count = 1 << _vector(window, layout, element)
     size = count * width(element) // 8
@@ -110,6 +117,8 @@ def load_tile(build: IndexBuilder, warp_set: WarpSet, window: Window, layout: La
             values += [zero] * count
             continue
         indices = window.place(build, places.indices(first))
+        if gathered is not None:
+            indices[gathered[0]] = gathered[1].values[first]
         condition = condition_of(build, window, indices, places.indices(first))
         pointer = address(build, window.memory, indices)
         if size < WORD:

@@ -13,13 +13,13 @@ from tessera.lowering.analysis.affine_forms import AffineForm, affine_form
 from tessera.lowering.analysis.integers import IntegerRanges, integer_ranges
 from tessera.lowering.analysis.memory_accesses import array_shapes, group_of, window_limits
 from tessera.lowering.analysis.valid_elements import (
+    SHAPES,
     WHOLE,
     Flags,
     Guard,
     Item,
     Limit,
     ValidElements,
-    broadcast,
     chosen,
     everything,
     keeps,
@@ -28,15 +28,15 @@ from tessera.lowering.analysis.valid_elements import (
     multiplied,
     nested,
     reduced,
-    reshaped,
-    transposed,
 )
+from tessera.lowering.base.attributes import dropped_axes
 from tessera.lowering.base.emit import Emitter
 from tessera.lowering.base.ir_walk import body, defining
 from tessera.lowering.tile.masking.availability import available
 from tessera.lowering.tile.masking.carried_validity import CarriedValidity
 from tessera.lowering.tile.masking.demanded_elements import DemandedElements
 from tessera.lowering.tile.masking.exponentials import EXPONENTIALS, maximum_of_difference, reduced_axis, vanishes
+from tessera.lowering.tile.masking.gathered_indices import indices_inside
 from tessera.lowering.tile.masking.index_comparisons import (
     AT_MOST,
     GREATER,
@@ -67,6 +67,7 @@ class ValidityAnalysis:
         self.of: dict[ir.Value, ValidElements] = {}
         self._known: dict[ir.Block, IntegerRanges] = {}
         self._values: dict[Flags, ir.Value] = {}
+        self._indices: dict[AnyOp, Flags] = {}
 
     def presence(self, value: ir.Value) -> ValidElements:
         """Return the elements of a tile that exist."""
@@ -105,6 +106,19 @@ class ValidityAnalysis:
             if not self.unobserved.drops(op.results[0], item)
         ]
         self._set(op.results[0], made(tile(op.results[0].type)[0], items, items))
+
+    def gather(self, op: AnyOp) -> None:
+        """Mark what lies outside the array along other axes, and where the index is outside or absent."""
+        memory, index, *starts = op.operands
+        shape, axis = tile(op.results[0].type)[0], int(ir.IntegerAttr(op.attributes["axis"]).value)
+        place = axis - sum(dropped < axis for dropped in dropped_axes(op))
+        facts = self._known.setdefault(op.operation.block, integer_ranges(op, self.group))
+        limits = [item for item in window_limits(op, memory, starts, self.shapes, facts) if item[0] != place]
+        if op not in self._indices:
+            end = (self.shapes.get(memory) or tuple(ir.ShapedType(memory.type).shape))[axis]
+            self._indices[op] = indices_inside(op, end, shape[place])
+        outside: list[Item] = [*limits, (place, self._indices[op])]
+        self._set(op.results[0], made(shape, [*outside, *self.presence(index).items], outside))
 
     # -- element by element ------------------------------------------------------------------------------------
 
@@ -217,7 +231,7 @@ class ValidityAnalysis:
         """Carry what is known of a mask to another shape."""
         shape = tuple(tile(op.operands[0].type)[0])
         true, false = (
-            _SHAPES[str(op.name)](ValidElements(shape, items), op).items for items in self.meaning(op.operands[0])
+            SHAPES[str(op.name)](ValidElements(shape, items), op).items for items in self.meaning(op.operands[0])
         )
         return true, false
 
@@ -225,7 +239,7 @@ class ValidityAnalysis:
 
     def shaped(self, op: AnyOp) -> None:
         """Follow an operation that only moves elements."""
-        self._set(op.results[0], self._settled(op, _SHAPES[str(op.name)](self.presence(op.operands[0]), op)))
+        self._set(op.results[0], self._settled(op, SHAPES[str(op.name)](self.presence(op.operands[0]), op)))
 
     def reduce(self, op: AnyOp) -> None:
         """Keep the limits of all axes but the reduced one."""
@@ -412,35 +426,19 @@ def _is_tile(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def _transposed(found: ValidElements, op: AnyOp) -> ValidElements:
-    return transposed(found, list(ir.DenseI64ArrayAttr(op.attributes["permutation"])))
-
-
-def _broadcast(found: ValidElements, op: AnyOp) -> ValidElements:
-    return broadcast(found, tile(op.results[0].type)[0])
-
-
-def _reshaped(found: ValidElements, op: AnyOp) -> ValidElements:
-    return reshaped(found, tile(op.results[0].type)[0])
-
-
-_SHAPES: Final[dict[str, Callable[[ValidElements, AnyOp], ValidElements]]] = {
-    "tessera.transpose": _transposed,
-    "tessera.broadcast": _broadcast,
-    "tessera.reshape": _reshaped,
-}
 _MEANINGS: Final[dict[str, Callable[[ValidityAnalysis, AnyOp], Meaning]]] = {
     "arith.cmpi": ValidityAnalysis.compared,
     "arith.andi": ValidityAnalysis.joined,
     "arith.ori": ValidityAnalysis.joined,
     "arith.xori": ValidityAnalysis.negated,
     "tessera.valid": ValidityAnalysis.tested,
-    **dict.fromkeys(_SHAPES, ValidityAnalysis.elsewhere),
+    **dict.fromkeys(SHAPES, ValidityAnalysis.elsewhere),
 }
 _RULES: Final[dict[str, Callable[[ValidityAnalysis, AnyOp], None]]] = {
     "tessera.load": ValidityAnalysis.load,
+    "tessera.gather": ValidityAnalysis.gather,
     "arith.select": ValidityAnalysis.select,
-    **dict.fromkeys(_SHAPES, ValidityAnalysis.shaped),
+    **dict.fromkeys(SHAPES, ValidityAnalysis.shaped),
     "tessera.reduce": ValidityAnalysis.reduce,
     "tessera.softmax": ValidityAnalysis.softmax,
     "tessera.dot": ValidityAnalysis.dot,

@@ -14,7 +14,7 @@ from support.library import bf16, normal
 from tessera.core.base.dtypes import f16, f32
 from tessera.core.errors.catalog import ArgumentType, NotAnArray, OperandMismatch, OverlappingArrays
 from tessera.ops import flash_attention, gemm, softmax, transpose
-from tessera.ops.operands import (
+from tessera.runtime.memory.operands import (
     as_result,
     empty,
     flat_output,

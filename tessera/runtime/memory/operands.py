@@ -91,6 +91,20 @@ def operand(value: A, name: str) -> Operand[A]:
     return Operand(name, value, view, dtype, on_device)
 
 
+def packed(array: Operand[A]) -> Operand[A]:
+    """Return the array itself where it is in C order without gaps, else a copy of it that is."""
+    if array.contiguous:
+        return array
+    value = array.value
+    if is_tensor(value):
+        return operand(cast("A", value.contiguous()), array.name)
+    if array.on_device and is_cupy(value):
+        return operand(sys.modules["cupy"].ascontiguousarray(value), array.name)
+    if array.on_device:
+        raise NotAnArray(f"{array.name} has gaps or another order", hint="pass a contiguous array")
+    return operand(cast("A", np.ascontiguousarray(array.view)), array.name)
+
+
 def optional(value: A | None, name: str) -> Operand[A] | None:
     """Inspect an array, if there is one."""
     return None if value is None else operand(value, name)

@@ -8,21 +8,21 @@ from tessera.core.base.dtypes import DType, bf16, f32, fp8_e4m3
 from tessera.core.schedule.options import SCHEDULE
 from tessera.core.settings import overridden
 from tessera.core.targets import GENERATIONS
-from tessera.ops import schedules
-from tessera.ops.launch_recipe import Machine, ScheduleArguments
+from tessera.performance import schedules
+from tessera.performance.machine_kind import MachineKind
 
 EXTENTS = st.integers(1, 1 << 20)
 MACHINES = st.sampled_from(
-    [Machine(), *(Machine(GENERATIONS[name]) for name in ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120"))]
+    [MachineKind(), *(MachineKind(GENERATIONS[name]) for name in ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120"))]
 )
-HOPPER = Machine(GENERATIONS["sm_90"])
+HOPPER = MachineKind(GENERATIONS["sm_90"])
 
 
 def test_large_products_take_the_largest_blocks_of_a_machine():
     with overridden(threads=2):
-        assert schedules.gemm_schedule(Machine(), 4096, 4096, 4096, f32) == {"BM": 512, "BN": 512, "BK": 256}
+        assert schedules.gemm_schedule(MachineKind(), 4096, 4096, 4096, f32) == {"BM": 512, "BN": 512, "BK": 256}
     assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16) == {"BM": 128, "BN": 256, "BK": 64}
-    assert schedules.gemm_schedule(Machine(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16) == {
+    assert schedules.gemm_schedule(MachineKind(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16) == {
         "BM": 128,
         "BN": 128,
         "BK": 32,
@@ -30,7 +30,7 @@ def test_large_products_take_the_largest_blocks_of_a_machine():
 
 
 def test_the_wide_side_of_a_block_of_tf32_is_that_of_the_factor_along_k():
-    def found(machine: Machine, along: tuple[bool, bool], aligned: bool = True) -> dict[str, int]:
+    def found(machine: MachineKind, along: tuple[bool, bool], aligned: bool = True) -> dict[str, int]:
         chosen = schedules.gemm_schedule(machine, 4096, 4096, 4096, f32, rounded=True)
         return schedules.rounded_schedule(machine, chosen, along, aligned=aligned)
 
@@ -40,7 +40,7 @@ def test_the_wide_side_of_a_block_of_tf32_is_that_of_the_factor_along_k():
     for few in (
         found(HOPPER, (False, False)),
         found(HOPPER, (True, True), False),
-        found(Machine(GENERATIONS["sm_80"]), (True, True)),
+        found(MachineKind(GENERATIONS["sm_80"]), (True, True)),
     ):
         assert few == {"BM": 128, "BN": 128, "BK": 16}
 
@@ -53,7 +53,7 @@ def test_blocks_that_leave_no_multiprocessor_without_work():
 
 def test_a_heavy_activation_halves_the_accumulators():
     assert schedules.gemm_schedule(HOPPER, 4096, 4096, 4096, bf16, heavy=True)["BN"] == 128
-    assert schedules.gemm_schedule(Machine(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16, heavy=True)["BN"] == 64
+    assert schedules.gemm_schedule(MachineKind(GENERATIONS["sm_80"]), 4096, 4096, 4096, bf16, heavy=True)["BN"] == 64
 
 
 def test_small_products_keep_every_processor_busy():
@@ -62,12 +62,12 @@ def test_small_products_keep_every_processor_busy():
         schedules.gemm_schedule(HOPPER, 2048, 2048, 4096, bf16)["BN"] == 256
     )  # 128 blocks, four fewer than processors
     with overridden(threads=2):
-        found = schedules.gemm_schedule(Machine(), 512, 512, 4096, f32)
+        found = schedules.gemm_schedule(MachineKind(), 512, 512, 4096, f32)
     assert (512 // found["BM"]) * (512 // found["BN"]) >= 4
 
 
 @given(MACHINES, EXTENTS, EXTENTS, EXTENTS, st.sampled_from([bf16, f32]))
-def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int, k: int, dtype: DType):
+def test_blocks_are_powers_of_two_within_limits(machine: MachineKind, m: int, n: int, k: int, dtype: DType):
     found = [
         schedules.gemm_schedule(machine, m, n, k, dtype), schedules.attention_schedule(machine, m, n, dtype),
         schedules.backward_schedule(machine, m, n, 64, dtype), schedules.transpose_schedule(machine),
@@ -78,7 +78,7 @@ def test_blocks_are_powers_of_two_within_limits(machine: Machine, m: int, n: int
 
 
 @given(MACHINES, st.integers(1, 64), st.integers(1, 1 << 31), st.sampled_from([bf16, f32]))
-def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, scores: int, dtype: DType):
+def test_kept_scores_are_an_even_share_that_fits(machine: MachineKind, heads: int, scores: int, dtype: DType):
     assert schedules.heads_together(machine, dtype, heads, scores, 256) == 0
     together = schedules.heads_together(machine, dtype, heads, scores, 128)
     assert together == 0 or heads % together == 0
@@ -89,8 +89,7 @@ def test_kept_scores_are_an_even_share_that_fits(machine: Machine, heads: int, s
 
 @given(EXTENTS, EXTENTS, st.sampled_from([None, 16, 32, 64, 128]))
 def test_steps_of_the_product_divide_the_blocks_that_were_kept(queries: int, keys: int, block: int | None):
-    given_block: ScheduleArguments = {} if block is None else {"schedule": {"BN": block}}
-    found = schedules.backward_product_schedule(queries, keys, given_block)
+    found = schedules.backward_product_schedule(queries, keys, block)
     kept = block or schedules.backward_schedule(HOPPER, queries, keys, 128, bf16)["BN"]
     assert kept % found["BN"] == 0
 
@@ -99,11 +98,11 @@ def test_steps_of_the_product_divide_the_blocks_that_were_kept(queries: int, key
 def test_rows_and_columns(extent: int):
     rows = schedules.rows_schedule(extent)["ROWS"]
     assert rows == 1 or (rows <= 32 and rows * extent <= 2 * 4096)
-    assert 1 <= schedules.columns_schedule(Machine(), 1 << 20, extent)["COLUMNS"] <= 64
+    assert 1 <= schedules.columns_schedule(MachineKind(), 1 << 20, extent)["COLUMNS"] <= 64
 
 
 @given(MACHINES, st.integers(1, 10000), st.integers(1, 1 << 30))
-def test_blocks_of_rows_keep_the_machine_busy(machine: Machine, rows: int, length: int):
+def test_blocks_of_rows_keep_the_machine_busy(machine: MachineKind, rows: int, length: int):
     """Larger blocks where there are groups enough; 4096 on CPUs, whose groups are rows of vectors."""
     block = schedules.block_of_row(machine, rows, length)
     assert block in ((4096, 8192, 16384) if machine.is_gpu else (4096,))
@@ -113,7 +112,7 @@ def test_blocks_of_rows_keep_the_machine_busy(machine: Machine, rows: int, lengt
 
 def test_every_default_is_searched():
     """A tuned kernel gets values for exactly the parameters that the default has, and for schedule options."""
-    for machine in (Machine(), HOPPER):
+    for machine in (MachineKind(), HOPPER):
         for table, default in (
             (schedules.GEMM_SPACE, schedules.gemm_schedule(machine, 4096, 4096, 4096, bf16)),
             (schedules.ATTENTION_SPACE, schedules.attention_schedule(machine, 4096, 4096, bf16)),
@@ -152,49 +151,49 @@ def test_gelu_shares_the_sums_of_single_warps_among_more():
 
 
 @pytest.mark.parametrize(("machine", "side", "pays"), [
-    (HOPPER, 4095, True), (HOPPER, 512, False), (Machine(GENERATIONS["sm_80"]), 4095, False), (Machine(GENERATIONS["sm_100"]), 4095, False),
+    (HOPPER, 4095, True), (HOPPER, 512, False), (MachineKind(GENERATIONS["sm_80"]), 4095, False), (MachineKind(GENERATIONS["sm_100"]), 4095, False),
 ])  # fmt: skip
-def test_aligned_copies_pay_for_large_products_of_warp_groups(machine: Machine, side: int, pays: bool):
+def test_aligned_copies_pay_for_large_products_of_warp_groups(machine: MachineKind, side: int, pays: bool):
     assert schedules.padding_pays(machine, side, side, side) == pays
 
 
 @pytest.mark.parametrize(("side", "block"), [(4096, 128), (1536, 128), (1408, 64), (100, 64)])
 def test_exact_products_take_large_blocks_where_there_are_enough(side: int, block: int):
-    chosen = schedules.gemm_schedule(Machine(GENERATIONS["sm_90"]), side, side, 512, f32)
+    chosen = schedules.gemm_schedule(MachineKind(GENERATIONS["sm_90"]), side, side, 512, f32)
     assert (chosen["BM"], chosen["BN"]) == (block, block)
 
 
 def test_narrow_heads_see_more_keys_at_a_time_where_warpgroups_multiply():
-    def keys(machine: Machine, width: int, dtype: DType = bf16, *, causal: bool = False) -> int:
+    def keys(machine: MachineKind, width: int, dtype: DType = bf16, *, causal: bool = False) -> int:
         return schedules.forward_schedule(machine, 4096, 4096, width, dtype, causal=causal)["BN"]
 
     assert keys(HOPPER, 64) == 256
     assert (keys(HOPPER, 128), keys(HOPPER, 64, causal=True), keys(HOPPER, 64, f32)) == (128, 128, 32)
-    assert keys(Machine(GENERATIONS["sm_80"]), 64) == 128
+    assert keys(MachineKind(GENERATIONS["sm_80"]), 64) == 128
     assert schedules.forward_schedule(HOPPER, 64, 100, 64, bf16, causal=False) == {"BM": 64, "BN": 128}
     assert (
         keys(HOPPER, 256),
-        keys(Machine(GENERATIONS["sm_80"]), 256),
-        keys(Machine(GENERATIONS["sm_100"]), 256, f32),
+        keys(MachineKind(GENERATIONS["sm_80"]), 256),
+        keys(MachineKind(GENERATIONS["sm_100"]), 256, f32),
     ) == (64, 64, 32)
 
 
 def test_wide_heads_leave_room_where_there_is_little_shared_memory():
-    ada = Machine(GENERATIONS["sm_89"])
+    ada = MachineKind(GENERATIONS["sm_89"])
     assert schedules.forward_schedule(ada, 4096, 4096, 256, bf16, causal=True) == {"BM": 64, "BN": 32}
     assert schedules.forward_schedule(ada, 20, 20, 256, bf16, causal=True) == {"BM": 32, "BN": 32}
     assert schedules.forward_schedule(ada, 4096, 4096, 128, bf16, causal=True) == {"BM": 128, "BN": 128}
 
-    def queries(machine: Machine, width: int) -> dict[str, int]:
+    def queries(machine: MachineKind, width: int) -> dict[str, int]:
         return schedules.backward_queries_schedule(machine, 4096, 4096, width, bf16)
 
     assert (queries(ada, 256), queries(ada, 128)) == ({"BM": 64, "BN": 32}, {"BM": 64, "BN": 64})
     assert (queries(HOPPER, 256), queries(HOPPER, 128)) == ({"BM": 128, "BN": 32}, {"BM": 128, "BN": 128})
-    assert queries(Machine(GENERATIONS["sm_80"]), 256) == {"BM": 64, "BN": 64}
+    assert queries(MachineKind(GENERATIONS["sm_80"]), 256) == {"BM": 64, "BN": 64}
 
 
 def test_the_gradients_of_wide_heads_are_computed_by_single_warps():
-    for machine in (HOPPER, Machine(GENERATIONS["sm_80"])):
+    for machine in (HOPPER, MachineKind(GENERATIONS["sm_80"])):
         assert schedules.backward_schedule(machine, 4096, 4096, 256, bf16) == {"BM": 16, "BN": 32}
     assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, bf16) == {"BM": 64, "BN": 128}
     assert schedules.backward_schedule(HOPPER, 4096, 4096, 128, f32) == {"BM": 32, "BN": 32}
@@ -202,7 +201,7 @@ def test_the_gradients_of_wide_heads_are_computed_by_single_warps():
 
 @pytest.mark.parametrize(("length", "columns"), [(1, 64), (1024, 64), (1025, 32), (4096, 16), (4099, 8), (1 << 20, 8)])
 def test_tiles_of_columns_are_no_larger_than_the_compiler_is_quick_with(length: int, columns: int):
-    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    machine = MachineKind(GENERATIONS["sm_90"], tile_elements=1 << 16)
     assert schedules.columns_schedule(machine, length, 257) == {"COLUMNS": columns}
     assert schedules.columns_schedule(HOPPER, length, 257) == {"COLUMNS": 64}
     assert schedules.columns_schedule(machine, length, 3) == {"COLUMNS": 4}
@@ -210,7 +209,7 @@ def test_tiles_of_columns_are_no_larger_than_the_compiler_is_quick_with(length: 
 
 @pytest.mark.parametrize(("length", "columns"), [(512, 64), (1024, 32), (4096, 8)])
 def test_elements_of_64_bits_fill_two_registers(length: int, columns: int):
-    machine = Machine(GENERATIONS["sm_90"], tile_elements=1 << 16)
+    machine = MachineKind(GENERATIONS["sm_90"], tile_elements=1 << 16)
     assert schedules.columns_schedule(machine, length, 257, 64) == {"COLUMNS": columns}
     assert schedules.columns_schedule(HOPPER, length, 257, 64) == {"COLUMNS": 64}
     assert schedules.fits_tile(machine, 1 << 15, 64)

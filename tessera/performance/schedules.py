@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from tessera.core.base import reductions
 from tessera.core.base.dtypes import DType
 from tessera.core.settings import current
-from tessera.ops.launch_recipe import Machine, ScheduleArguments
+from tessera.performance.machine_kind import MachineKind
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ It does not depend on the machine: it decides in which order a row's numbers are
 """
 
 
-def processors(machine: Machine) -> int:
+def processors(machine: MachineKind) -> int:
     """Return how many groups run side by side: multiprocessors, or threads."""
     return machine.gpu.processors if machine.gpu is not None else current().threads
 
@@ -54,7 +54,7 @@ GEMM_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 
 
 def gemm_schedule(
-    machine: Machine, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False, rounded: bool = False
+    machine: MachineKind, m: int, n: int, k: int, dtype: DType, *, heavy: bool = False, rounded: bool = False
 ) -> dict[str, int]:  # fmt: skip
     """Return the blocks of C (BM x BN) and the steps of K (BK).
 
@@ -82,7 +82,7 @@ def gemm_schedule(
     return {"BM": rows, "BN": columns, "BK": (128 if wide else 64) // dtype.bytes}
 
 
-def padding_pays(machine: Machine, m: int, n: int, k: int) -> bool:
+def padding_pays(machine: MachineKind, m: int, n: int, k: int) -> bool:
     """Return whether copying a product's operands to aligned rows pays (see `cuda-pad-rows`).
 
     Where warp groups multiply, and for large products: lanes copy such factors at a fourth of the copy engine's rate;
@@ -91,7 +91,7 @@ def padding_pays(machine: Machine, m: int, n: int, k: int) -> bool:
     return machine.wgmma and 2 * m * n * k >= _PADDED_LEAST
 
 
-def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
+def _exact_gemm(machine: MachineKind, m: int, n: int) -> dict[str, int]:
     """Fused multiply-adds: large blocks read their factors least, where every multiprocessor gets one.
 
     At 4096 x 4096 x 4096 on an H200, 47 TFLOP/s with blocks of 128 x 128 and 36 with 64 x 64.
@@ -102,7 +102,7 @@ def _exact_gemm(machine: Machine, m: int, n: int) -> dict[str, int]:
 
 
 def rounded_schedule(
-    machine: Machine, chosen: Mapping[str, int], along_k: tuple[bool, bool], *, aligned: bool, heavy: bool = False
+    machine: MachineKind, chosen: Mapping[str, int], along_k: tuple[bool, bool], *, aligned: bool, heavy: bool = False
 ) -> dict[str, int]:
     """Return the schedule of a product of f32 rounded to tf32 on a GPU.
 
@@ -148,14 +148,14 @@ ATTENTION_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 }
 
 
-def attention_schedule(machine: Machine, queries: int, keys: int, dtype: DType) -> dict[str, int]:
+def attention_schedule(machine: MachineKind, queries: int, keys: int, dtype: DType) -> dict[str, int]:
     """Queries (BM) against keys (BN) at a time: 128 of each, fewer where there are fewer, or elements are wide."""
     most = 128 if not machine.is_gpu or dtype.bits <= 16 else 64
     return {"BM": clamp(queries, 16, most), "BN": clamp(keys, 16, most)}
 
 
 def forward_schedule(
-    machine: Machine, queries: int, keys: int, width: int, dtype: DType, *, causal: bool
+    machine: MachineKind, queries: int, keys: int, width: int, dtype: DType, *, causal: bool
 ) -> dict[str, int]:  # fmt: skip
     """Return the blocks of the forward pass: `attention_schedule`'s, and 256 narrow keys at a time for warpgroups.
 
@@ -180,7 +180,7 @@ BACKWARD_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 }
 
 
-def backward_schedule(machine: Machine, queries: int, keys: int, width: int, dtype: DType) -> dict[str, int]:
+def backward_schedule(machine: MachineKind, queries: int, keys: int, width: int, dtype: DType) -> dict[str, int]:
     """BN keys at a time, and BM queries in each step over them, for the kernel with two accumulators and four products.
 
     Warpgroups take their operands from shared memory; elsewhere these have to pass through registers, and fewer
@@ -204,7 +204,7 @@ _KEPT_BYTES: Final = 2 << 30
 _KEPT_BITS: Final = 16
 
 
-def heads_together(machine: Machine, dtype: DType, heads: int, scores: int, width: int) -> int:
+def heads_together(machine: MachineKind, dtype: DType, heads: int, scores: int, width: int) -> int:
     """Return how many heads keep the gradients of their `scores` at a time; 0: none, they are computed twice.
 
     An even share of at most 2 GiB.  It must not depend on the memory that happens to be free: the bits of the results
@@ -216,17 +216,19 @@ def heads_together(machine: Machine, dtype: DType, heads: int, scores: int, widt
     return max((n for n in range(1, heads + 1) if heads % n == 0 and n <= most), default=0)
 
 
-def backward_product_schedule(queries: int, keys: int, how: ScheduleArguments) -> dict[str, int]:
+def backward_product_schedule(queries: int, keys: int, given: object = None) -> dict[str, int]:
     """BM queries and steps of BN keys for the product of the kept gradients of the scores with the keys.
 
+    given: the blocks of keys that the caller asked for, if any
     BN divides the blocks of keys of the kernel that keeps them: then none is read that was not written.
     """
-    given = (how.get("schedule") or {}).get("BN")
     block = given if isinstance(given, int) else clamp(keys, 16, 64)
     return {"BM": clamp(queries, 16, 128), "BN": min(64, block)}
 
 
-def backward_queries_schedule(machine: Machine, queries: int, keys: int, width: int, dtype: DType) -> dict[str, int]:
+def backward_queries_schedule(
+    machine: MachineKind, queries: int, keys: int, width: int, dtype: DType
+) -> dict[str, int]:
     """BM queries at a time, and BN keys in each step, for the kernel with one accumulator and three products.
 
     Of heads wider than usual, more than 32 keys and these queries do not fit the shared memory of some GPUs.
@@ -265,7 +267,7 @@ REDUCE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 }
 
 
-def block_of_row(machine: Machine, rows: int, length: int) -> int:
+def block_of_row(machine: MachineKind, rows: int, length: int) -> int:
     """Elements of a long row that a group reduces at a time: 4096, or what that is multiplied by a power of two.
 
     It does not change a sum's bits.  On GPUs up to 16384, eight warps with 64 values a lane, so that little is left to
@@ -277,7 +279,7 @@ def block_of_row(machine: Machine, rows: int, length: int) -> int:
     return block
 
 
-def block_of_pairs(machine: Machine) -> int:
+def block_of_pairs(machine: MachineKind) -> int:
     """Results of blocks that a group reduces at a time: on GPUs another launch costs more than a larger group."""
     return (_MOST_BLOCKS if machine.is_gpu else 1) * reductions.BLOCK
 
@@ -288,7 +290,7 @@ _SECTOR: Final = 8
 """Elements of f32 in 32 bytes, the least that a GPU reads of its memory."""
 
 
-def fits_tile(machine: Machine, elements: int, bits: int) -> bool:
+def fits_tile(machine: MachineKind, elements: int, bits: int) -> bool:
     """Return whether a tile of so many elements is not too large for the machine's compiler.
 
     bits: of an element as it is computed; one of 64 bits fills two registers, and counts twice
@@ -296,7 +298,7 @@ def fits_tile(machine: Machine, elements: int, bits: int) -> bool:
     return not machine.tile_elements or elements * max(1, bits // _REGISTER) <= machine.tile_elements
 
 
-def columns_schedule(machine: Machine, length: int, inner: int, bits: int = _REGISTER) -> dict[str, int]:
+def columns_schedule(machine: MachineKind, length: int, inner: int, bits: int = _REGISTER) -> dict[str, int]:
     """Return how many neighbouring columns, each of `length` elements, are reduced side by side.
 
     Whole cache lines, of up to 64 elements; fewer, but a sector of memory, where the tile is too large for the machine.
@@ -313,7 +315,7 @@ TRANSPOSE_SPACE: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
 }
 
 
-def transpose_schedule(machine: Machine) -> dict[str, int]:
+def transpose_schedule(machine: MachineKind) -> dict[str, int]:
     """Squares of 64 x 64: 128 bytes or more of every row that is read and of every row that is written."""
     return {"BLOCK": 64 if machine.is_gpu else 128}
 
@@ -323,6 +325,6 @@ def parameters(*tables: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for table in tables for row in table.values() for name in row))
 
 
-def space(table: Mapping[str, Mapping[str, T]], machine: Machine) -> Mapping[str, T]:
+def space(table: Mapping[str, Mapping[str, T]], machine: MachineKind) -> Mapping[str, T]:
     """Return the row of a table of spaces for `machine`."""
     return table["gpu" if machine.is_gpu else "host"]

@@ -1,0 +1,42 @@
+"""Verify a graph: every node as the table says, values before their uses, numbers used once."""
+
+from tessera.core.graph.graph import Graph, Node, Value
+from tessera.core.graph.infer import IllTyped, infer
+from tessera.core.graph.spec import PRIMITIVES
+
+
+def verify(graph: Graph) -> None:
+    """Raise IllTyped for a graph that breaks a rule; the message names the node."""
+    known: set[Value] = set(graph.inputs)
+    numbers: set[int] = set()
+    for node in graph.nodes:
+        try:
+            _verify_node(node, known, numbers)
+        except IllTyped as wrong:
+            raise IllTyped(f"{graph.name}: g{node.ident} ({node.op}): {wrong}") from None
+        known |= set(node.results)
+    for value in graph.outputs:
+        if value not in known:
+            raise IllTyped(f"{graph.name}: an output that nothing makes: {value}")
+
+
+def _verify_node(node: Node, known: set[Value], numbers: set[int]) -> None:
+    if node.op not in PRIMITIVES:
+        raise IllTyped("no such primitive")
+    if node.ident in numbers:
+        raise IllTyped("its number is used twice")
+    numbers.add(node.ident)
+    for operand in node.operands:
+        if operand not in known:
+            raise IllTyped(f"uses a value before it is made: {operand}")
+    for value in node.results:
+        if value in known:
+            raise IllTyped(f"makes a value twice: {value}")
+    if isinstance(node.body, Graph):
+        verify(node.body)
+        return
+    if node.op in ("call", "collective"):
+        return
+    inferred = infer(node.op, [operand.type for operand in node.operands], node.attributes, node.body)
+    if inferred != node.result.type:
+        raise IllTyped(f"its result is {node.result.type}, and must be {inferred}")

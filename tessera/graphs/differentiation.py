@@ -1,0 +1,131 @@
+"""Derivatives of functions on arrays: each is captured as a graph, differentiated as a graph, and runs as one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Generic, ParamSpec, TypeVar, cast
+
+from tessera.core.errors.catalog import OperandMismatch
+from tessera.core.graph.graph import Graph, Node, Tensor, Value
+from tessera.graphs.function import Captured, GraphFunction, capture
+from tessera.graphs.structure import Branch, Structure, flatten, leaves_in, names_of, unflatten
+from tessera.graphs.trace import Trace
+from tessera.graphs.tracer import Tracer, as_tracer, trace_of
+from tessera.lowering.autodiff import linearize, reverse
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Transform = Callable[[Graph, Sequence[int]], Graph]
+"""Makes a graph of a graph and the numbers of the inputs to differentiate by."""
+Returned = Callable[[Structure, Structure], Structure]
+"""Says what is returned, of what the function returns and of the arguments that are differentiated by."""
+
+
+class Derivative(GraphFunction[P, R], Generic[P, R]):
+    """A derivative of a function, as a function: it can be called, captured, differentiated and inspected again.
+
+    transform: of the captured graph; returned: the structure of what comes out
+    argnums: the positional arguments to differentiate by
+    """
+
+    def __init__(
+        self, function: Callable[P, object], transform: Transform, returned: Returned, argnums: int | tuple[int, ...],
+        name: str,
+    ) -> None:  # fmt: skip
+        self._transform, self._returned, self._argnums = transform, returned, argnums
+        super().__init__(cast("Callable[P, R]", function), f"{name}_{getattr(function, '__name__', 'graph')}")
+
+    def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
+        captured = capture(self.function, structure, types, self._names(structure), self.name)
+        wrt, by = self._by(structure)
+        return replace(
+            captured, graph=self._transform(captured.graph, wrt), structure=self._returned(captured.structure, by)
+        )
+
+    def _by(self, structure: Structure) -> tuple[list[int], Structure]:
+        """Return the numbers of the inputs to differentiate by, and how the gradients are arranged."""
+        assert isinstance(structure, Branch)
+        positional = structure.children[0]
+        assert isinstance(positional, Branch)
+        wanted = (self._argnums,) if isinstance(self._argnums, int) else self._argnums
+        count = len(positional.children)
+        first, starts = 0, list[int]()
+        for child in positional.children:
+            starts.append(first)
+            first += leaves_in(child)
+        numbers: list[int] = []
+        for number in wanted:
+            if not -count <= number < count:
+                raise OperandMismatch(f"there is no argument {number} to differentiate by: {count} were given")
+            start = starts[number]
+            numbers += range(start, start + leaves_in(positional.children[number]))
+        chosen = tuple(positional.children[number] for number in wanted)
+        return numbers, chosen[0] if isinstance(self._argnums, int) else Branch(tuple, (), chosen)
+
+    def _inline(self, leaves: Sequence[object], /, *arguments: P.args, **keywords: P.kwargs) -> R:
+        """Put the derivative into the graph that is being captured."""
+        del leaves
+        given: list[object] = []
+        structure = flatten((arguments, keywords), given)
+        trace = trace_of()
+        inputs = [as_tracer(leaf, trace) for leaf in given]
+        captured = self._captured(structure, [each.value.type for each in inputs])
+        closed = [as_tracer(each, trace) for each in captured.captured]
+        with trace.operator(self.name):
+            outputs = iter(inlined(captured.graph, [*inputs, *closed], trace))
+        return cast("R", unflatten(captured.structure, lambda: next(outputs)))
+
+
+def inlined(graph: Graph, inputs: Sequence[Tracer], trace: Trace) -> list[Tracer]:
+    """Append the nodes of a graph to the one that is being captured; return its outputs there."""
+    values: dict[Value, Value] = {value: each.value for value, each in zip(graph.inputs, inputs, strict=True)}
+    builder = trace.builder
+    outer = builder.origin.composite
+    for node in graph.nodes:
+        results = tuple(replace(value) for value in node.results)
+        values.update(zip(node.results, results, strict=True))
+        origin = replace(node.origin, parents=(), composite=(*outer, *node.origin.composite))
+        builder.append(
+            Node(node.op, tuple(values[operand] for operand in node.operands), results, node.attributes, node.body,
+                 0, origin, node.span)
+        )  # fmt: skip
+    return [Tracer(trace, values[value]) for value in graph.outputs]
+
+
+class Paired(Derivative[..., object]):
+    """`jvp` and `vjp` as functions of the primals and of what goes with them: `f(primals, others)`.
+
+    The others are tangents of the primals (forward), or cotangents of what the function returns.
+    """
+
+    def __init__(self, function: Callable[..., object], *, forward: bool) -> None:
+        def returned(result: Structure, by: Structure) -> Structure:
+            return Branch(tuple, (), (result, result if forward else by))
+
+        super().__init__(function, linearize.jvp if forward else reverse.vjp, returned, 0, "jvp" if forward else "vjp")
+
+    def _names(self, structure: Structure) -> list[str]:
+        assert isinstance(structure, Branch)
+        primals, others = cast("Branch", structure.children[0]).children
+        return [*names_of(primals, "x"), *names_of(others, "t")]
+
+    def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
+        assert isinstance(structure, Branch)
+        positional, keywords = structure.children
+        assert isinstance(positional, Branch)
+        primals, others = positional.children
+        count, names = leaves_in(primals), self._names(structure)
+        inner = Branch(structure.kind, structure.names, (primals, keywords))
+        captured = capture(self.function, inner, types[:count], names[:count], self.name)
+        made = self._transform(captured.graph, range(count))
+        first = len(captured.graph.inputs)
+        extra = made.inputs[first:]
+        if [value.type for value in extra] != list(types[count:]):
+            raise OperandMismatch(
+                f"{', '.join(str(kind) for kind in types[count:]) or 'nothing'} given",
+                hint=f"give {', '.join(str(value.type) for value in extra)}, arranged as what they belong to",
+            )
+        inputs = (*made.inputs[:count], *extra, *made.inputs[count:first])
+        del others
+        return replace(
+            captured, graph=replace(made, inputs=inputs), structure=self._returned(captured.structure, primals)
+        )

@@ -1,0 +1,140 @@
+"""A planned graph made ready for a target: compiled kernels, and how their arrays are passed on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from tessera.core.graph.graph import Graph, Value
+from tessera.core.schedule.plan import Group, Plan
+from tessera.core.settings import Settings, current
+from tessera.core.targets import Target, generation
+from tessera.graphs.steps import steps_of
+from tessera.kernels.options import Options
+from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.simplify import simplify
+from tessera.lowering.graph.split_reductions import split_reductions
+from tessera.lowering.schedule.emit.to_program import Lowered, to_program
+from tessera.lowering.schedule.plan_graph import plan_graph
+from tessera.performance.machine_kind import MachineKind
+from tessera.runtime.arrays.host import rows_aligned
+from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
+from tessera.runtime.launch.on_stream import record_launch
+from tessera.runtime.memory.operands import Operand, as_result, empty, operand, packed
+from tessera.runtime.streams.graph_capture import recording
+from tessera.session.compiled import Compiled
+from tessera.session.session import Session, session
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupKernel:
+    """One group's kernel for a target.  compiled: None for the target `interpret`."""
+
+    group: Group
+    lowered: Lowered
+    compiled: Compiled | None
+
+
+Ready: TypeAlias = tuple[GroupKernel, Launcher]
+
+
+class Executable:
+    """Runs a graph on arrays of its inputs' types, on one target.
+
+    traced: as it was captured; graph: after the passes on graphs
+    """
+
+    def __init__(self, traced: Graph, options: Options | None = None, home: Session | None = None) -> None:
+        self.traced = traced
+        self.options = options or Options()
+        self._session = home or session()
+        self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Ready, ...]] = {}
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph after the passes that keep every bit."""
+        simplified = simplify(self.traced)
+        split = split_reductions(simplified)
+        return simplified if split is simplified else simplify(split)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The kernels that compute it; the same for every target."""
+        return plan_graph(self.graph)
+
+    def __call__(self, *arrays: object) -> tuple[object, ...]:
+        """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""
+        named = zip(arrays, self.graph.inputs, strict=True)
+        inputs = [packed(operand(array, value.name or "an input")) for array, value in named]
+        target = chosen_target(self.options, arrays)
+        aligned = tuple(self._aligned(each) for each in inputs) if target.kind.on_gpu else (False,) * len(inputs)
+        kernels = self._ready(target, aligned, arrays)
+        return self._run(kernels, inputs)
+
+    @staticmethod
+    def _aligned(array: Operand[object]) -> bool:
+        return array.contiguous and rows_aligned(array.view)
+
+    def kernels(self, target: Target, aligned: Sequence[bool] | None = None) -> tuple[GroupKernel, ...]:
+        """Return the kernels compiled for a target with an architecture, without loading them.
+
+        aligned: whether each input begins and ends its rows at multiples of 16 bytes; None: all do
+        """
+        known = dict(zip(self.graph.inputs, aligned or [True] * len(self.graph.inputs), strict=False))
+        inside = {value: True for group in self.plan.groups for value in group.outputs}
+        lies = {**known, **inside} if target.kind.on_gpu else {}
+        return tuple(self._compile(group, target, lies) for group in self.plan.groups)
+
+    def _ready(self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object]) -> tuple[Ready, ...]:
+        key = (target, aligned, current())
+        found = self._kernels.get(key)
+        if found is None:
+            at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
+            found = tuple((kernel, self._load(kernel, at_hand)) for kernel in self.kernels(at_hand, aligned))
+            self._kernels[key] = found
+        return found
+
+    def _compile(self, group: Group, target: Target, aligned: Mapping[Value, bool]) -> GroupKernel:
+        kind = target.kind
+        machine = MachineKind(generation(target.arch) if kind.on_gpu else None, None, kind.tile_elements)
+        steps = steps_of(group, machine)
+        lowered = to_program(group, steps.blocks, steps.options, self.graph.source, aligned)
+        compiled = self._session.compile(lowered.program, target) if kind.backend else None
+        return GroupKernel(group, lowered, compiled)
+
+    def _load(self, kernel: GroupKernel, target: Target) -> Launcher:
+        compiled = kernel.compiled
+        made = Loadable(
+            kernel.lowered.program, compiled.artifacts if compiled is not None else (),
+            compiled.workspaces if compiled is not None else (), (object,) * len(kernel.lowered.arguments),
+            phased=compiled is not None and bool(compiled.phases), sanitize=self.options.sanitize,
+        )  # fmt: skip
+        return runtime_of(target.kind).load(made)
+
+    def _run(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+        """Launch the kernels in order; each value is an array of its own."""
+        memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
+        like: Operand[object] = inputs[0] if inputs else operand(np.empty(0, np.float32), "out")
+        left = dict(self.plan.aliases)
+        noted = recording()
+        for kernel, launcher in kernels:
+            _alias(memory, left)
+            for value in kernel.group.outputs:
+                memory[value] = empty(like, value.type.shape, value.type.dtype)
+            arguments = [memory[argument.value].reshaped(argument.shape) for argument in kernel.lowered.arguments]
+            if noted is None:
+                launcher(*arguments)
+            else:
+                record_launch(noted, None, launcher, tuple(arguments), None)
+        _alias(memory, left)
+        return tuple(as_result(memory[value], like) for value in self.graph.outputs)
+
+
+def _alias(memory: dict[Value, Operand[object]], left: dict[Value, Value]) -> None:
+    """Give values that are others in another shape their place, as soon as the others have one."""
+    for value, source in list(left.items()):
+        if source in memory:
+            memory[value] = operand(memory[source].reshaped(value.type.shape), value.name)
+            del left[value]

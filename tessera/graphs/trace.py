@@ -1,0 +1,132 @@
+"""A trace: the graph that is being captured while a Python function runs on tracers."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from tessera.core.base.dtypes import from_numpy
+from tessera.core.base.source import NOWHERE, Source
+from tessera.core.errors.call_site import call_place
+from tessera.core.graph.build import GraphBuilder
+from tessera.core.graph.graph import UNKNOWN_SOURCE, Graph, Origin, Tensor, Value
+from tessera.runtime.arrays.host import is_array
+from tessera.runtime.memory.operands import operand
+
+
+@dataclass(eq=False)
+class Trace:
+    """One capture.
+
+    captured: arrays that the function uses without taking them as arguments; they become further inputs
+    parent: the capture around this one: what it computes can be used here
+    """
+
+    builder: GraphBuilder = field(default_factory=GraphBuilder)
+    inputs: list[Value] = field(default_factory=list[Value])
+    captured: list[object] = field(default_factory=list[object])
+    source: Source = UNKNOWN_SOURCE
+    parent: "Trace | None" = None
+    _values: dict[int, Value] = field(default_factory=dict[int, Value])
+    _instances: dict[str, int] = field(default_factory=dict[str, int])
+
+    def input(self, kind: Tensor, name: str) -> Value:
+        """Add an input."""
+        value = Value(kind, name)
+        self.inputs.append(value)
+        return value
+
+    def capture(self, array: object, kind: Tensor | None = None) -> Value:
+        """Return the input that stands for an array that the function closed over: one for each array.
+
+        kind: its type, where it is a value of a capture around this one
+        """
+        found = self._values.get(id(array))
+        if found is None:
+            kind = kind or tensor_of(array, "a captured array")
+            found = self._values[id(array)] = Value(kind, f"c{len(self.captured)}")
+            self.captured.append(array)
+        return found
+
+    def encloses(self, other: "Trace") -> bool:
+        """Return whether `other` is a capture inside this one."""
+        inner = other.parent
+        while inner is not None and inner is not self:
+            inner = inner.parent
+        return inner is self
+
+    @property
+    def captured_values(self) -> list[Value]:
+        """The inputs that stand for captured arrays, in the order of `captured`."""
+        return list(self._values.values())
+
+    @property
+    def operators(self) -> int:
+        """How many operators were called."""
+        return sum(self._instances.values())
+
+    @contextmanager
+    def operator(self, name: str) -> Generator[None]:
+        """Mark what is built inside the `with` as parts of one operator that the user called."""
+        number = self._instances.get(name, 0)
+        self._instances[name] = number + 1
+        instance = f"{name}.{number}" if number else name
+        path = (*self.builder.origin.composite, instance)
+        span, source = call_place()
+        if source is not None and self.source is UNKNOWN_SOURCE:
+            self.source = source
+        span = self.builder.span if span == NOWHERE else span
+        with self.builder.within(Origin(composite=path), span):
+            yield
+
+    def finish(self, name: str, outputs: list[Value]) -> Graph:
+        """Return the graph; inputs that were captured come last."""
+        inputs = [*self.inputs, *self.captured_values]
+        made = {value for node in self.builder.nodes for value in node.results}
+        seen: set[Value] = set()
+        for place, value in enumerate(outputs):
+            if value not in made or value in seen:  # every output is an array of its own
+                outputs[place] = self.builder.copy(value)
+            seen.add(value)
+        return self.builder.finish(name, inputs, outputs, self.source)
+
+
+class _Active(threading.local):
+    trace: Trace | None = None
+
+
+_ACTIVE: Final = _Active()
+
+
+def current_trace() -> Trace | None:
+    """Return the capture that this thread is in, if any."""
+    return _ACTIVE.trace
+
+
+@contextmanager
+def tracing() -> Generator[Trace]:
+    """Capture what is called inside the `with`; captures nest, the innermost one counts."""
+    before = _ACTIVE.trace
+    _ACTIVE.trace = Trace(parent=before)
+    try:
+        yield _ACTIVE.trace
+    finally:
+        _ACTIVE.trace = before
+
+
+def is_operand(value: object) -> bool:
+    """Return whether `value` is an array of any library, one without axes included."""
+    return isinstance(value, np.ndarray) or is_array(value)
+
+
+def tensor_of(array: object, name: str) -> Tensor:
+    """Return the type of an array of any library, or of a number."""
+    if isinstance(array, bool | int | float):
+        dtype = from_numpy(np.dtype(type(array)))
+        assert dtype is not None
+        return Tensor(dtype, ())
+    described = operand(array, name)
+    return Tensor(described.dtype, described.shape)

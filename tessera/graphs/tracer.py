@@ -1,0 +1,436 @@
+"""Tracers: what stands for an array while a graph is captured, with NumPy's interface."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NoReturn
+
+from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, i64, promote
+from tessera.core.errors.call_site import at_call
+from tessera.core.errors.catalog import CannotTrace, OperandMismatch
+from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply
+from tessera.core.graph.expr import cast as cast_expr
+from tessera.core.graph.graph import Value
+from tessera.graphs.indexing import index_map_of
+from tessera.graphs.shapes import axes_of, flat, matmul_labels, working
+from tessera.graphs.trace import Trace, current_trace, is_operand
+from tessera.runtime.arrays.host import plain
+
+_FLOAT_ONLY: Final = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf")
+_BITWISE: Final = ("and", "or", "xor", "shl", "shr")
+
+
+class Tracer:
+    """A value of a graph that is being captured.
+
+    Arithmetic, comparisons, `@`, slices and the methods below add to the graph.  What needs the numbers themselves
+    (`if x > 0`, `float(x)`, NumPy functions) raises CannotTrace, with what to write instead.
+    """
+
+    __array_ufunc__ = None  # NumPy arrays leave arithmetic with a tracer to it
+    __array_priority__ = 1000
+
+    def __init__(self, trace: Trace, value: Value) -> None:
+        self.trace, self.value = trace, value
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.value.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.value.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.value.type.size
+
+    @property
+    def T(self) -> "Tracer":  # noqa: N802 - NumPy's name
+        """The array with its last two axes swapped; itself below two axes."""
+        if self.ndim < 2:
+            return self
+        return self.transpose(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
+
+    def __repr__(self) -> str:
+        return f"<traced {self.value.name or 'value'}: {self.value.type}>"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a number has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> "Iterator[Tracer]":
+        return (self[number] for number in range(len(self)))
+
+    # What it cannot be
+
+    def __bool__(self) -> bool:
+        raise self._refused("a branch on values", "use op.where(condition, a, b), or op.cond for whole computations")
+
+    def __float__(self) -> float:
+        raise self._refused("a Python number of a value", "keep it an array: it is computed when the graph runs")
+
+    def __int__(self) -> int:
+        raise self._refused("a Python number of a value", "keep it an array: it is computed when the graph runs")
+
+    def __index__(self) -> int:
+        raise self._refused("an index that is computed", "use op.gather(x, index, axis)")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise self._refused("a NumPy function of a value", "use the function of tessera.op")
+
+    def __array_function__(self, *_: object, **__: object) -> NoReturn:
+        raise self._refused("a NumPy function of a value", "use the function of tessera.op")
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _refused(self, what: str, remedy: str) -> CannotTrace:
+        return at_call(CannotTrace(f"{what} cannot be captured: {self!r} has no numbers yet", hint=remedy))
+
+    # Moving elements
+
+    def reshape(self, *shape: int | Sequence[int]) -> "Tracer":
+        """Return the same elements in row-major order in another shape; -1 stands for what is left."""
+        wanted = flat(shape)
+        if wanted.count(-1) == 1:
+            rest = math.prod(extent for extent in wanted if extent != -1)
+            wanted[wanted.index(-1)] = self.size // rest if rest else 0
+        if any(extent < 0 for extent in wanted) or math.prod(wanted) != self.size:
+            raise OperandMismatch(f"{self.size} elements of {self.shape} do not fill {tuple(wanted)}")
+        return self.of(self.trace.builder.reshape(self.value, wanted))
+
+    def transpose(self, *axes: int | Sequence[int]) -> "Tracer":
+        """Permute the axes; without arguments, reverse them."""
+        order = [axis % self.ndim for axis in flat(axes)] if axes else list(reversed(range(self.ndim)))
+        if sorted(order) != list(range(self.ndim)):
+            raise OperandMismatch(f"{tuple(order)} is no order of the axes of {self.shape}")
+        return self.of(self.trace.builder.transpose(self.value, order))
+
+    def astype(self, dtype: DType | str) -> "Tracer":
+        """Convert to another element type."""
+        wanted = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
+        if wanted is None:
+            raise OperandMismatch(f"there is no dtype {dtype!r}", hint=f"choose from {', '.join(sorted(BY_NAME))}")
+        return self.of(self.trace.builder.cast(self.value, wanted))
+
+    def __getitem__(self, index: object) -> "Tracer":
+        index_map, gathered = index_map_of(index, self.shape)
+        made = self.of(self.trace.builder.view(self.value, index_map))
+        for axis, picked in gathered:
+            made = self.of(self.trace.builder.gather(made.value, indices(picked, self.trace).value, axis))
+        return made
+
+    # Arithmetic
+
+    def of(self, value: Value) -> "Tracer":
+        """Return the tracer of another value of the same graph."""
+        return Tracer(self.trace, value)
+
+    def lift(self, other: object) -> "Tracer":
+        """Return what stands for an array in this graph: a tracer of it, or a captured array.  Raises CannotTrace."""
+        return as_tracer(other, self.trace)
+
+    def __add__(self, other: object) -> "Tracer":
+        return binary("add", self, other)
+
+    def __radd__(self, other: object) -> "Tracer":
+        return binary("add", other, self)
+
+    def __sub__(self, other: object) -> "Tracer":
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: object) -> "Tracer":
+        return binary("sub", other, self)
+
+    def __mul__(self, other: object) -> "Tracer":
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: object) -> "Tracer":
+        return binary("mul", other, self)
+
+    def __matmul__(self, other: object) -> "Tracer":
+        return matmul(self, other)
+
+    def __rmatmul__(self, other: object) -> "Tracer":
+        return matmul(other, self)
+
+    def __truediv__(self, other: object) -> "Tracer":
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: object) -> "Tracer":
+        return binary("div", other, self)
+
+    def __floordiv__(self, other: object) -> "Tracer":
+        return binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: object) -> "Tracer":
+        return binary("floordiv", other, self)
+
+    def __mod__(self, other: object) -> "Tracer":
+        return binary("mod", self, other)
+
+    def __pow__(self, other: object) -> "Tracer":
+        return binary("pow", self, other)
+
+    def __rpow__(self, other: object) -> "Tracer":
+        return binary("pow", other, self)
+
+    def __and__(self, other: object) -> "Tracer":
+        return binary("and", self, other)
+
+    def __or__(self, other: object) -> "Tracer":
+        return binary("or", self, other)
+
+    def __xor__(self, other: object) -> "Tracer":
+        return binary("xor", self, other)
+
+    def __lt__(self, other: object) -> "Tracer":
+        return compare("lt", self, other)
+
+    def __le__(self, other: object) -> "Tracer":
+        return compare("le", self, other)
+
+    def __gt__(self, other: object) -> "Tracer":
+        return compare("gt", self, other)
+
+    def __ge__(self, other: object) -> "Tracer":
+        return compare("ge", self, other)
+
+    def __eq__(self, other: object) -> "Tracer":  # type: ignore[override]  # as NumPy: element by element
+        return compare("eq", self, other)
+
+    def __ne__(self, other: object) -> "Tracer":  # type: ignore[override]
+        return compare("ne", self, other)
+
+    def __neg__(self) -> "Tracer":
+        return unary("neg", self)
+
+    def __abs__(self) -> "Tracer":
+        return unary("abs", self)
+
+    def __invert__(self) -> "Tracer":
+        return unary("not", self)
+
+    # Reductions
+
+    def sum(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
+        """Sum along axes, or of everything."""
+        return reduce("sum", self, axis, keepdims=keepdims)
+
+    def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
+        """Return the greatest along axes, or of everything."""
+        return reduce("max", self, axis, keepdims=keepdims)
+
+    def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
+        """Return the least along axes, or of everything."""
+        return reduce("min", self, axis, keepdims=keepdims)
+
+    def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> "Tracer":
+        """Return the mean along axes, or of everything."""
+        return mean(self, axis, keepdims=keepdims)
+
+
+def as_tracer(value: object, trace: Trace | None = None) -> Tracer:
+    """Return what stands for an array in the graph that is being captured.
+
+    An array that is no argument of the function becomes a captured input, and so does a value of a capture around it.
+    Raises CannotTrace for a value of a graph that is not being captured any more.
+    """
+    trace = trace or trace_of()
+    if isinstance(value, Tracer):
+        if value.trace is trace:
+            return value
+        if value.trace.encloses(trace):
+            return Tracer(trace, trace.capture(value, value.value.type))
+        raise CannotTrace(
+            f"{value!r} belongs to a graph that is not being captured any more",
+            hint="return values from the function instead of keeping them in variables outside of it",
+        )
+    if not is_operand(value):
+        raise OperandMismatch(f"{value!r} is no array", hint="pass an array of NumPy, PyTorch, CuPy or JAX")
+    return Tracer(trace, trace.capture(value))
+
+
+def indices(value: object, trace: Trace | None = None) -> Tracer:
+    """Return an operand that says which elements to pick.  Raises OperandMismatch for what is not integers."""
+    given = as_tracer(value, trace)
+    if not given.dtype.is_integer:
+        raise OperandMismatch(f"indices are integers, not {given.dtype}", hint="convert with .astype('i64')")
+    return given
+
+
+def binary(opcode: str, left: object, right: object) -> Tracer:
+    """Apply an operation of two operands; Python numbers take the dtype of what they meet."""
+    if opcode == "div":
+        x, y, dtype = _met(left, right, floating=True)
+    else:
+        x, y, dtype = _met(left, right)
+    if opcode in _BITWISE and dtype.is_float:
+        raise OperandMismatch(f"bit operations need integers, not {dtype}", hint="convert with .astype('i32')")
+    if dtype == boolean and opcode not in ("and", "or", "xor", "min", "max"):
+        dtype = i64
+
+    def body(a: Expr, b: Expr) -> Expr:
+        return cast_expr(apply(opcode, a, b), dtype)
+
+    return _elementwise(body, (x, y), (working(dtype),) * 2)
+
+
+def compare(predicate: str, left: object, right: object) -> Tracer:
+    """Compare element by element."""
+    x, y, dtype = _met(left, right)
+
+    def body(a: Expr, b: Expr) -> Expr:
+        return apply("cmp", a, b, predicate=predicate)
+
+    return _elementwise(body, (x, y), (working(dtype),) * 2)
+
+
+def select(condition: object, left: object, right: object) -> Tracer:
+    """Return `left` where `condition`, else `right`, broadcast together."""
+    test = as_tracer(condition, trace_of(condition, left, right))
+    x, y, dtype = _met(left, right, test.trace)
+
+    def body(c: Expr, a: Expr, b: Expr) -> Expr:
+        return apply("select", c, a, b)
+
+    return _elementwise(body, (test, x, y), (boolean, dtype, dtype))
+
+
+def unary(opcode: str, operand: object) -> Tracer:
+    """Apply an operation of one operand; integers become f32 where the operation has no meaning for them."""
+    x = as_tracer(operand)
+    dtype = x.dtype if x.dtype.is_float or opcode not in _FLOAT_ONLY else f32
+    if opcode == "not":
+        dtype = dtype if dtype.is_integer else boolean
+    elif dtype == boolean:
+        dtype = i64
+
+    def body(a: Expr) -> Expr:
+        return cast_expr(apply(opcode, a), dtype)
+
+    return _elementwise(body, (x,), (working(dtype),))
+
+
+def apply_expr(body: Expr, operands: Sequence[Tracer]) -> Tracer:
+    """Apply an expression of the operands' elements, broadcast together."""
+    trace = operands[0].trace
+    return Tracer(trace, trace.builder.elementwise(body, [operand.value for operand in operands]))
+
+
+def reduce(kind: str, operand: Tracer, axis: int | Sequence[int] | None, *, keepdims: bool = False) -> Tracer:
+    """Reduce along axes; floats of 16 bits are summed in f32 and rounded once."""
+    axes, builder = axes_of(operand.ndim, axis), operand.trace.builder
+    dtype = i64 if operand.dtype == boolean and kind == "sum" else operand.dtype
+    wide = builder.cast(operand.value, working(dtype))
+    made = builder.cast(builder.reduce(wide, axes, kind), dtype)
+    if keepdims:
+        kept = [1 if n in axes else extent for n, extent in enumerate(operand.shape)]
+        made = builder.reshape(made, kept)
+    return operand.of(made)
+
+
+def mean(operand: Tracer, axis: int | Sequence[int] | None, *, keepdims: bool = False) -> Tracer:
+    """Return the mean along axes: the sum times the reciprocal of the count, rounded once."""
+    axes = axes_of(operand.ndim, axis)
+    dtype = operand.dtype if operand.dtype.is_float else f32
+    count = math.prod(operand.shape[n] for n in axes)
+    total = reduce("sum", operand.astype(working(dtype)), axis, keepdims=keepdims)
+    return (total * (1.0 / count if count else math.nan)).astype(dtype)
+
+
+def matmul(a: object, b: object, *, tile_shape: tuple[int, ...] = (), exact: bool = False, compute: str = "") -> Tracer:
+    """Return the matrix product of the last two axes, broadcast over the others; see `op.matmul`."""
+    trace = trace_of(a, b)
+    x, y = as_tracer(a, trace), as_tracer(b, trace)
+    if tile_shape and (len(tile_shape) != 3 or min(tile_shape) < 1):
+        raise OperandMismatch(
+            f"tile_shape={tile_shape} is not three extents", hint="give (BM, BN, BK), e.g. (64, 64, 32)"
+        )
+    if compute and compute not in COMPUTE_TYPES:
+        raise OperandMismatch(f"there is no compute type {compute!r}", hint=f"choose from {', '.join(COMPUTE_TYPES)}")
+    product = matmul_labels(x.shape, y.shape)
+    first, second = (
+        each.reshape(*(each.shape[axis] for axis in kept)) for each, kept in zip((x, y), product.kept, strict=True)
+    )
+    return contraction(
+        first, second, product.labels, product.result, tile_shape=tile_shape, exact=exact, compute=compute
+    )
+
+
+def contraction(
+    x: Tracer, y: Tracer, labels: Sequence[Sequence[int]], result: Sequence[int], *, tile_shape: tuple[int, ...] = (),
+    exact: bool = False, compute: str = "", dtype: DType | None = None,
+) -> Tracer:  # fmt: skip
+    """Contract two values in the dtype in which they meet, and round the sums to it, or to `dtype`."""
+    met = promote(x.dtype, y.dtype)
+    builder = x.trace.builder
+    made = builder.contract(
+        builder.cast(x.value, met), builder.cast(y.value, met), labels, result, exact=exact, tile_shape=tile_shape,
+        compute=compute,
+    )  # fmt: skip
+    return x.of(builder.cast(made, dtype or met))
+
+
+def trace_of(*_: object) -> Trace:
+    """Return the graph that is being captured.  Raises CannotTrace where none is."""
+    found = current_trace()
+    if found is None:
+        raise CannotTrace(
+            "no graph is being captured here", hint="use values of a graph in the function that it is captured from"
+        )
+    return found
+
+
+def _met(
+    left: object, right: object, trace: Trace | None = None, *, floating: bool = False
+) -> "tuple[Tracer | Number, Tracer | Number, DType]":
+    """Return two operands, Python numbers as they are, and the dtype in which they meet."""
+    trace = trace or trace_of(left, right)
+    sides = [_side(side, trace) for side in (left, right)]
+    typed = [side.dtype for side in sides if isinstance(side, Tracer)]
+    if not typed:
+        raise OperandMismatch("two numbers make no graph", hint="one operand has to be an array")
+    dtype = typed[0] if len(typed) == 1 else promote(*typed)
+    if any(isinstance(side, float) for side in sides) and not dtype.is_float:
+        dtype = f32
+    if any(type(side) is int for side in sides) and dtype == boolean:
+        dtype = i64
+    if floating and not dtype.is_float:
+        dtype = f32
+    return sides[0], sides[1], dtype
+
+
+def _side(value: object, trace: Trace | None) -> "Tracer | Number":
+    value = plain(value)
+    return value if isinstance(value, bool | int | float) else as_tracer(value, trace)
+
+
+def _elementwise(body: Callable[..., Expr], operands: "Sequence[Tracer | Number]", dtypes: Sequence[DType]) -> Tracer:
+    """Apply `body` to the operands' elements, each converted to its dtype first; numbers are part of the body."""
+    arrays: list[Tracer] = []
+    exprs: list[Expr] = []
+    for each, dtype in zip(operands, dtypes, strict=True):
+        if not isinstance(each, Tracer):
+            exprs.append(Literal(float(each) if dtype.is_float else each, dtype))
+            continue
+        known = [n for n, array in enumerate(arrays) if array.value is each.value]  # x * x has one operand
+        if not known:
+            arrays.append(each)
+        exprs.append(cast_expr(Argument(known[0] if known else len(arrays) - 1, each.dtype), dtype))
+    try:
+        return apply_expr(body(*exprs), arrays)
+    except ValueError as wrong:
+        shapes = " and ".join(str(array.shape) for array in arrays)
+        raise OperandMismatch(f"{shapes} do not broadcast together", hint="insert axes with x[:, None]") from wrong

@@ -1,0 +1,169 @@
+"""Check adjoints: against central differences in f64, and for linearity in the cotangent.
+
+A difference quotient of step h is off by about h^2 times the third derivative, plus the rounding of f64 over h; with
+steps of 1e-6 for values near 1 both are far below the tolerance.  Where the whole graph disagrees, each node and each
+overridden composite is checked alone at the values that it has, and the first that is wrong is named.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessera.core.errors.catalog import WrongAdjoint
+from tessera.core.graph.graph import Graph, Node, Value
+from tessera.lowering.autodiff.composites import Adjoint, Region, region_graph, regions_of
+from tessera.lowering.autodiff.in_f64 import in_f64
+from tessera.lowering.autodiff.reverse import vjp
+
+Numbers: TypeAlias = NDArray[Any]  # of the dtype that the value has
+Evaluate: TypeAlias = Callable[[Graph, Sequence[Numbers]], Sequence[Numbers]]
+"""An evaluator of graphs, such as the oracle's."""
+
+STEP: Final = 1e-6
+_NONE: Final[Mapping[str, Adjoint]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class AdjointReport:
+    """The result of a check.
+
+    errors: by number of the input, the greatest difference between the derivative and the difference quotient, in
+    units of the greater of 1 and the quotient; nonlinearity: the greatest relative difference between the adjoint of a
+    sum of cotangents and the sum of the adjoints
+    """
+
+    errors: Mapping[int, float]
+    nonlinearity: float
+
+    def within(self, tolerance: float) -> bool:
+        """Return whether both are: a NaN is not."""
+        return all(error <= tolerance for error in (*self.errors.values(), self.nonlinearity))
+
+
+def check_adjoint(
+    graph: Graph, inputs: Sequence[Numbers], evaluate: Evaluate, overrides: Mapping[str, Adjoint] = _NONE,
+    tolerance: float = 1e-5, directions: int = 3,
+) -> AdjointReport:  # fmt: skip
+    """Compare the adjoint of `graph` at `inputs` with finite differences.
+
+    inputs: of the graph's types, at a place where it is smooth; evaluate: runs a graph; overrides: as in `vjp`
+    directions: random directions (and as many cotangents) to compare along, of fixed seed
+    Raises WrongAdjoint, with the operator's place in the text, where they differ by more than `tolerance`.
+    """
+    exact = in_f64(graph)
+    given = [_exact(value, x) for value, x in zip(exact.inputs, inputs, strict=True)]
+    report = _compare(exact, given, evaluate, overrides, directions)
+    if not report.within(tolerance):
+        raise _mistake(exact, given, evaluate, overrides, tolerance, report)
+    return report
+
+
+def _exact(value: Value, x: Numbers) -> Numbers:
+    return np.asarray(x).astype(value.type.dtype.numpy)
+
+
+def _floats(values: Sequence[Value]) -> list[int]:
+    return [number for number, value in enumerate(values) if value.type.dtype.is_float]
+
+
+def _compare(
+    graph: Graph, inputs: Sequence[Numbers], evaluate: Evaluate, overrides: Mapping[str, Adjoint], directions: int
+) -> AdjointReport:
+    wrt, outputs = _floats(graph.inputs), _floats(graph.outputs)
+    if not wrt or not outputs:
+        return AdjointReport({}, 0.0)
+    backward = vjp(graph, wrt, overrides)
+    rng = np.random.default_rng(0)
+    shapes = [graph.outputs[number].type.shape for number in outputs]
+    errors: dict[int, float] = dict.fromkeys(wrt, 0.0)
+
+    def pull(cotangents: Sequence[Numbers]) -> list[Numbers]:
+        return list(evaluate(backward, [*inputs, *cotangents])[len(graph.outputs) :])
+
+    for _ in range(directions):
+        cotangents = [rng.normal(size=shape) for shape in shapes]
+        pulled = pull(cotangents)
+        for number, gradient in zip(wrt, pulled, strict=True):
+            direction = rng.normal(size=graph.inputs[number].type.shape)
+            quotients = _quotient(graph, inputs, number, direction, evaluate)
+            wanted = sum(float(np.sum(c * q)) for c, q in zip(cotangents, quotients, strict=True))
+            error = abs(float(np.sum(gradient * direction)) - wanted) / max(1.0, abs(wanted))
+            errors[number] = float(np.fmax(errors[number], error)) if np.isfinite(error) else np.inf
+    one, two = ([rng.normal(size=shape) for shape in shapes] for _ in range(2))
+    mixed = [2.0 * a - 0.5 * b for a, b in zip(one, two, strict=True)]
+    return AdjointReport(errors, _nonlinearity(pull(one), pull(two), pull(mixed)))
+
+
+def _nonlinearity(one: Sequence[Numbers], two: Sequence[Numbers], mixed: Sequence[Numbers]) -> float:
+    """Return how far the adjoint of `2 a - b / 2` is from that of a and b, so combined."""
+    worst = 0.0
+    for a, b, c in zip(one, two, mixed, strict=True):
+        wanted = 2.0 * a - 0.5 * b
+        scale = max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
+        error = float(np.max(np.abs(c - wanted), initial=0.0)) / scale
+        worst = max(worst, error if np.isfinite(error) else np.inf)
+    return worst
+
+
+def _quotient(
+    graph: Graph, inputs: Sequence[Numbers], number: int, direction: Numbers, evaluate: Evaluate
+) -> list[Numbers]:
+    """Return the central difference quotients of the outputs that are floats."""
+    ends: list[Sequence[Numbers]] = []
+    for sign in (1, -1):
+        moved = list(inputs)
+        moved[number] = moved[number] + sign * STEP * direction
+        ends.append(evaluate(graph, moved))
+    return [(ends[0][place] - ends[1][place]) / (2 * STEP) for place in _floats(graph.outputs)]
+
+
+def _mistake(
+    graph: Graph, inputs: Sequence[Numbers], evaluate: Evaluate, overrides: Mapping[str, Adjoint], tolerance: float,
+    whole: AdjointReport,
+) -> WrongAdjoint:  # fmt: skip
+    """Return the mistake, with the first operator that is wrong on its own."""
+    for part, given in _parts(graph, inputs, evaluate, tuple(overrides)):
+        report = _compare(part, given, evaluate, overrides, 2)
+        if not report.within(tolerance):
+            return _named(part, part.name, report, tolerance)
+    return _named(graph, graph.name, whole, tolerance)
+
+
+def _named(graph: Graph, name: str, report: AdjointReport, tolerance: float) -> WrongAdjoint:
+    if report.nonlinearity > tolerance:
+        what = f"is not linear in the cotangent: off by {report.nonlinearity:.2g}"
+    else:
+        number, error = max(report.errors.items(), key=lambda each: each[1])
+        what = f"differs from finite differences by {error:.2g} for {graph.inputs[number].name or f'input {number}'}"
+    mistake = WrongAdjoint(
+        f"the adjoint of {name} {what}", graph.span, "compare it with the derived one: vjp without overrides"
+    )
+    mistake.with_source(graph.source)
+    return mistake
+
+
+def _parts(
+    graph: Graph, inputs: Sequence[Numbers], evaluate: Evaluate, names: Sequence[str]
+) -> list[tuple[Graph, list[Numbers]]]:
+    """Return each overridden composite and each other node as a graph, with the values of its inputs."""
+    values = dict(zip(graph.inputs, inputs, strict=True))
+    made = [value for node in graph.nodes for value in node.results]
+    everything = Graph(graph.name, graph.inputs, graph.nodes, tuple(made), graph.source, graph.span)
+    values.update(zip(made, evaluate(everything, inputs), strict=True))
+    regions = regions_of(graph, names)
+    inside = {node: region for region in regions for node in region.nodes}
+    first = {region.nodes[0] for region in regions}
+    found: list[tuple[Graph, list[Numbers]]] = []
+    for node in graph.nodes:
+        region = inside.get(node) or _alone(node)
+        if node in first or node not in inside:
+            found.append((region_graph(graph, region), [values[value] for value in region.inputs]))
+    return found
+
+
+def _alone(node: Node) -> Region:
+    return Region(node.op, (node,), tuple(dict.fromkeys(node.operands)), node.results)

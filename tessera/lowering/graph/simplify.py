@@ -1,0 +1,285 @@
+"""Simplify a graph without changing a bit of what it computes.
+
+    before: %t = view(%K) transposed; %s = contract(%Q, %t) [i, k] [k, j]; %u = view(%x); %v = view(%u)
+    after:  %s = contract(%Q, %K) [i, k] [j, k]; %v = view(%x)
+
+Views of views are one view; transpositions and repetitions become labels of what reads them; equal nodes are computed
+once; sums of nothing are numbers, products of which nothing is summed are maps; conversions to the type that is there,
+and nodes that no output needs, go away.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tessera.core.base.dtypes import DType
+from tessera.core.graph.expr import Argument, Literal, Number, apply, cast
+from tessera.core.graph.graph import Body, Graph, Node, Value
+from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, orienting, reshape
+from tessera.core.graph.infer import labels_of, numbers
+from tessera.core.graph.rewrite import Rewriter
+from tessera.core.program.program import Attribute
+from tessera.lowering.graph.nothing import constant_of
+
+RULE: Final = "simplify"
+
+
+def simplify(graph: Graph) -> Graph:
+    """Return the simplified graph: one pass in program order reaches the fixed point."""
+    return _Simplifier(graph).run()
+
+
+class _Simplifier:
+    """seen: nodes of the new graph by what they compute; makers: by their results; old: what results stood for."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.rewriter = Rewriter(graph, RULE)
+        self.seen: dict[tuple[object, ...], Value] = {}
+        self.makers: dict[Value, Node] = {}
+        self.old: dict[Value, Value] = {}
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            self._visit(node)
+        return self.rewriter.finish()
+
+    def _visit(self, node: Node) -> None:
+        operands = self.rewriter.operands(node)
+        constant = constant_of(node)
+        if constant is not None:
+            self._change(node, "map", [], {"axes": (), "shape": node.result.type.shape}, constant)
+            return
+        match node.op:
+            case "view":
+                self._view(node, operands)
+            case "map":
+                self._map(node, operands)
+            case "contract":
+                self._contract(node, operands)
+            case "reduce":
+                self._reduce(node, operands)
+            case _:
+                self._keep(node, operands, node.attributes, node.body)
+
+    def _keep(self, node: Node, operands: Sequence[Value], given: Mapping[str, Attribute], body: Body) -> None:
+        """Take a node over, changed or not, unless an equal one is there already."""
+        key = (node.op, tuple(operands), tuple(sorted(given.items(), key=lambda item: item[0])), body)
+        found = self.seen.get(key)
+        if found is not None and node.result not in self.graph.outputs:
+            self.rewriter.replace(node, found)
+            return
+        if given == node.attributes and body == node.body:
+            self.rewriter.keep(node, operands)
+            made = self.rewriter.builder.nodes[-1]
+        else:
+            with self.rewriter.builder.within(self.rewriter.origin(node), node.span):
+                value = self.rewriter.builder.add(node.op, operands, body, node.result.name, **given)
+            self.rewriter.replace(node, value)
+            made = self.rewriter.builder.nodes[-1]
+        self.seen.setdefault(key, made.result)
+        self.makers[made.result] = made
+        self.old[made.result] = node.result
+
+    def _view(self, node: Node, operands: list[Value]) -> None:
+        (operand,), index_map = operands, node.index_map
+        maker = self.makers.get(operand)
+        if maker is not None and maker.op == "view":
+            together = compose(index_map, maker.index_map)
+            if together is not None:
+                operand, index_map = maker.operands[0], together
+        if index_map.is_identity(operand.type.shape) and node.result not in self.graph.outputs:
+            self.rewriter.replace(node, operand)
+            return
+        operand, index_map = self._oriented(node, operand, index_map)
+        places = _places(index_map, operand.type.shape)
+        if node.result in self.graph.outputs and places is not None and not is_reshape(index_map, operand.type.shape):
+            body = Argument(0, operand.type.dtype)
+            attributes = {"axes": (places,), "shape": index_map.shape}
+            self._change(node, "map", [operand], attributes, body)
+            return
+        self._keep(node, [operand], node.attributes, index_map)
+
+    def _oriented(self, node: Node, operand: Value, index_map: IndexMap) -> tuple[Value, IndexMap]:
+        """Turn the result of a map or a contraction that one view alone reads, where it then needs no copy."""
+        maker = self.makers.get(operand)
+        if maker is None or maker.op not in ("map", "contract") or operand in self.graph.outputs:
+            return operand, index_map
+        chain = (node.operands[0], self.old.get(operand, operand))
+        if any(len(self.graph.users.get(value, ())) != 1 for value in chain):
+            return operand, index_map
+        if is_reshape(index_map, operand.type.shape):
+            return operand, index_map
+        order = orienting(index_map, operand.type.shape)
+        if order is None:
+            return operand, index_map
+        shape = tuple(operand.type.shape[axis] for axis in order)
+        attributes = dict(maker.attributes)
+        if maker.op == "map":
+            axes = labels_of(attributes["axes"])
+            attributes |= {"axes": tuple(tuple(order.index(place) for place in each) for each in axes), "shape": shape}
+        else:
+            result = numbers(attributes["result"])
+            attributes["result"] = tuple(result[axis] for axis in order)
+        with self.rewriter.builder.within(self.rewriter.origin(maker, node), maker.span):
+            turned = self.rewriter.builder.add(maker.op, maker.operands, maker.body, operand.name, **attributes)
+        self.makers[turned] = self.rewriter.builder.nodes[-1]
+        return turned, reshape(shape, index_map.shape)
+
+    def _change(
+        self, node: Node, op: str, operands: Sequence[Value], attributes: Mapping[str, Attribute], body: Body
+    ) -> None:
+        """Put a new node in the place of one."""
+        with self.rewriter.builder.within(self.rewriter.origin(node), node.span):
+            value = self.rewriter.builder.add(op, operands, body, node.result.name, **attributes)
+        self.rewriter.replace(node, value)
+        self.makers[value] = self.rewriter.builder.nodes[-1]
+
+    def _labelled(self, operand: Value) -> tuple[Value, tuple[int, ...]] | None:
+        """Return what a transposition or repetition reads, and which of the view's axes its axes are."""
+        maker = self.makers.get(operand)
+        if maker is None or maker.op != "view":
+            return None
+        source = maker.operands[0]
+        places = _places(maker.index_map, source.type.shape)
+        return None if places is None else (source, places)
+
+    def _map(self, node: Node, operands: list[Value]) -> None:
+        body = node.expr
+        if isinstance(body, Argument) and operands[body.number].type == node.result.type:
+            straight = labels_of(node.attributes["axes"])[body.number] == tuple(range(len(node.result.type.shape)))
+            if straight and node.result not in self.graph.outputs:
+                self.rewriter.replace(node, operands[body.number])
+                return
+        axes = list(labels_of(node.attributes["axes"]))
+        shape = numbers(node.attributes["shape"])
+        if 1 in shape and node.result not in self.graph.outputs:
+            self._without_units(node, operands, axes, shape)
+            return
+        for place, operand in enumerate(operands):
+            found = self._labelled(operand)
+            if found is not None:
+                operands[place], inner = found
+                axes[place] = tuple(axes[place][axis] for axis in inner)
+        self._keep(node, operands, {**node.attributes, "axes": tuple(axes)}, body)
+
+    def _without_units(
+        self, node: Node, operands: list[Value], axes: Sequence[tuple[int, ...]], shape: tuple[int, ...]
+    ) -> None:
+        """Compute a map without its axes of extent 1, and put these back by a view."""
+        kept = [axis for axis, extent in enumerate(shape) if extent != 1]
+        small = tuple(shape[axis] for axis in kept)
+        builder = self.rewriter.builder
+        with builder.within(self.rewriter.origin(node), node.span):
+            squeezed = [self._squeezed(operand) for operand in operands]
+            places = tuple(tuple(kept.index(axis) for axis in each if axis in kept) for each in axes)
+            body = node.expr
+            key = ("map", tuple(squeezed), (("axes", places), ("shape", small)), body)
+            made = self.seen.get(key)
+            if made is None:
+                made = self.seen[key] = builder.map(body, squeezed, places, small, node.result.name)
+                self.makers[made] = builder.nodes[-1]
+            self._put_back(node, made)
+
+    def _viewed(self, operand: Value, index_map: IndexMap) -> Value:
+        """Return a view of a value, or of what that is itself a view of."""
+        maker = self.makers.get(operand)
+        if maker is not None and maker.op == "view":
+            together = compose(index_map, maker.index_map)
+            if together is not None:
+                operand, index_map = maker.operands[0], together
+        if index_map.is_identity(operand.type.shape):
+            return operand
+        value = self.rewriter.builder.view(operand, index_map)
+        self.makers[value] = self.rewriter.builder.nodes[-1]
+        return value
+
+    def _squeezed(self, operand: Value) -> Value:
+        """Return a value without its axes of extent 1."""
+        shape = operand.type.shape
+        return self._viewed(operand, reshape(shape, [extent for extent in shape if extent != 1]))
+
+    def _put_back(self, node: Node, made: Value) -> None:
+        """Let a value without axes of extent 1 stand for the result of a node, which has them."""
+        builder = self.rewriter.builder
+        value = builder.view(made, reshape(made.type.shape, node.result.type.shape))
+        self.makers.setdefault(value, builder.nodes[-1])
+        self.rewriter.replace(node, value)
+
+    def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:
+        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: no product is -0."""
+        dtype, result = node.result.type.dtype, numbers(node.attributes["result"])
+        axes = tuple(tuple(result.index(label) for label in mine) for mine in labels)
+        sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]
+        body = apply("add", apply("mul", *sides), Literal(_zero(dtype), dtype))
+        self._change(node, "map", operands, {"axes": axes, "shape": node.result.type.shape}, body)
+
+    def _contract(self, node: Node, operands: list[Value]) -> None:
+        labels = list(labels_of(node.attributes["labels"]))
+        extents = {label: size for mine, operand in zip(labels, operands, strict=True)
+                   for label, size in zip(mine, operand.type.shape, strict=True)}  # fmt: skip
+        result = numbers(node.attributes["result"])
+        units = {label for label, size in extents.items() if size == 1}
+        sums = any(label not in result and label not in units for label in extents)
+        if units and sums and node.result not in self.graph.outputs:
+            builder = self.rewriter.builder
+            with builder.within(self.rewriter.origin(node), node.span):
+                squeezed = [self._squeezed(operand) for operand in operands]
+                places = [tuple(label for label in mine if label not in units) for mine in labels]
+                kept = tuple(label for label in result if label not in units)
+                attributes = {**node.attributes, "labels": tuple(places), "result": kept}
+                made = builder.add("contract", squeezed, None, node.result.name, **attributes)
+                self.makers[made] = builder.nodes[-1]
+                self._put_back(node, made)
+            return
+        for place, operand in enumerate(operands):
+            found = self._labelled(operand)
+            # An axis that the view repeats and nothing sums is not the operand's any more; one that is summed is.
+            if found is None or len(found[1]) < len(labels[place]):
+                continue
+            operands[place], inner = found
+            labels[place] = tuple(labels[place][axis] for axis in inner)
+        if not node.attributes.get("compute") and {*labels[0], *labels[1]} <= set(numbers(node.attributes["result"])):
+            self._multiply(node, operands, labels)
+            return
+        self._keep(node, operands, {**node.attributes, "labels": tuple(labels)}, node.body)
+
+    def _reduce(self, node: Node, operands: list[Value]) -> None:
+        axes = numbers(node.attributes["axes"])
+        shape = operands[0].type.shape
+        if 1 in shape and node.result not in self.graph.outputs:
+            kept = [axis for axis, extent in enumerate(shape) if extent != 1]
+            removed = tuple(place for place, axis in enumerate(kept) if axis in axes)
+            builder = self.rewriter.builder
+            with builder.within(self.rewriter.origin(node), node.span):
+                made = self._squeezed(operands[0])
+                if removed:
+                    made = builder.reduce(made, removed, str(node.attributes["kind"]))
+                    self.makers[made] = builder.nodes[-1]
+                self._put_back(node, made)
+            return
+        found = self._labelled(operands[0])
+        if found is not None and len(found[1]) == len(operands[0].type.shape):
+            source, inner = found
+            moved = tuple(sorted(inner.index(axis) for axis in axes))
+            kept = [axis for axis in inner if axis not in axes]
+            # Axes that are summed are one axis in row-major order, so their order counts; so does that of the rest.
+            in_order = [inner[axis] for axis in moved] == list(axes)
+            if kept == sorted(kept) and in_order:
+                self._keep(node, [source], {**node.attributes, "axes": moved}, node.body)
+                return
+        self._keep(node, operands, node.attributes, node.body)
+
+
+def _zero(dtype: DType) -> Number:
+    return 0.0 if dtype.is_float else 0
+
+
+def _places(index_map: IndexMap, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """Return which axes of a view those of its operand are: for transpositions and repetitions, else None."""
+    places: list[int] = []
+    for affine, size in zip(index_map.axes, shape, strict=True):
+        axis = affine.axis
+        if axis is None or index_map.shape[axis] != size or axis in places:
+            return None
+        places.append(axis)
+    return tuple(places)

@@ -1,0 +1,159 @@
+"""Emit a group of tiles: loops over blocks of its outputs, and inside them rows, products, or neither.
+
+before: PRODUCT [contract, map (bias), map (gelu)], axes m, n and k
+after:  for m in tile.range(M, BM): for n in tile.range(N, BN):
+acc = 0; for k in tile.range(K, BK): acc += dot(A[m, k], B[k, n])
+C[m, n] = gelu(acc + bias[n])
+"""
+
+from collections.abc import Callable, Sequence
+
+from tessera.core.graph.graph import Node
+from tessera.core.graph.graph import Value as Tensor
+from tessera.core.program.build import ProgramBuilder
+from tessera.core.program.program import Value
+from tessera.core.schedule.plan import PRODUCT, Group
+from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
+
+
+class BlockEmitter:
+    """Emits one group.  arrays: parameters of what is read and of what is written; held: what is computed already."""
+
+    def __init__(self, builder: ProgramBuilder, group: Group, arrays: Arrays, tiles: Tiles) -> None:
+        self.builder, self.group, self.arrays, self.tiles = builder, group, arrays, tiles
+        self.held: dict[Tensor, Held] = {}
+        self.makers: dict[Tensor, Node] = {value: node for node in group.members for value in node.results}
+
+    def emit(self) -> None:
+        """Emit the whole kernel."""
+        stays = dict.fromkeys(axis for value in self.group.outputs for axis in self.group.axes[value])
+        self._grid([axis for axis in stays if axis not in self.group.reduced])
+
+    def _grid(self, axes: Sequence[int]) -> None:
+        """Loop over the blocks along `axes`, whose iterations are independent."""
+        if not axes:
+            for axis in self.group.reduced:
+                self.tiles.index[axis] = self.builder.index(0)
+            self._inside()
+            return
+        first, *rest = axes
+        extent, block = self.group.extents[first], self.tiles.blocks.get(first, 1)
+        if extent <= block:
+            self.tiles.index[first] = self.builder.index(0)
+            self._grid(rest)
+            return
+
+        def body(index: Value, _: Sequence[Value]) -> Sequence[Value]:
+            self.tiles.index[first] = index
+            self._grid(rest)
+            return ()
+
+        build = self.builder
+        build.loop(build.index(0), build.index(extent), build.index(block), (), body, "tile")
+
+    def _inside(self) -> None:
+        self.held.clear()
+        if self.group.kind == PRODUCT:
+            self._products([node for node in self.group.members if node.op == "contract"])
+        for value in self.group.outputs:
+            self.tiles.store(self.arrays.written[value], self.group.stores[value], self.value(value))
+
+    # Values
+
+    def value(self, value: Tensor) -> Held:
+        """Return a value as a tile, computed where it is first asked for."""
+        found = self.held.get(value)
+        if found is None:
+            node = self.makers.get(value)
+            if node is None or value in self.group.loads:
+                found = self.tiles.load(self.arrays.read[value], self.group.loads[value])
+            else:
+                with self.builder.at(node.span):
+                    found = self._compute(node)
+            self.held[value] = found
+        return found
+
+    def _compute(self, node: Node) -> Held:
+        axes = self.group.axes[node.result]
+        if node.op == "map":
+            operands = [self.value(operand) for operand in node.operands]
+            return self.tiles.expression(node.expr, operands, self.tiles.visible(axes))
+        if node.op == "reduce":
+            operand = node.operands[0]
+            removed = [axis for axis in self.group.axes[operand] if axis not in axes]
+            held = Held(self.tiles.align(self.value(operand), self.tiles.visible(self.group.axes[operand])),
+                        self.tiles.visible(self.group.axes[operand]))  # fmt: skip
+            return self.tiles.reduce(held, axes, removed, str(node.attributes["kind"]))
+        assert node.op == "iota", node.op
+        (axis,) = axes
+        start = self.tiles.index[axis]
+        if axis not in self.tiles.blocks:
+            return Held(start)
+        return Held(self.builder.arange(start, self.tiles.blocks[axis]), (axis,))
+
+    # Products
+
+    def _products(self, anchors: Sequence[Node]) -> None:
+        """Sum the products of all contractions in one loop over the axes that they sum over."""
+        build, tiles = self.builder, self.tiles
+        zeros: list[Value] = []
+        for node in anchors:
+            dtype = node.result.type.dtype
+            number = build.constant(0.0 if dtype.is_float else 0, dtype)
+            zeros.append(build.full(number, self._matrix_shape(node)))
+
+        def step(sums: Sequence[Value]) -> list[Value]:
+            self.held.clear()
+            return [self._step(node, acc) for node, acc in zip(anchors, sums, strict=True)]
+
+        sums = self._over(list(self.group.reduced), zeros, step)
+        self.held.clear()
+        for node, total in zip(anchors, sums, strict=True):
+            axes = self.tiles.visible(self.group.axes[node.result])
+            rows, columns = self._sides(node)
+            self.held[node.result] = Held(build.reshape(total, tiles.shape((*rows, *columns))), (*rows, *columns))
+            assert set(axes) == {*rows, *columns}
+
+    def _over(
+        self, axes: list[int], carried: Sequence[Value], step: Callable[[Sequence[Value]], Sequence[Value]]
+    ) -> Sequence[Value]:
+        """Loop over blocks along `axes`, the first one outermost, carrying sums."""
+        if not axes:
+            return step(carried)
+        first, *rest = axes
+        extent, block = self.group.extents[first], self.tiles.blocks.get(first, 1)
+        build = self.builder
+        if extent <= block:
+            self.tiles.index[first] = build.index(0)
+            return self._over(rest, carried, step)
+
+        def body(index: Value, sums: Sequence[Value]) -> Sequence[Value]:
+            self.tiles.index[first] = index
+            return self._over(rest, sums, step)
+
+        return build.loop(build.index(0), build.index(extent), build.index(block), carried, body, "tile")
+
+    def _sides(self, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the axes of tiles that are the rows and the columns of a contraction."""
+        left, right = (self.group.axes[operand] for operand in node.operands)
+        result = self.tiles.visible(self.group.axes[node.result])
+        rows = tuple(axis for axis in result if axis in left)
+        return rows, tuple(axis for axis in result if axis in right and axis not in left)
+
+    def _matrix_shape(self, node: Node) -> tuple[int, int]:
+        rows, columns = self._sides(node)
+        extents = [self.tiles.shape(side) for side in (rows, columns)]
+        return (extents[0][0] if extents[0] else 1, extents[1][0] if extents[1] else 1)
+
+    def _step(self, node: Node, acc: Value) -> Value:
+        """Add the product of two blocks."""
+        with self.builder.at(node.span):
+            rows, columns = self._sides(node)
+            inner = tuple(axis for axis in self.group.reduced if axis in self.tiles.blocks)
+            m, n = self._matrix_shape(node)
+            k = self.tiles.shape(inner)[0] if inner else 1
+            left, right = (self.value(operand) for operand in node.operands)
+            a = self.builder.reshape(self.tiles.align(left, (*rows, *inner)), (m, k))
+            b = self.builder.reshape(self.tiles.align(right, (*inner, *columns)), (k, n))
+            exact, compute = bool(node.attributes["exact"]), str(node.attributes["compute"] or "")
+            return self.builder.dot(a, b, acc, node.result.type.dtype, exact=exact, compute=compute)

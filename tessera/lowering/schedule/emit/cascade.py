@@ -1,0 +1,361 @@
+"""Emit a cascade: one loop over an axis that carries moments and anchors, and the results when it is done.
+
+    before: CASCADE [contract, map, reduce, map, reduce, map, contract]: M0 = sum exp(s - c), M1 = sum exp(s - c) v
+    after:  for j in tile.range(first, last, BN):
+                s = dot(q, k.T); top = max(c, max_j s * log2(e)); p = exp2(s * log2(e) - top); shrink = exp2(c - top)
+                M0 = M0 * shrink + sum p; M1 = dot(p, v, M1 * shrink); c = top
+            o = M1 / M0
+
+Exponents are in base 2, with their scale in one fused multiply-add.  Where a mask says which columns a block of rows
+sees, the loop goes over these alone.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from tessera.core.base.dtypes import DType
+from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, arguments
+from tessera.core.graph.graph import Node
+from tessera.core.graph.graph import Value as Tensor
+from tessera.core.program.build import ProgramBuilder
+from tessera.core.program.program import Value
+from tessera.core.schedule.cascade import Anchor, Cascade, Moment
+from tessera.core.schedule.plan import CascadeLoop, Group
+from tessera.lowering.schedule.emit.atom_products import divided_once, parted
+from tessera.lowering.schedule.emit.blocks import BlockEmitter
+from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
+from tessera.lowering.schedule.emit.visible_blocks import VisibleBlocks
+
+_LOG2_E: Final = math.log2(math.e)
+_SLACK: Final = 8.0
+"""How far, in powers of two, a weight may exceed one: 256 times as much changes no rounding."""
+_COLUMNS: Final = 8
+"""Sums are carried for every eighth element apart, and added together at the end: lanes then have no need to meet."""
+_LOWEST: Final = -1e30
+"""The anchor while nothing was visible: below every score, and -inf minus it is a number's exponent."""
+
+
+class CascadeEmitter(BlockEmitter):
+    """Emits one cascade."""
+
+    def __init__(self, builder: ProgramBuilder, group: Group, arrays: Arrays, tiles: Tiles) -> None:
+        super().__init__(builder, group, arrays, tiles)
+        assert group.loop is not None
+        self.loop: CascadeLoop = group.loop
+        self.cascade: Cascade = group.loop.cascade
+        results = set(self.loop.columns)
+        first = group.axes[self.loop.reductions[0].result]
+        self.rows = tuple(axis for axis in tiles.visible(first) if axis not in results)
+        self.columns = tiles.visible(self.loop.columns)
+        self.order = (*self.rows, *tiles.visible((self.loop.axis,)), *self.columns)
+        tied = {extremum.anchor for extremum in self.cascade.extrema}
+        self.lags = [number not in tied for number in range(len(self.cascade.anchors))]
+        block = tiles.blocks.get(self.loop.axis, 1)
+        self.blocks = VisibleBlocks(builder, group, tiles, self.rows)
+        self.even = group.extents[self.loop.axis] % block == 0 and block % _COLUMNS == 0 and len(self.rows) == 1
+
+    def _inside(self) -> None:
+        self.held.clear()
+        for axis in (*self.loop.inner, *self.loop.columns):
+            self.tiles.index[axis] = self.builder.index(0)
+        span = self.loop.reductions[-1].span
+        with self.builder.at(span):
+            state = self._loop()
+            for node, held in zip(self.loop.reductions, self._results(state), strict=True):
+                if held is not None:
+                    self.held[node.result] = held
+        for value in self.group.outputs:
+            self.tiles.store(self.arrays.written[value], self.group.stores[value], self.value(value))
+
+    # The loop
+
+    def _loop(self) -> list[Value]:
+        """Emit the loop; return moments, running anchors and extrema as they are at its end."""
+        build, axis = self.builder, self.loop.axis
+        start = self._initial()
+        first, last = self.blocks.bounds()
+        outside = dict(self.held)
+
+        def body(index: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            self.tiles.index[axis] = index
+            self.held = dict(outside)
+            return self._block(list(carried))
+
+        # What the loop does not change is loaded before it.
+        for number, value in enumerate(self.loop.atoms):
+            if number in self.cascade.region.invariant:
+                outside[value] = self.value(value)
+        for node in self._inner():
+            for operand in node.operands:
+                if axis not in self.group.axes[operand]:
+                    outside[operand] = self.value(operand)
+        block = self.tiles.blocks.get(axis, 1)
+        made = build.loop(first, last, build.index(block), start, body, "tile")
+        self.held = dict(outside)
+        return list(made)
+
+    def _inner(self) -> list[Node]:
+        return [node for node in self.group.members if node.op == "contract" and node not in self.loop.reductions]
+
+    def _initial(self) -> list[Value]:
+        """Return what the loop begins with: sums of 0, anchors and maxima of -inf, minima of inf."""
+        build, cascade = self.builder, self.cascade
+        start = [
+            build.full(build.constant(0.0, moment.dtype), self._carried_shape(moment)) for moment in cascade.moments
+        ]
+        for lags, anchor in zip(self.lags, cascade.anchors, strict=True):
+            if anchor.constant is None:
+                number = build.constant(_LOWEST if lags else -math.inf, anchor.exponent.dtype)
+                start.append(build.full(number, self.tiles.shape(self.rows)))
+        for extremum in cascade.extrema:
+            if extremum.anchor is None:
+                number = build.constant(-math.inf if extremum.kind == "max" else math.inf, extremum.body.dtype)
+                start.append(build.full(number, self.tiles.shape(self.rows)))
+        return start
+
+    def _carried_shape(self, moment: Moment) -> tuple[int, ...]:
+        """Return the shape in which a moment is carried: sums of rows, in several columns where that comes out even."""
+        axes = self._axes(moment)
+        return (*self.tiles.shape(axes), *((_COLUMNS,) if self._in_columns(moment) else ()))
+
+    def _in_columns(self, moment: Moment) -> bool:
+        return self.even and self._axes(moment) == self.rows
+
+    def _axes(self, moment: Moment) -> tuple[int, ...]:
+        """Return the axes of a moment: rows, and columns where a part of it has them."""
+        used = {axis for number in arguments(moment.payload) for axis in self.group.axes[self.loop.atoms[number]]}
+        return (*self.rows, *(axis for axis in self.columns if axis in used))
+
+    def _block(self, carried: list[Value]) -> list[Value]:
+        """Emit one block of the loop."""
+        build, cascade = self.builder, self.cascade
+        count = len(cascade.moments)
+        tops = iter(carried[count:])
+        weights: list[Held] = []
+        shrinks: list[Held | None] = []
+        after: list[Value] = []
+        for lags, anchor in zip(self.lags, cascade.anchors, strict=True):
+            scores, scale = self._scores(anchor)
+            if anchor.constant is not None:
+                number = build.constant(-anchor.constant * _LOG2_E, anchor.exponent.dtype)
+                weights.append(self._powers(scores, scale, Held(number)))
+                shrinks.append(None)
+                continue
+            old = Held(next(tops), self.rows)
+            top, weight, shrink = self._moved(scores, scale, old, lags=lags)
+            after.append(self.tiles.align(top, self.rows))
+            weights.append(weight)
+            shrinks.append(shrink)
+        for extremum in cascade.extrema:
+            if extremum.anchor is None:
+                held = self._expression(extremum.body)
+                best = self.tiles.reduce(self._full(held), self.rows, (self.loop.axis,), extremum.kind)
+                old = Held(next(tops), self.rows)
+                after.append(self.tiles.align(self._binary(extremum.kind, old, best), self.rows))
+        moments = [self._moment(moment, carried[n], weights, shrinks) for n, moment in enumerate(cascade.moments)]
+        return [*moments, *after]
+
+    def _scores(self, anchor: Anchor) -> tuple[Held, float]:
+        """Return an exponent as a tile and a scale to base 2; elements that are not visible are -inf."""
+        body, scale = anchor.exponent, _LOG2_E
+        if isinstance(body, Apply) and body.opcode == "mul":
+            literal = next((each for each in body.operands if isinstance(each, Literal)), None)
+            rest = next((each for each in body.operands if not isinstance(each, Literal)), None)
+            if literal is not None and rest is not None and literal.value > 0:
+                body, scale = rest, scale * literal.value
+        if anchor.indicator is None:
+            return self._expression(body), scale
+        masked = apply("select", anchor.indicator, body, Literal(-math.inf, body.dtype))
+        partial = self.blocks.partial(anchor.indicator)
+        if partial is None:
+            return self._expression(masked), scale
+        plain = self._full(self._expression(body))
+        before = dict(self.held)
+
+        def select() -> Sequence[Value]:
+            made = self._full(self._expression(masked)).value
+            self.held = dict(before)
+            return (made,)
+
+        (scores,) = self.builder.branch(partial, select, lambda: (plain.value,))
+        return Held(scores, plain.axes), scale
+
+    def _powers(self, scores: Held, scale: float, below: Held) -> Held:
+        """Return exp2(scores * scale + below)."""
+        dtype = scores.value.type.dtype
+        body = apply("fma", Argument(0, dtype), Literal(scale, dtype), Argument(1, dtype))
+        return self.tiles.expression(apply("exp2", body), [scores, below], self.order)
+
+    def _moved(self, scores: Held, scale: float, old: Held, *, lags: bool) -> tuple[Held, Held, Held]:
+        """Return the new anchor (base 2), the weights relative to it, and what it shrinks the sums by.
+
+        lags: the anchor may stay behind the maximum, as it is not asked for: while it does, nothing is rescaled
+        """
+        dtype = scores.value.type.dtype
+        best = self.tiles.reduce(self._full(scores), self.rows, (self.loop.axis,), "max")
+        x, y = Argument(0, dtype), Argument(1, dtype)
+        grown = self.tiles.expression(apply("max", x, apply("mul", y, Literal(scale, dtype))), [old, best], self.rows)
+        if lags:
+            near = apply("cmp", apply("sub", y, x), Literal(_SLACK, dtype), predicate="le")
+            top = used = self.tiles.expression(apply("select", near, x, y), [old, grown], self.rows)
+        else:
+            # -inf minus -inf is no number: while nothing is visible the anchor counts as 0.
+            unseen = apply("cmp", x, Literal(-math.inf, dtype), predicate="eq")
+            top = grown
+            used = self.tiles.expression(apply("select", unseen, Literal(0.0, dtype), x), [top], self.rows)
+        below = self.tiles.expression(apply("neg", x), [used], self.rows)
+        weights = self._powers(scores, scale, below)
+        shrink = self.tiles.expression(apply("exp2", apply("sub", x, y)), [old, used], self.rows)
+        return top, weights, shrink
+
+    def _moment(self, moment: Moment, old: Value, weights: Sequence[Held], shrinks: Sequence[Held | None]) -> Value:
+        """Return a moment with what a block adds to it."""
+        axes = self._axes(moment)
+        shrink = None if moment.anchor is None else shrinks[moment.anchor]
+        if self._in_columns(moment):
+            return self._add_columns(moment, old, weights, shrink)
+        total = Held(old, axes)
+        if shrink is not None:
+            total = self._binary("mul", total, shrink)
+        weight, columns = self._weight(moment, weights)
+        if columns is None:
+            added = self.tiles.reduce(self._full(weight), self.rows, (self.loop.axis,), "sum")
+            return self.tiles.align(self._binary("add", total, added), axes)
+        return self._product(weight, columns, self.tiles.align(total, axes))
+
+    def _weight(self, moment: Moment, weights: Sequence[Held]) -> tuple[Held, Expr | None]:
+        """Return what a moment sums: the part along rows, and the part that has columns."""
+        weight = None if moment.anchor is None else weights[moment.anchor]
+        rows, columns = parted(moment.payload, lambda n: bool(set(self.columns) & set(self._atom_axes(n))))
+        if rows is not None:
+            held = self._expression(rows)
+            weight = held if weight is None else self._binary("mul", weight, held)
+        weight = weight or Held(self.builder.constant(1.0, moment.dtype))
+        if moment.indicator is not None and not self._hidden(moment):
+            zero = Literal(0.0, moment.dtype)
+            body = apply("select", moment.indicator, Argument(len(self.loop.atoms), moment.dtype), zero)
+            weight = self._expression(body, weight)
+        return weight, columns
+
+    def _add_columns(self, moment: Moment, old: Value, weights: Sequence[Held], shrink: Held | None) -> Value:
+        """Return sums of rows in columns, with what a block adds to them."""
+        build = self.builder
+        weight, _ = self._weight(moment, weights)
+        tile = self._full(weight).value
+        rows, block = self.tiles.shape(self.order[:2])
+        added = build.reduce(build.reshape(tile, (rows, block // _COLUMNS, _COLUMNS)), "sum", 1)
+        if shrink is not None:
+            spread = build.reshape(self.tiles.align(shrink, self.rows), (rows, 1))
+            old = build.arithmetic("mul", old, build.broadcast(spread, (rows, _COLUMNS)))
+        return build.arithmetic("add", old, added)
+
+    def _hidden(self, moment: Moment) -> bool:
+        """Return whether elements that do not count have weight 0 already."""
+        if moment.anchor is None or moment.indicator is None:
+            return False
+        return self.cascade.anchors[moment.anchor].indicator == moment.indicator
+
+    def _product(self, weight: Held, columns: Expr, total: Value) -> Value:
+        """Return `total` plus the product of the weights, in the type of the other operand, and that operand."""
+        build, tiles, axis = self.builder, self.tiles, self.loop.axis
+        inner = tiles.visible((axis,))
+        number = columns.number if isinstance(columns, Argument) else None
+        right = self.value(self.loop.atoms[number]) if number is not None else self._expression(columns)
+        dtype = right.value.type.dtype
+        m = tiles.shape(self.rows)[0] if self.rows else 1
+        k = tiles.shape(inner)[0] if inner else 1
+        n = tiles.shape(self.columns)[0] if self.columns else 1
+        a = build.cast(build.reshape(tiles.align(weight, (*self.rows, *inner)), (m, k)), dtype)
+        b = build.reshape(tiles.align(right, (*inner, *self.columns)), (k, n))
+        made = build.dot(a, b, build.reshape(total, (m, n)), total.type.dtype)
+        return build.reshape(made, tiles.shape((*self.rows, *self.columns)))
+
+    def _compute(self, node: Node) -> Held:
+        if node.op != "contract":
+            return super()._compute(node)
+        build, tiles = self.builder, self.tiles
+        rows, columns = self._sides(node)
+        inner = tiles.visible(self.loop.inner)
+        left, right = (self.value(operand) for operand in node.operands)
+        k = tiles.shape(inner)[0] if inner else 1
+        m, n = self._matrix_shape(node)
+        a = build.reshape(tiles.align(left, (*rows, *inner)), (m, k))
+        b = build.reshape(tiles.align(right, (*inner, *columns)), (k, n))
+        exact, compute = bool(node.attributes["exact"]), str(node.attributes["compute"] or "")
+        made = build.dot(a, b, None, node.result.type.dtype, exact=exact, compute=compute)
+        return Held(build.reshape(made, tiles.shape((*rows, *columns))), (*rows, *columns))
+
+    # Expressions over atoms
+
+    def _atom_axes(self, number: int) -> tuple[int, ...]:
+        return self.group.axes[self.loop.atoms[number]]
+
+    def _expression(self, body: Expr, *more: Held) -> Held:
+        """Return an expression over atoms, and after them over `more`."""
+        used = arguments(body)
+        operands = [
+            self._atom(number, value) if number in used else Held(self.builder.index(0))
+            for number, value in enumerate(self.loop.atoms)
+        ]
+        return self.tiles.expression(body, [*operands, *more], self.order)
+
+    def _atom(self, number: int, value: Tensor) -> Held:
+        held = self.value(value)
+        return Held(self.builder.cast(held.value, self.cascade.region.atoms[number]), held.axes)
+
+    def _full(self, held: Held) -> Held:
+        """Return a tile with all rows and the loop's axis."""
+        axes = (*self.rows, *self.tiles.visible((self.loop.axis,)))
+        return Held(self.tiles.align(held, axes), axes)
+
+    def _binary(self, opcode: str, left: Held, right: Held) -> Held:
+        dtype: DType = left.value.type.dtype
+        body = apply(opcode, Argument(0, dtype), Argument(1, dtype))
+        return self.tiles.expression(body, [left, right], self.order)
+
+    # Results
+
+    def _results(self, state: list[Value]) -> list[Held | None]:
+        """Return what the reductions are."""
+        build, cascade = self.builder, self.cascade
+        values = iter(state)
+        moments = [
+            Held(build.reduce(next(values), "sum", 1) if self._in_columns(moment) else next(values), self._axes(moment))
+            for moment in cascade.moments
+        ]
+        raw: list[Held | None] = []
+        anchors: list[Held] = []
+        for lags, anchor in zip(self.lags, cascade.anchors, strict=True):
+            dtype = anchor.exponent.dtype
+            if anchor.constant is not None:
+                anchors.append(Held(build.constant(anchor.constant, dtype)))
+                raw.append(None)
+                continue
+            x = Argument(0, dtype)
+            top = self.tiles.expression(
+                apply("mul", x, Literal(1 / _LOG2_E, dtype)), [Held(next(values), self.rows)], self.rows
+            )
+            raw.append(top)
+            if lags:
+                anchors.append(top)
+                continue
+            unseen = apply("cmp", x, Literal(-math.inf, dtype), predicate="eq")
+            anchors.append(self.tiles.expression(apply("select", unseen, Literal(0.0, dtype), x), [top], self.rows))
+        extrema: list[Held] = []
+        for extremum in cascade.extrema:
+            tied = None if extremum.anchor is None else raw[extremum.anchor]
+            extrema.append(tied or Held(next(values), self.rows))
+        atoms = [
+            self._atom(number, value) if number in cascade.region.invariant else Held(build.index(0))
+            for number, value in enumerate(self.loop.atoms)
+        ]
+        operands = [*moments, *anchors, *extrema, *atoms]
+        order = (*self.rows, *self.columns)
+        return [None if each is None else self._rounded(each, operands, order, node)
+                for each, node in zip(cascade.lower, self.loop.reductions, strict=True)]  # fmt: skip
+
+    def _rounded(self, body: Expr, operands: Sequence[Held], order: Sequence[int], node: Node) -> Held:
+        wide = {number for number, held in enumerate(operands) if set(held.axes) & set(self.columns)}
+        held = self.tiles.expression(divided_once(body, wide), operands, order)
+        return Held(self.builder.cast(held.value, node.result.type.dtype), held.axes)

@@ -1,0 +1,252 @@
+"""Decide whether a set of nodes is one kernel, of which kind, and how its arrays lie along its axes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final, cast
+
+from tessera.core.graph.graph import Node, Value
+from tessera.core.graph.index_maps import Affine, Term
+from tessera.core.graph.infer import numbers
+from tessera.core.schedule.plan import CASCADE, ELEMENTS, MAPS, PRODUCT, ROW_LIMIT, ROWS, SCATTER, Access
+from tessera.lowering.schedule.axes import AxisSpace, axis_space
+from tessera.lowering.schedule.regions import Found, find_cascade
+
+SHORT_ROW: Final = 2048
+"""Longest row of which a kernel takes several at a time, see `rows_schedule`."""
+WHOLE_LIMIT: Final = 256
+"""Longest inner axis of a product that is one step of its loop: the width of an attention head, for one."""
+POINTWISE: Final = ("map", "view", "iota", "concat", "gather", "random")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A legal group: its kind, its axes, and the axes that its reductions remove.
+
+    cascade: the loop, for a group of that kind; columns: axes that only some of its reductions have
+    """
+
+    kind: str
+    space: AxisSpace
+    reduced: tuple[int, ...] = ()
+    cascade: Found | None = None
+    columns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A candidate.  nodes: in order; inputs: what they read from memory; outputs: what others read of them."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def made(self) -> set[Value]:
+        """The values that the nodes make."""
+        return {value for node in self.nodes for value in node.results}
+
+
+def form(members: Members) -> Form | None:
+    """Return how the nodes are one kernel, or None where they are not."""
+    if any(node.op == "scatter_add" for node in members.nodes):
+        return _scatter(members)
+    anchors = [node for node in members.nodes if node.op in ("contract", "reduce")]
+    if any(node.op in ("concat", "gather", "random") for node in members.nodes):
+        return None if anchors else _elements(members)
+    return _tiles(members, anchors) or (None if anchors else _elements(members))
+
+
+def _tiles(members: Members, anchors: Sequence[Node]) -> Form | None:
+    """Return the form of a kernel of tiles."""
+    views = {node.result for node in members.nodes if node.op == "view"}
+    if any(node.op == "view" and node.operands[0] not in members.inputs for node in members.nodes):
+        return None
+    made = members.made
+    direct = [value for value in members.inputs if any(
+        value in node.operands for node in members.nodes if node.op != "view")]  # fmt: skip
+    order = [*members.outputs, *(value for node in members.nodes for value in node.results), *direct]
+    space = axis_space([node for node in members.nodes if node.op != "view"], order)
+    if space is None:
+        return None
+    kinds = {node.op for node in anchors}
+    if not kinds:
+        found = _maps(members, space)
+    elif kinds == {"reduce"}:
+        found = _rows(anchors, space)
+    else:
+        found = _product(members, anchors, space) if kinds == {"contract"} else None
+    found = found or (_cascade(members, anchors, space) if "contract" in kinds else None)
+    if found is None:
+        return None
+    blocked = blocked_axes(found, members)
+    loaded = [*(v for v in direct if v not in made), *views]
+    accesses = [load_access(value, members, space) for value in loaded]
+    return found if all(loadable(access, blocked, found) for access in accesses) else None
+
+
+def _scatter(members: Members) -> Form | None:
+    """One sum by index alone: its space are the axes that its indices do not replace."""
+    if len(members.nodes) != 1:
+        return None
+    (node,) = members.nodes
+    axis = cast("int", node.attributes["axis"])
+    shape = node.result.type.shape
+    return Form(SCATTER, AxisSpace((*shape[:axis], *shape[axis + 1 :]), {}))
+
+
+def _elements(members: Members) -> Form | None:
+    """One lane an element: all outputs have one shape, which is the kernel's space."""
+    shapes = {value.type.shape for value in members.outputs}
+    if len(shapes) != 1:
+        return None
+    (shape,) = shapes
+    axes = {value: tuple(range(len(shape))) for value in members.outputs}
+    return Form(ELEMENTS, AxisSpace(shape, axes))
+
+
+def _maps(members: Members, space: AxisSpace) -> Form | None:
+    """Every output lies along all axes that any value has, so that each block is computed once."""
+    axes = set(space.axes[members.outputs[0]])
+    if any(set(space.axes[value]) != axes for value in members.outputs):
+        return None
+    return Form(MAPS, space) if all(set(each) <= axes for each in space.axes.values()) else None
+
+
+def _rows(anchors: Sequence[Node], space: AxisSpace) -> Form | None:
+    """Reduce the same axes everywhere, in registers; every value lies along these and the rows."""
+    removed = {
+        tuple(space.axes[node.operands[0]][axis] for axis in numbers(node.attributes["axes"])) for node in anchors
+    }
+    if len(removed) != 1:
+        return None
+    (reduced,) = removed
+    if not 0 < prod(space.extents[axis] for axis in reduced) <= ROW_LIMIT:
+        return None
+    rows = set(space.axes[anchors[0].result])
+    if any(not set(space.axes[value]) <= rows | set(reduced) for value in space.axes):
+        return None
+    return Form(ROWS, space, reduced)
+
+
+def _product(members: Members, anchors: Sequence[Node], space: AxisSpace) -> Form | None:
+    """One contraction, or several over the same axes; everything else follows the results."""
+    structures = {
+        (tuple(sorted(space.axes[node.operands[0]])), tuple(sorted(space.axes[node.operands[1]])),
+         space.axes[node.result]) for node in anchors
+    }  # fmt: skip
+    if len(structures) != 1:
+        return None
+    result = set(space.axes[anchors[0].result])
+    reduced = sum_axes(anchors[0], space)
+    if not reduced or any(space.extents[axis] == 0 for axis in (*reduced, *result)):
+        return None
+    results = {node.result for node in anchors}
+    operands = {value for node in anchors for value in node.operands}
+    after = results | {v for v in space.axes if v not in operands}
+    if any(not set(space.axes[value]) <= result for value in after):
+        return None
+    # The factors come from memory as they are: what is made of them first is a kernel of its own.
+    made = {value for node in members.nodes if node.op != "view" for value in node.results}
+    return None if operands & made else Form(PRODUCT, space, reduced)
+
+
+def _cascade(members: Members, anchors: Sequence[Node], space: AxisSpace) -> Form | None:
+    """Reductions over one axis, in one loop that the algebra of their bodies gives."""
+    if len(anchors) < 2 or not any(node.op == "contract" for node in anchors):
+        return None
+    found = find_cascade(members.nodes, space, members.outputs)
+    if found is None or any({found.axis, *found.inner} & set(space.axes[value]) for value in members.outputs):
+        return None
+    rows = set(space.axes[found.reductions[0].result])
+    columns = [axis for node in found.reductions for axis in space.axes[node.result] if axis not in rows]
+    if len(set(columns)) > 1 or any(space.extents[axis] > WHOLE_LIMIT for axis in columns):
+        return None
+    return Form(CASCADE, space, (found.axis, *found.inner), found, tuple(dict.fromkeys(columns)))
+
+
+def sum_axes(node: Node, space: AxisSpace) -> tuple[int, ...]:
+    """Return the axes that a contraction sums over, in the order of its first operand."""
+    result = set(space.axes[node.result])
+    both = [*space.axes[node.operands[0]], *space.axes[node.operands[1]]]
+    return tuple(dict.fromkeys(axis for axis in both if axis not in result))
+
+
+def product_axes(node: Node, space: AxisSpace) -> tuple[int | None, int | None, int]:
+    """Return the axes that are the rows, the columns and the steps of a contraction's blocks: the last of each kind."""
+    left, right = space.axes[node.operands[0]], space.axes[node.operands[1]]
+    result = space.axes[node.result]
+    rows = [axis for axis in result if axis in left and axis not in right]
+    columns = [axis for axis in result if axis in right and axis not in left]
+    inner = [axis for axis in sum_axes(node, space) if axis in left and axis in right]
+    return (rows[-1] if rows else None), (columns[-1] if columns else None), (inner or sum_axes(node, space))[-1]
+
+
+def blocked_axes(found: Form, members: Members) -> tuple[int, ...]:
+    """Return the axes along which a group's tiles have more than one element."""
+    if found.kind == MAPS:
+        return found.space.axes[members.outputs[0]][-2:]
+    if found.kind == CASCADE:
+        assert found.cascade is not None
+        kept = found.space.axes[found.cascade.reductions[0].result]
+        return (*found.reduced, *found.columns, *kept[-1:])
+    if found.kind == ROWS:
+        rows = row_axis(found, members)
+        return (*found.reduced, *(() if rows is None else (rows,)))
+    anchor = next(node for node in members.nodes if node.op == "contract")
+    return tuple(axis for axis in product_axes(anchor, found.space) if axis is not None)
+
+
+def row_axis(found: Form, members: Members) -> int | None:
+    """Return the axis of which a group of short rows takes several at a time: the last of those that stay."""
+    if prod(found.space.extents[axis] for axis in found.reduced) > SHORT_ROW:
+        return None
+    anchor = next(node for node in members.nodes if node.op == "reduce")
+    kept = found.space.axes[anchor.result]
+    return kept[-1] if kept else None
+
+
+def load_access(value: Value, members: Members, space: AxisSpace) -> Access:
+    """Return how a value that is read from memory lies there: plainly, or through the view that makes it."""
+    node = next((node for node in members.nodes if value in node.results), None)
+    axes = space.axes[value]
+    if node is None:
+        return Access(value.type.shape, tuple(Affine(0, (Term(axis),)) for axis in axes))
+    index_map = node.index_map
+    renamed = tuple(
+        Affine(each.constant, tuple(Term(axes[t.axis], t.scale, t.divisor, t.modulus) for t in each.terms))
+        for each in index_map.axes
+    )
+    return Access(node.operands[0].type.shape, renamed, index_map.padded)
+
+
+def loadable(access: Access, blocked: Sequence[int], found: Form) -> bool:
+    """Return whether a block of the array is a box in memory.
+
+    Along each of its axes at most one blocked axis of the group, one element a step; others only shift the box.  What
+    a block reads beyond the group's axis must lie outside the array too, or be of no consequence.
+    """
+    seen: list[int] = []
+    for size, affine in zip(access.shape, access.index, strict=True):
+        mine = [term for term in affine.terms if term.axis in blocked]
+        if any(term.divisor != 1 or term.modulus for term in affine.terms) or len(mine) > 1:
+            return False
+        if not mine:
+            continue
+        (term,) = mine
+        seen.append(term.axis)
+        extent = found.space.extents[term.axis]
+        carried = found.kind in (PRODUCT, CASCADE) and term.axis in found.reduced
+        if term.scale != 1 or access.padded or (carried and extent > WHOLE_LIMIT and not ends(affine, extent, size)):
+            return False
+    return len(set(seen)) == len(seen)
+
+
+def ends(affine: Affine, extent: int, size: int) -> bool:
+    """Return whether what lies behind an axis of the group, of `extent`, lies behind the array's axis of `size` too."""
+    return affine.constant + extent == size and len(affine.terms) == 1
+
+
+def made_of_indices(node: Node, free: Mapping[Value, bool]) -> bool:
+    """Return whether a node computes with indices and numbers alone."""
+    return node.op == "iota" or (node.op == "map" and all(free.get(operand, False) for operand in node.operands))

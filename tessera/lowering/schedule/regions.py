@@ -1,0 +1,191 @@
+"""Cascades in graphs: the reductions over one axis of a set of nodes, as a region that `derive` makes one loop of.
+
+before: S = contract(Q, K) [i, j]; m = max_j S; P = exp(S - m); l = sum_j P; O = contract(P / l, V) over j
+after:  atoms s = S, v = V; reductions max s, sum exp(s - r0), sum exp(s - r0) / r1 * v
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tessera.core.base.dtypes import DType, f32
+from tessera.core.graph.expr import Apply, Argument, Expr, apply, substitute, walk
+from tessera.core.graph.expr import cast as cast_expr
+from tessera.core.graph.graph import Node, Value
+from tessera.core.graph.infer import numbers
+from tessera.core.schedule.cascade import Cascade, Reduction, Region
+from tessera.lowering.schedule.axes import AxisSpace
+from tessera.lowering.schedule.derive import derive
+from tessera.lowering.schedule.guarded_anchors import cancel_guards
+from tessera.lowering.schedule.terms import NotSeparable
+
+MOST_INNER = 256
+"""Longest inner axis of a contraction that is computed inside of a cascade, whole: the width of a head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A cascade in a set of nodes.
+
+    axis: of the group, that the loop goes over; inner: axes that contractions inside of it sum over
+    reductions: the nodes, in order; atoms: the values that the region's atoms are
+    """
+
+    cascade: Cascade
+    axis: int
+    inner: tuple[int, ...]
+    reductions: tuple[Node, ...]
+    atoms: tuple[Value, ...]
+
+
+def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Value]) -> Found | None:
+    """Return the one loop that computes all reductions of `nodes`, or None where there is none."""
+    removed = {node: _removed(node, space) for node in nodes if node.op in ("reduce", "contract")}
+    last = [node for node in nodes if node in removed][-1]
+    if len(removed[last]) != 1:
+        return None
+    (axis,) = removed[last]
+    outer = tuple(node for node in removed if removed[node] == (axis,))
+    inside = [node for node in removed if node not in outer]
+    if any(node.op != "contract" or axis not in space.axes[node.result] for node in inside):
+        return None
+    inner = tuple(dict.fromkeys(each for node in inside for each in removed[node]))
+    if any(space.extents[each] > MOST_INNER for each in inner):
+        return None
+    if not all(node.op == "contract" or node.operands[0].type.dtype.is_float for node in outer):
+        return None
+    builder = _RegionBuilder(nodes, space, axis, outer)
+    region = builder.region()
+    if region is None:
+        return None
+    cascade = _derived(region, _needed(nodes, outer, axis, space, outputs))
+    if cascade is None or cascade.centres:
+        return None
+    return Found(cascade, axis, inner, outer, tuple(builder.atoms))
+
+
+@lru_cache(maxsize=1024)
+def _derived(region: Region, needed: frozenset[int]) -> Cascade | None:
+    """Derive a region; equal layers are derived once."""
+    try:
+        return cancel_guards(derive(region, needed))
+    except NotSeparable:
+        return None
+
+
+def _needed(
+    nodes: Sequence[Node], outer: Sequence[Node], axis: int, space: AxisSpace, outputs: Sequence[Value]
+) -> frozenset[int]:
+    """Return the reductions whose results are asked for once the loop is done."""
+    makers = {value: node for node in nodes for value in node.results}
+    found: set[int] = set()
+    seen: set[Value] = set()
+    stack = list(outputs)
+    while stack:
+        value = stack.pop()
+        node = makers.get(value)
+        if node is None or value in seen:
+            continue
+        seen.add(value)
+        if node in outer:
+            found.add(outer.index(node))
+        elif node.op != "view" and axis not in space.axes.get(value, ()):
+            stack += node.operands
+    return frozenset(found)
+
+
+def _removed(node: Node, space: AxisSpace) -> tuple[int, ...]:
+    if node.op == "reduce":
+        axes = space.axes[node.operands[0]]
+        return tuple(axes[axis] for axis in numbers(node.attributes["axes"]))
+    kept = set(space.axes[node.result])
+    both = [axis for operand in node.operands for axis in space.axes[operand]]
+    return tuple(dict.fromkeys(axis for axis in both if axis not in kept))
+
+
+class _RegionBuilder:
+    """Writes the bodies of reductions over atoms: values along the axis that no reduction has a part in."""
+
+    def __init__(self, nodes: Sequence[Node], space: AxisSpace, axis: int, outer: Sequence[Node]) -> None:
+        self.space, self.axis, self.outer = space, axis, outer
+        self.makers: Mapping[Value, Node] = {
+            value: node for node in nodes if node.op != "view" for value in node.results
+        }
+        self.results = {node.result: number for number, node in enumerate(outer)}
+        self.atoms: list[Value] = []
+        self._known: dict[Value, Expr] = {}
+        self._indices: dict[tuple[int, ...], Value] = {}
+
+    def region(self) -> Region | None:
+        """Return the region; None where a body has a dtype that sums of f32 do not hold."""
+        bodies: list[tuple[Node, Expr]] = []
+        for node in self.outer:
+            parts = [self._wide(operand) for operand in node.operands]
+            bodies.append((node, parts[0] if node.op == "reduce" else apply("mul", *parts)))
+        # The results are numbered behind the atoms, whose number is known now.
+        count = len(self.atoms)
+        reductions: list[Reduction] = []
+        for node, body in bodies:
+            renumbered = {-1 - number: Argument(count + number, result.type.dtype)
+                          for result, number in self.results.items()}  # fmt: skip
+            kind = "sum" if node.op == "contract" else str(node.attributes["kind"])
+            assert kind in ("sum", "max", "min")
+            reductions.append(Reduction(kind, substitute(body, renumbered)))
+        if any(not each.body.dtype.is_float for each in reductions):
+            return None
+        invariant = frozenset(
+            number for number, value in enumerate(self.atoms) if self.axis not in self.space.axes[value]
+        )
+        return Region(tuple(map(_dtype, self.atoms)), tuple(reductions), invariant, (), self.space.extents[self.axis])
+
+    def _wide(self, value: Value) -> Expr:
+        """Return a value as an expression in f32 or wider: what is only rounded on the way is not."""
+        return _widened(self._expr(value))
+
+    def _expr(self, value: Value) -> Expr:
+        known = self._known.get(value)
+        if known is None:
+            known = self._known[value] = self._made(value)
+        return known
+
+    def _made(self, value: Value) -> Expr:
+        if value in self.results:
+            return Argument(-1 - self.results[value], value.type.dtype)
+        node = self.makers.get(value)
+        if node is not None and node.op == "iota":
+            # Each user has indices of its own: along one axis they are the same atom.
+            first = self._indices.setdefault(self.space.axes[value], value)
+            return self._atom(value) if first is value else self._expr(first)
+        if node is None or node.op != "map":
+            return self._atom(value)
+        operands = {number: self._expr(operand) for number, operand in enumerate(node.operands)}
+        return substitute(node.expr, operands)
+
+    def _atom(self, value: Value) -> Expr:
+        self.atoms.append(value)
+        return cast_expr(Argument(len(self.atoms) - 1, _dtype(value)), value.type.dtype)
+
+
+def _dtype(value: Value) -> DType:
+    """Return the type in which an atom counts: floats of 16 bits and fewer as f32."""
+    dtype = value.type.dtype
+    return f32 if dtype.is_float and dtype.bits < f32.bits else dtype
+
+
+def _widened(expr: Expr) -> Expr:
+    """Return an expression without conversions between floats that only lose bits."""
+    done: dict[Expr, Expr] = {}
+    for each in walk(expr):
+        if not isinstance(each, Apply):
+            done[each] = each
+            continue
+        operands = [done[operand] for operand in each.operands]
+        if each.opcode == "cast":
+            (operand,) = operands
+            narrows = each.dtype.is_float and operand.dtype.is_float and each.dtype.bits < f32.bits
+            done[each] = operand if narrows else cast_expr(operand, each.dtype)
+        elif each.opcode in ("cmp", "select"):
+            done[each] = Apply(each.opcode, tuple(operands), each.dtype, each.predicate)
+        else:
+            done[each] = Apply(each.opcode, tuple(operands), operands[0].dtype, each.predicate)
+    return done[expr]

@@ -1,0 +1,175 @@
+"""Operators that make, move, join, pick and reduce elements."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tessera.core.base.dtypes import BY_NAME, DType, i64
+from tessera.core.errors.call_site import at_call
+from tessera.core.errors.catalog import CannotTrace, OperandMismatch
+from tessera.core.graph.expr import Number
+from tessera.core.graph.index_maps import window
+from tessera.graphs import tracer
+from tessera.graphs.function import operator
+from tessera.graphs.shapes import axes_of
+from tessera.graphs.trace import current_trace
+from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
+
+Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
+Axes = int | Sequence[int] | None
+
+
+def arange(extent: int) -> Array:
+    """Return 0, 1, 2, ... as i64, in the graph that is being captured.  Raises CannotTrace outside of one."""
+    trace = current_trace()
+    if trace is None:
+        raise _outside("arange")
+    return Tracer(trace, trace.builder.iota(extent))
+
+
+def full(shape: Sequence[int], value: Number, dtype: DType | str = "f32") -> Array:
+    """Return one number everywhere, in the graph that is being captured."""
+    trace = current_trace()
+    if trace is None:
+        raise _outside("full")
+    kind = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
+    if kind is None:
+        wrong = OperandMismatch(f"there is no dtype {dtype!r}", hint=f"choose from {', '.join(sorted(BY_NAME))}")
+        raise at_call(wrong)
+    return Tracer(trace, trace.builder.full(float(value) if kind.is_float else value, kind, shape))
+
+
+def _outside(name: str) -> CannotTrace:
+    message = f"{name} makes a value of a graph, and none is being captured"
+    return at_call(CannotTrace(message, hint=f"use numpy.{name} here"))
+
+
+def _axis(x: Array, axis: int) -> int:
+    """Return an axis counted from 0.  Raises OperandMismatch for one that is not there."""
+    return axes_of(x.ndim, axis)[0]
+
+
+@operator("sum")
+def sum_(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
+    """Sum along axes, or of everything; in f32 for shorter floats, in one fixed order."""
+    return as_tracer(x).sum(axis, keepdims=keepdims)
+
+
+@operator("max")
+def max_(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
+    """Return the greatest along axes, or of everything; NaN wins."""
+    return as_tracer(x).max(axis, keepdims=keepdims)
+
+
+@operator("min")
+def min_(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
+    """Return the least along axes, or of everything; NaN wins."""
+    return as_tracer(x).min(axis, keepdims=keepdims)
+
+
+@operator("mean")
+def mean(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
+    """Return the mean along axes, or of everything."""
+    return as_tracer(x).mean(axis, keepdims=keepdims)
+
+
+@operator("var")
+def var(x: Array, axis: Axes = None, *, keepdims: bool = False) -> Array:
+    """Return the variance (over the count) along axes, from what is left when the mean is taken off."""
+    given = as_tracer(x)
+    centred = given - given.mean(axis, keepdims=True)
+    return (centred * centred).mean(axis, keepdims=keepdims)
+
+
+@operator("argmax")
+def argmax(x: Array, axis: int = -1) -> Array:
+    """Return the index of the greatest along an axis, the first of equal ones, as i64.
+
+    Raises OperandMismatch for an axis without elements.
+    """
+    given = as_tracer(x)
+    axis = _axis(given, axis)
+    if not given.shape[axis]:
+        raise OperandMismatch(f"the greatest of no elements has no place: axis {axis} of {given.shape} is empty")
+    place = arange(given.shape[axis]).reshape(*(given.shape[axis] if n == axis else 1 for n in range(given.ndim)))
+    top = given == given.max(axis, keepdims=True)
+    # NaN equals nothing: where one is the greatest, look for it.
+    wins = top | (given != given)  # noqa: PLR0124
+    return tracer.select(wins, place, given.shape[axis]).min(axis)
+
+
+@operator("reshape")
+def reshape(x: Array, shape: Sequence[int]) -> Array:
+    """Return the same elements in row-major order in another shape; -1 stands for what is left."""
+    return as_tracer(x).reshape(*shape)
+
+
+@operator("transpose")
+def transpose(x: Array, axes: Sequence[int] | None = None) -> Array:
+    """Permute the axes; without `axes`, reverse them."""
+    return as_tracer(x).transpose(*(axes or ()))
+
+
+@operator("concat")
+def concat(arrays: Sequence[Array], axis: int = 0) -> Array:
+    """Join arrays along an axis.  Raises OperandMismatch for no arrays, and for extents or dtypes that differ."""
+    values = _several(arrays)
+    first = values[0]
+    place = _axis(first, axis)
+    for each in values[1:]:
+        rest = [shape[:place] + shape[place + 1 :] for shape in (each.shape, first.shape)]
+        if rest[0] != rest[1] or each.dtype != first.dtype:
+            raise OperandMismatch(f"{first.dtype} {first.shape} and {each.dtype} {each.shape} do not join along {axis}")
+    return first.of(first.trace.builder.concat([each.value for each in values], place))
+
+
+@operator("stack")
+def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
+    """Join arrays of one shape along a new axis."""
+    values = [each[..., None] for each in _several(arrays)]
+    place = _axis(values[0], axis)
+    order = [*range(place), values[0].ndim - 1, *range(place, values[0].ndim - 1)]
+    return concat([each.transpose(*order) for each in values], axis=place)
+
+
+def _several(arrays: Sequence[Array]) -> list[Array]:
+    if not arrays:
+        raise OperandMismatch("there is nothing to join", hint="give one array or more")
+    trace = trace_of(*arrays)
+    return [as_tracer(each, trace) for each in arrays]
+
+
+@operator("split")
+def split(x: Array, parts: int, axis: int = -1) -> tuple[Array, ...]:
+    """Cut an axis into equal parts.  Raises OperandMismatch where it does not come out even."""
+    given = as_tracer(x)
+    place = _axis(given, axis)
+    if parts < 1 or given.shape[place] % parts:
+        raise OperandMismatch(f"{given.shape[place]} elements do not make {parts} equal parts")
+    each = given.shape[place] // parts
+    front = (slice(None),) * place
+    return tuple(given[(*front, slice(n * each, (n + 1) * each))] for n in range(parts))
+
+
+@operator("pad")
+def pad(x: Array, widths: Sequence[tuple[int, int]]) -> Array:
+    """Put zeros before and behind each axis."""
+    given = as_tracer(x)
+    if len(widths) != given.ndim:
+        raise OperandMismatch(f"{len(widths)} pairs of widths for {given.ndim} axes")
+    extents = [size + before + behind for size, (before, behind) in zip(given.shape, widths, strict=True)]
+    starts = [-before for before, _ in widths]
+    return given.of(given.trace.builder.view(given.value, window(given.shape, starts, [1] * given.ndim, extents)))
+
+
+@operator("gather")
+def gather(x: Array, index: Array, axis: int = 0) -> Array:
+    """Return the elements at integer indices along an axis, as NumPy's `take`; indices outside give 0."""
+    trace = trace_of(x, index)
+    given = as_tracer(x, trace)
+    return given.of(trace.builder.gather(given.value, indices(index, trace).value, _axis(given, axis)))
+
+
+@operator("one_hot")
+def one_hot(index: Array, classes: int, dtype: str = "f32") -> Array:
+    """Return 1 where the last axis is the index, else 0: [..., classes]."""
+    return (indices(index).astype(i64)[..., None] == arange(classes)).astype(dtype)

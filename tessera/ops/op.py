@@ -1,0 +1,148 @@
+"""`tessera.op`: the operators, on arrays of any library at once, or captured in a graph.
+
+    from tessera import op, graph
+
+    @graph.module("attention")
+    def attention(Q, K, V):
+        return op.matmul(op.softmax(op.matmul(Q, K.T)), V)
+
+An operator on arrays is a graph of its own, compiled once for each kind of operands.
+"""
+
+from tessera.ops.definitions.arrays import (
+    arange,
+    argmax,
+    concat,
+    full,
+    gather,
+    mean,
+    one_hot,
+    pad,
+    reshape,
+    split,
+    stack,
+    transpose,
+    var,
+)
+from tessera.ops.definitions.arrays import (
+    max_ as max,  # noqa: A004 - as NumPy calls it
+)
+from tessera.ops.definitions.arrays import (
+    min_ as min,  # noqa: A004
+)
+from tessera.ops.definitions.arrays import (
+    sum_ as sum,  # noqa: A004
+)
+from tessera.ops.definitions.elementwise import (
+    absolute as abs,  # noqa: A004
+)
+from tessera.ops.definitions.elementwise import (
+    cast,
+    clip,
+    cos,
+    erf,
+    exp,
+    exp2,
+    gelu,
+    log,
+    log2,
+    maximum,
+    minimum,
+    relu,
+    rsqrt,
+    sigmoid,
+    silu,
+    sin,
+    softplus,
+    sqrt,
+    square,
+    tanh,
+    where,
+)
+from tessera.ops.definitions.linear import (
+    conv2d,
+    einsum,
+    gemm,
+    matmul,
+)
+from tessera.ops.definitions.networks import (
+    adam,
+    cross_entropy,
+    embedding,
+    flash_attention,
+    join_heads,
+    layernorm,
+    layernorm_safe,
+    log_softmax,
+    logsumexp,
+    mse,
+    rmsnorm,
+    rmsnorm_safe,
+    rotary,
+    sgd,
+    softmax,
+    softmax_safe,
+    split_qkv,
+)
+
+__all__ = [
+    "abs",
+    "adam",
+    "arange",
+    "argmax",
+    "cast",
+    "clip",
+    "concat",
+    "conv2d",
+    "cos",
+    "cross_entropy",
+    "einsum",
+    "embedding",
+    "erf",
+    "exp",
+    "exp2",
+    "flash_attention",
+    "full",
+    "gather",
+    "gelu",
+    "gemm",
+    "join_heads",
+    "layernorm",
+    "layernorm_safe",
+    "log",
+    "log2",
+    "log_softmax",
+    "logsumexp",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mse",
+    "one_hot",
+    "pad",
+    "relu",
+    "reshape",
+    "rmsnorm",
+    "rmsnorm_safe",
+    "rotary",
+    "rsqrt",
+    "sgd",
+    "sigmoid",
+    "silu",
+    "sin",
+    "softmax",
+    "softmax_safe",
+    "softplus",
+    "split",
+    "split_qkv",
+    "sqrt",
+    "square",
+    "stack",
+    "sum",
+    "tanh",
+    "transpose",
+    "var",
+    "where",
+]

@@ -1,0 +1,75 @@
+"""Derivatives as captured functions: they nest, inline, and have names."""
+
+# Operators take arrays of any library and return the same kind, which their types cannot say.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import numpy as np
+import pytest
+
+import tessera
+from support.operators import Array, close, drawn
+from tessera import graph, op
+from tessera.core.errors.catalog import OperandMismatch
+from tessera.graphs.differentiation import Derivative, Paired, inlined
+from tessera.graphs.function import GraphFunction
+from tessera.graphs.trace import tracing
+from tessera.graphs.tracer import as_tracer
+
+X = drawn((4,), np.float64)
+
+
+def cubes(x: Array) -> Array:
+    return (x * x * x).sum()
+
+
+def test_a_derivative_becomes_part_of_a_graph():
+    descent = graph.module("descent")(lambda x: x - 0.1 * tessera.grad(cubes)(x))
+    assert isinstance(descent, GraphFunction)
+    close(np.asarray(descent(X)), X - 0.3 * X**2, 1e-12)
+    assert 'composite = "descent/grad_cubes' in descent.inspect_ir("graph")
+
+
+def test_derivatives_of_a_composition_nest():
+    third = tessera.grad(lambda x: tessera.grad(lambda x: tessera.grad(cubes)(x).sum())(x).sum())
+    close(third(X), np.full(4, 6.0), 1e-12)
+
+
+def test_it_closes_over_arrays():
+    by = drawn((4,), np.float64, 3)
+    inner = tessera.grad(lambda x: (x * x * by).sum())
+    assert isinstance(inner, Derivative)
+    close(inner(X), 2 * X * by, 1e-12)
+    outer = graph.module(lambda x: inner(x) + by)
+    close(np.asarray(outer(X)), 2 * X * by + by, 1e-12)  # type: ignore[operator]
+
+
+def test_it_is_captured_once():
+    calls: list[int] = []
+
+    def counted(x: Array) -> Array:
+        calls.append(1)
+        return op.mse(x, x * 0)
+
+    by = tessera.grad(counted)
+    for _ in range(3):
+        by(X)
+    assert calls == [1]
+
+
+def test_tangents_are_arranged_as_the_primals_are():
+    forward = Paired(lambda p: p["a"] * p["b"], forward=True)
+    value, tangent = forward(({"a": X, "b": X + 1},), ({"a": np.ones(4), "b": np.zeros(4)},))  # type: ignore[misc]
+    close(np.asarray(value), X * (X + 1), 1e-12)
+    close(np.asarray(tangent), X + 1, 1e-12)
+    with pytest.raises(OperandMismatch, match=r"f64\[4\] given"):
+        Paired(cubes, forward=False)((X,), X)
+
+
+def test_a_graph_is_put_into_another():
+    found = graph.module(cubes)
+    assert isinstance(found, GraphFunction)
+    small = found.graph_for(X).graph
+    with tracing() as trace:
+        (got,) = inlined(small, [as_tracer(X, trace)], trace)
+    assert got.shape == ()
+    assert [node.op for node in trace.builder.nodes] == [node.op for node in small.nodes]

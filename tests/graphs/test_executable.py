@@ -1,0 +1,67 @@
+"""Planned graphs on a target: kernels, memory, recordings."""
+
+# Operators take arrays of any library and return the same kind, which their types cannot say.
+# pyright: reportUnknownMemberType=false
+
+import numpy as np
+import pytest
+
+from support.operators import TARGETS, drawn
+from tessera import graph, op
+from tessera.core.base.dtypes import f32
+from tessera.core.graph.build import GraphBuilder
+from tessera.core.graph.graph import Graph, Tensor, Value
+from tessera.core.settings import overridden
+from tessera.graphs.executable import Executable
+
+
+def doubled(shape: tuple[int, ...]) -> Graph:
+    builder = GraphBuilder()
+    x = Value(Tensor(f32, shape), "x")
+    return builder.finish("doubled", [x], [builder.binary("add", x, x)])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 4, 5)])
+def test_outputs_are_new_arrays(target: str, shape: tuple[int, ...]):
+    run = Executable(doubled(shape))
+    x = drawn(shape, np.float32)
+    with overridden(target=target):
+        (first,), (second,) = run(x), run(x)
+    assert isinstance(first, np.ndarray)
+    assert isinstance(second, np.ndarray)
+    np.testing.assert_array_equal(first, 2 * x)
+    np.testing.assert_array_equal(first, second)
+    assert not np.shares_memory(first, second)
+    assert first.shape == shape
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_arrays_with_gaps_are_packed_first(target: str):
+    x = drawn((8, 6), np.float32)
+    with overridden(target=target):
+        (got,) = Executable(doubled((3, 4)))(x[1:7:2, ::-1][:, :4])
+    np.testing.assert_array_equal(got, 2 * x[1:7:2, ::-1][:, :4])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_operators_are_part_of_a_captured_graph(target: str):
+    x = drawn((5,), np.float32)
+    with overridden(target=target):
+        with graph.capture() as captured:
+            y = op.square(op.relu(x))
+        for scale in (1, 2):
+            x *= scale
+            graph.launch(captured)
+            np.testing.assert_array_equal(y, np.square(np.maximum(x, 0)))  # type: ignore[arg-type]
+    assert len(captured.kernels) == 2
+
+
+def test_the_plan_is_the_same_for_every_target():
+    run = Executable(doubled((4,)))
+    plan = run.plan
+    for target in TARGETS:
+        with overridden(target=target):
+            run(drawn((4,), np.float32))
+    assert run.plan is plan
+    assert run.traced is not run.graph

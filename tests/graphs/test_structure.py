@@ -1,0 +1,88 @@
+"""Nested arguments as lists of arrays, and back."""
+
+# Operators take arrays of any library and return the same kind, which their types cannot say.
+# pyright: reportUnknownMemberType=false
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.operators import Array
+from tessera.core.errors.catalog import CannotTrace
+from tessera.graphs.structure import Branch, Leaf, Static, flatten, leaves_in, names_of, unflatten
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+@dataclass(frozen=True)
+class Layer:
+    w: object
+    size: int
+
+
+def there_and_back(value: Array) -> Array:
+    leaves: list[object] = []
+    structure = flatten(value, leaves)
+    assert leaves_in(structure) == len(leaves) == len(names_of(structure, "x"))
+    assert all(isinstance(leaf, np.ndarray) for leaf in leaves)
+    rest = iter(leaves)
+    return unflatten(structure, lambda: next(rest))
+
+
+X = np.zeros(3)
+VALUES = st.recursive(
+    st.sampled_from([X, 1, 1.0, True, "text", None]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.sampled_from("abc"), inner, max_size=3), st.tuples(inner, inner).map(lambda two: Pair(*two)),
+        st.tuples(inner, st.integers()).map(lambda two: Layer(*two)),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@pytest.mark.search
+@given(VALUES)
+def test_everything_comes_back(value: object):
+    made = there_and_back(value)
+    assert repr(made) == repr(value)
+    assert type(made) is type(value)
+
+
+def test_arrays_come_back_as_they_were_arranged():
+    made = there_and_back({"layers": [Layer(X, 3), Layer(X, 4)], "pair": Pair(X, (X, 2))})
+    assert isinstance(made, dict)
+    assert made["layers"][1].w is X
+    assert made["pair"].right == (X, 2)
+
+
+def test_numbers_of_different_types_are_different_programs():
+    found = {flatten(value, []) for value in (1, 1.0, True)}
+    assert len(found) == 3
+    assert flatten(np.float32(1), []) == flatten(1.0, [])
+
+
+def test_an_array_without_axes_is_an_array():
+    leaves: list[object] = []
+    assert flatten(np.array(3.0), leaves) == Leaf()
+    assert len(leaves) == 1
+
+
+def test_names_say_where_an_array_stands():
+    structure = flatten({"w": (X, X), "n": 3, "b": X}, [])
+    assert names_of(structure, "p") == ["p_w_0", "p_w_1", "p_b"]
+    assert isinstance(structure, Branch)
+    assert structure.children[1] == Static(3, int)
+
+
+def test_what_can_change_unseen_is_refused():
+    with pytest.raises(CannotTrace, match="set is neither an array nor something that stays the same") as raised:
+        flatten([{1, 2}], [])
+    assert "try: pass arrays, numbers, strings" in str(raised.value)

@@ -1,0 +1,141 @@
+"""Tracers: NumPy's interface on values without numbers."""
+
+# Operators take arrays of any library and return the same kind, which their types cannot say.
+# pyright: reportArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from support.operators import Array, close, drawn
+from tessera import graph, op
+from tessera.core.errors.catalog import CannotTrace, OperandMismatch
+from tessera.core.settings import overridden
+from tessera.graphs.trace import tracing
+from tessera.graphs.tracer import Tracer, as_tracer, indices
+
+BINARY = ["add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge", "eq", "ne"]
+INTEGER = ["add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor", "lt", "eq"]
+
+
+def run(function: Callable[..., object], *arrays: NDArray[Any]) -> NDArray[Any]:
+    with overridden(target="interpret"):
+        return np.asarray(graph.module(function)(*arrays))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_arithmetic_of_floats(name: str):
+    apply = getattr(operator, name)
+    x, y = drawn((3, 4), np.float64, 1, 0.5, 3), drawn((4,), np.float64, 2, 0.5, 3)
+    close(run(apply, x, y), apply(x, y), 1e-13)
+    close(run(lambda x: apply(x, 2), x), apply(x, 2), 1e-13)
+    close(run(lambda x: apply(1.5, x), x), apply(1.5, x), 1e-13)
+    close(run(lambda x: apply(np.float32(1.5), x), x), apply(1.5, x), 1e-13)
+    close(run(lambda x: apply(y, x), x), apply(y, x), 1e-13)  # an array that is closed over, on the left
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_arithmetic_of_integers(name: str):
+    apply = getattr(operator, name)
+    x, y = drawn((3, 4), np.int32, 1, 1, 9), drawn((4,), np.int32, 2, 1, 9)
+    got = run(apply, x, y)
+    assert got.dtype == apply(x, y).dtype
+    np.testing.assert_array_equal(got, apply(x, y))
+    np.testing.assert_array_equal(run(lambda x: apply(x, 3), x), apply(x, 3))
+
+
+def test_signs():
+    x = drawn((5,), np.float32)
+    np.testing.assert_array_equal(run(operator.neg, x), -x)
+    np.testing.assert_array_equal(run(abs, x), abs(x))
+    np.testing.assert_array_equal(run(operator.invert, x > 0), ~(x > 0))
+    np.testing.assert_array_equal(run(operator.invert, np.arange(4)), ~np.arange(4))
+
+
+def test_numbers_take_the_dtype_of_what_they_meet():
+    assert run(lambda x: x * 2.5, drawn((3,), np.float16)).dtype == np.float16
+    assert run(lambda x: x * 2, np.arange(3, dtype=np.int32)).dtype == np.int32
+    assert run(lambda x: x * 0.5, np.arange(3)).dtype == np.float32
+    assert run(lambda x: x / 2, np.arange(3)).dtype == np.float32
+    assert run(lambda x: x + 1, np.array([True, False])).dtype == np.int64
+
+
+def test_methods():
+    x = drawn((3, 4, 5), np.float64)
+    np.testing.assert_array_equal(run(lambda x: x.T, x), x.swapaxes(1, 2))
+    np.testing.assert_array_equal(run(lambda x: x.reshape(5, -1), x), x.reshape(5, -1))
+    np.testing.assert_array_equal(run(lambda x: x.transpose(), x), x.transpose())
+    close(run(lambda x: x.sum(1, keepdims=True), x), x.sum(1, keepdims=True), 1e-13)
+    close(run(lambda x: x.mean((0, 2)), x), x.mean((0, 2)), 1e-13)
+    np.testing.assert_array_equal(run(lambda x: x.max(-1), x), x.max(-1))
+    np.testing.assert_array_equal(run(lambda x: x.min(), x), x.min())
+    np.testing.assert_array_equal(run(lambda x: x.astype("f16"), x), x.astype(np.float16))
+
+
+def test_what_a_tracer_knows():
+    def look(x: Array) -> Array:
+        assert (x.shape, x.ndim, x.size, len(x), str(x.dtype)) == ((3, 4), 2, 12, 3, "f32")
+        assert repr(x) == "<traced x: f32[3, 4]>"
+        first, *rest = x
+        assert len(rest) == 2
+        return first + rest[1]
+
+    x = drawn((3, 4), np.float32)
+    np.testing.assert_array_equal(run(look, x), x[0] + x[2])
+
+
+@pytest.mark.parametrize(
+    ("use", "what", "remedy"),
+    [
+        (lambda x: 1 if x.sum() > 0 else 2, "a branch on values", "op.where(condition, a, b)"),
+        (lambda x: float(x.sum()), "a Python number of a value", "keep it an array"),
+        (lambda x: int(x.sum()), "a Python number of a value", "keep it an array"),
+        (lambda x: range(x.sum()), "an index that is computed", "op.gather(x, index, axis)"),
+        (np.sum, "a NumPy function of a value", "tessera.op"),
+        (np.asarray, "a NumPy function of a value", "tessera.op"),
+    ],
+)
+def test_what_needs_numbers_is_refused(use: Callable[[Tracer], object], what: str, remedy: str):
+    with pytest.raises(CannotTrace, match=f"{what} cannot be captured") as raised:
+        graph.module(lambda x: use(x))(drawn((3,), np.float32))  # noqa: PLW0108 - the line that is shown
+    assert remedy in str(raised.value)
+    assert "test_tracer.py, line" in str(raised.value)
+
+
+def test_a_value_of_an_ended_capture():
+    kept: list[Tracer] = []
+
+    @graph.module
+    def leak(x: Array) -> Array:
+        kept.append(x)
+        return x + 1
+
+    x = drawn((3,), np.float32)
+    leak(x)
+    with pytest.raises(CannotTrace, match="a graph that is not being captured any more"):
+        graph.module(lambda x: x + kept[0])(x)
+    with pytest.raises(CannotTrace, match="no graph is being captured here"):
+        op.exp(kept[0])
+
+
+def test_values_of_the_capture_around_this_one():
+    inner = graph.module(lambda x: x)
+    x, y = drawn((3,), np.float64, 1), drawn((3,), np.float64, 2)
+    got = run(lambda x, y: inner(x) * y, x, y)
+    close(got, x * y, 1e-13)
+
+
+def test_what_is_no_array():
+    with tracing() as trace, pytest.raises(OperandMismatch, match="'text' is no array"):
+        as_tracer("text", trace)
+
+
+def test_indices_are_integers():
+    with tracing() as trace:
+        assert indices(np.arange(3), trace).shape == (3,)
+        with pytest.raises(OperandMismatch, match="indices are integers, not f64"):
+            indices(np.ones(3), trace)

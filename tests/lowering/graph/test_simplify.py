@@ -1,0 +1,222 @@
+"""Each rule of the simplifier, before and after; and that simplified graphs compute the same bits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from support.gradients import graph_of
+from support.graphs import assert_same_bits, graphs, normals, small_integers
+from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i32
+from tessera.core.graph.build import GraphBuilder
+from tessera.core.graph.expr import Argument, Literal
+from tessera.core.graph.graph import Graph, Value
+from tessera.core.graph.index_maps import identity, reshape, transpose, window
+from tessera.core.graph.verify import verify
+from tessera.lowering.graph.simplify import simplify
+from tessera.runtime.interpret.graph import evaluate
+
+
+def same_bits(built: Graph) -> Graph:
+    """Simplify, and compare on normal floats: rules keep every bit."""
+    found = simplify(built)
+    verify(found)
+    for arrays in (normals([v.type for v in built.inputs]), small_integers([v.type for v in built.inputs])):
+        for one, other in zip(evaluate(found, arrays), evaluate(built, arrays), strict=True):
+            assert_same_bits(one, other)
+    return found
+
+
+def ops(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+def test_views_of_views_are_one_view():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        part = b.view(x, window((8, 9), (1, 2), (1, 3), (6, 2)))
+        return b.unary("exp", b.view(b.transpose(part, (1, 0)), window((2, 6), (0, 5), (1, -1), (2, 6))))
+
+    found = same_bits(graph_of(make, (f32, (8, 9))))
+    assert ops(found) == ["view", "map"]
+    assert found.nodes[0].index_map.permutation is None
+
+
+def test_a_view_that_changes_nothing():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return b.unary("exp", b.transpose(b.transpose(x, (1, 0)), (1, 0)))
+
+    found = same_bits(graph_of(make, (f32, (3, 4))))
+    assert ops(found) == ["map"]
+    assert found.nodes[0].operands == found.inputs
+
+
+def test_transpositions_become_axes_of_maps():
+    found = same_bits(
+        graph_of(lambda b, x, y: b.binary("sub", b.transpose(x, (1, 0)), y), (f32, (3, 4)), (f32, (4, 3)))
+    )
+    (node,) = found.nodes
+    assert node.attributes["axes"] == ((1, 0), (0, 1))
+
+
+def test_repetitions_become_axes_of_maps():
+    found = same_bits(
+        graph_of(lambda b, x, y: b.binary("mul", b.broadcast(x, (1,), (3, 4)), y), (f32, (4,)), (f32, (3, 4)))
+    )
+    (node,) = found.nodes
+    assert node.attributes["axes"] == ((1,), (0, 1))
+
+
+def test_transpositions_become_labels_of_contractions():
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.contract(x, b.transpose(y, (1, 0)), ((0, 1), (1, 2)), (0, 2))
+
+    found = same_bits(graph_of(make, (f32, (3, 4)), (f32, (5, 4))))
+    (node,) = found.nodes
+    assert node.attributes["labels"] == ((0, 1), (2, 1))
+
+
+def test_a_repeated_axis_that_is_summed_counts():
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.contract(b.broadcast(x, (0,), (3, 4)), y, ((0, 1), (1, 2)), (0, 2))
+
+    assert ops(same_bits(graph_of(make, (f32, (3,)), (f32, (4, 5))))) == ["view", "contract"]
+
+
+def test_reductions_of_transpositions():
+    found = same_bits(graph_of(lambda b, x: b.reduce(b.transpose(x, (1, 0, 2)), (0,)), (f32, (3, 4, 5))))
+    (node,) = found.nodes
+    assert node.attributes["axes"] == (1,)
+
+
+def test_the_order_in_which_axes_are_summed_counts():
+    """Row-major order of the transposed axes is another order of the numbers."""
+    built = graph_of(lambda b, x: b.reduce(b.transpose(x, (0, 2, 1)), (1, 2)), (f32, (3, 4, 5)))
+    assert ops(same_bits(built)) == ["view", "reduce"]
+
+
+def test_equal_nodes_are_computed_once():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        one, other = (b.unary("exp", b.transpose(x, (1, 0))) for _ in range(2))
+        return b.binary("add", one, b.scaled(other, 2.0))
+
+    assert ops(same_bits(graph_of(make, (f32, (3, 4))))) == ["map"] * 3
+
+
+def test_zeros_of_two_signs_are_not_equal_nodes():
+    def make(b: GraphBuilder, x: Value) -> tuple[Value, Value]:
+        return b.unary("neg", b.scaled(x, 0.0)), b.unary("neg", b.scaled(x, -0.0))
+
+    assert len(same_bits(graph_of(make, (f32, (3,)))).nodes) == 4
+
+
+def test_two_outputs_that_are_equal_are_both_made():
+    found = same_bits(graph_of(lambda b, x: (b.unary("exp", x), b.unary("exp", x)), (f32, (3,))))
+    assert len(set(found.outputs)) == 2
+
+
+def test_conversions_to_the_type_that_is_there():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        same = b.elementwise(Argument(0, f32), [x])
+        return b.unary("exp", same)
+
+    assert len(same_bits(graph_of(make, (f32, (3,)))).nodes) == 1
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16])
+def test_roundings_stay(dtype: DType):
+    found = same_bits(graph_of(lambda b, x: b.unary("exp", b.cast(b.cast(x, dtype), f32)), (f32, (50,))))
+    assert len(found.nodes) == 3
+
+
+def test_dead_nodes():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        b.unary("sin", x)
+        return b.unary("exp", x)
+
+    assert len(same_bits(graph_of(make, (f32, (3,)))).nodes) == 1
+
+
+def test_axes_of_extent_1_are_put_back_by_a_view():
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.unary("exp", b.binary("add", x, b.reshape(y, (4, 1))))
+
+    found = same_bits(graph_of(make, (f32, (1, 1, 4, 1)), (f32, (4,))))
+    maps = [node for node in found.nodes if node.op == "map"]
+    assert [node.result.type.shape for node in maps] == [(4,), (1, 1, 4, 1)]
+
+
+def test_joined_heads_turn_the_product_that_makes_them():
+    def make(b: GraphBuilder, p: Value, v: Value) -> Value:
+        heads = b.contract(p, v, ((0, 1, 2), (0, 2, 3)), (0, 1, 3))
+        return b.copy(b.reshape(b.transpose(heads, (1, 0, 2)), (5, 4 * 8)))
+
+    found = same_bits(graph_of(make, (f32, (4, 5, 6)), (f32, (4, 6, 8))))
+    contract, *rest = found.nodes
+    assert contract.attributes["result"] == (1, 0, 3)
+    assert [node.body for node in rest] == [reshape((5, 4, 8), (5, 32))]
+
+
+def test_a_turned_output_is_a_map():
+    found = same_bits(graph_of(lambda b, x: b.transpose(x, (1, 0)), (f32, (3, 4))))
+    (node,) = found.nodes
+    assert (node.op, node.attributes["axes"]) == ("map", ((1, 0),))
+
+
+def test_an_output_that_is_an_input_stays_a_copy():
+    found = same_bits(graph_of(lambda b, x: (b.copy(x), x), (f32, (3, 4))))
+    (node,) = found.nodes
+    assert node.index_map == identity((3, 4))
+    assert found.outputs[1] is found.inputs[0]
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, f16, i32])
+def test_products_that_sum_nothing_are_maps(dtype: DType):
+    built = graph_of(lambda b, x, y: b.contract(x, y, ((0, 2), (2, 1)), (2, 1, 0)), (dtype, (3, 4)), (dtype, (4, 5)))
+    found = same_bits(built)
+    assert ops(found) == ["map"]
+    (zero,) = evaluate(found, [np.zeros((3, 4), dtype.numpy), -np.ones((4, 5), dtype.numpy)])
+    assert not np.signbit(zero).any()
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+@pytest.mark.parametrize("dtype", [f32, f64, i32, boolean])
+def test_reductions_of_nothing_are_numbers(dtype: DType, kind: str):
+    if (dtype, kind) != (boolean, "sum"):
+        found = same_bits(graph_of(lambda b, x: b.reduce(x, (1,), kind), (dtype, (3, 0))))
+        assert isinstance(found.nodes[0].body, Literal)
+
+
+@pytest.mark.parametrize(("rows", "inner"), [(3, 0), (0, 4), (0, 0)])
+def test_products_of_nothing_are_zeros(rows: int, inner: int):
+    found = same_bits(
+        graph_of(lambda b, x, y: b.contract(x, y, ((0, 1), (1, 2)), (0, 2)), (f32, (rows, inner)), (f32, (inner, 2)))
+    )
+    assert [(node.op, node.operands) for node in found.nodes] == [("map", ())]
+
+
+def test_every_new_node_knows_what_it_is_made_of():
+    built = graph_of(lambda b, x, y: b.binary("sub", b.transpose(x, (1, 0)), y), (f32, (3, 4)), (f32, (4, 3)))
+    (node,) = simplify(built).nodes
+    assert (node.origin.rule, node.origin.parents) == ("simplify", (1,))
+    assert node.ident > max(each.ident for each in built.nodes)
+
+
+def test_padding_stays_outside():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return b.unary("exp", b.view(b.view(x, window((8,), (2,), (1,), (4,))), window((4,), (-1,), (1,), (6,))))
+
+    assert ops(same_bits(graph_of(make, (f32, (8,))))) == ["view", "view", "map"]
+    assert transpose((2, 3), (1, 0)).permutation == (1, 0)
+
+
+@settings(max_examples=40)
+@given(graphs())
+def test_random_graphs(built: Graph):
+    same_bits(built)
+
+
+@settings(max_examples=40)
+@given(graphs())
+def test_simplified_graphs_are_simple(built: Graph):
+    """One pass reaches the fixed point, but for nodes that it makes of outputs."""
+    once = simplify(built)
+    assert len(simplify(once).nodes) <= len(once.nodes)

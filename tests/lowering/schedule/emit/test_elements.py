@@ -1,0 +1,89 @@
+"""Kernels of elements: each reads wherever its index maps say."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.gradients import graph_of
+from support.graphs import DTYPES, check, only, planned, windows
+from tessera.core.base.dtypes import DType, f32, i32, i64
+from tessera.core.graph.build import GraphBuilder
+from tessera.core.graph.expr import Argument, apply
+from tessera.core.graph.graph import Value
+from tessera.core.graph.index_maps import window
+from tessera.core.program.build import ProgramBuilder
+from tessera.lowering.schedule.emit.elements import unravelled
+
+shapes = st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=8)
+@given(shape=shapes, data=st.data())
+def test_windows_of_concatenations(dtype: DType, shape: tuple[int, ...], data: st.DataObject):
+    """Outside of what is computed there is 0, not what lies beside it."""
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    other = (*shape[:axis], data.draw(st.integers(0, 4)), *shape[axis + 1 :])
+    whole = (*shape[:axis], 2 * shape[axis] + other[axis], *shape[axis + 1 :])
+    part = data.draw(windows(whole))
+
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.copy(b.view(b.concat((x, y, x), axis), part))
+
+    check(graph_of(make, (dtype, shape), (dtype, other)), targets=("interpret",))
+
+
+@pytest.mark.parametrize("dtype", [i32, i64])
+@settings(max_examples=10)
+@given(table=shapes, index=st.lists(st.integers(0, 4), max_size=2).map(tuple), data=st.data())
+def test_gathers(dtype: DType, table: tuple[int, ...], index: tuple[int, ...], data: st.DataObject):
+    """Indices are -3 to 3: some of them lie outside."""
+    axis = data.draw(st.integers(0, len(table) - 1))
+    check(graph_of(lambda b, x, i: b.gather(x, i, axis), (f32, table), (dtype, index)), targets=("interpret",))
+
+
+def test_gathers_from_what_is_computed():
+    def make(b: GraphBuilder, x: Value, y: Value, i: Value) -> Value:
+        return b.gather(b.concat((b.scaled(x, 2.0), y), 0), i)
+
+    check(graph_of(make, (f32, (3, 2)), (f32, (1, 2)), (i64, (20,))))
+
+
+def test_gathers_of_gathers():
+    check(graph_of(lambda b, x, i: b.gather(x, b.gather(i, i)), (f32, (3, 2)), (i64, (20,))))
+
+
+def test_views_of_views_that_do_not_compose():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        inner = b.view(x, window((8,), (2,), (1,), (4,)))
+        return b.unary("neg", b.view(inner, window((4,), (-1,), (1,), (6,))))
+
+    check(graph_of(make, (f32, (8,))))
+
+
+def test_several_outputs():
+    def make(b: GraphBuilder, x: Value, i: Value) -> tuple[Value, Value]:
+        rows = b.gather(x, i)
+        return rows, b.unary("neg", rows)
+
+    assert len(only(planned(make, (f32, (5, 2)), (i64, (4,)))).outputs) == 2
+    check(graph_of(make, (f32, (5, 2)), (i64, (4,))))
+
+
+def test_one_element_is_read_once():
+    """Both operands of the sum are the same element."""
+
+    def make(b: GraphBuilder, x: Value) -> Value:
+        flipped = b.view(x, window((9,), (8,), (-1,), (9,)))
+        return b.map(apply("add", Argument(0, f32), Argument(1, f32)), [flipped, flipped], [(0,), (0,)], (9,))
+
+    check(graph_of(make, (f32, (9,))))
+
+
+@given(st.lists(st.integers(1, 5), max_size=4).map(tuple))
+def test_unravelled_indices(shape: tuple[int, ...]):
+    build = ProgramBuilder()
+    index = unravelled(build, build.index(3), shape)
+    assert len(index) == len(shape)
+    divisions = sum(op.opcode == "floordiv" for op in build.finish().ops)
+    assert divisions == max(0, len(shape) - 1)

@@ -1,0 +1,38 @@
+"""Loops over what a mask leaves: fewer trips, the same results."""
+
+# Operators take arrays of any library and return the same kind, which their types cannot say.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportArgumentType=false
+
+import numpy as np
+import pytest
+
+from tessera import graph, op
+from tessera.core.program.program import Op
+from tessera.core.settings import overridden
+from tessera.core.targets import Target
+
+
+def loops(**how: object) -> list[Op]:
+    """Return the loops of the kernel of attention over 300 queries and keys."""
+    module = graph.module("attention")(lambda q, k, v: op.flash_attention(q, k, v, **how))
+    x = np.zeros((1, 1, 300, 32), np.float32)
+    with overridden(target="interpret"):
+        module(x, x, x)
+    (kernel,) = module.executable.kernels(Target("interpret", ""))
+    return [each for each in kernel.lowered.program.body.walk() if each.opcode == "for"]
+
+
+@pytest.mark.parametrize(("how", "bounds"), [
+    ({}, ["const", "const"]), ({"causal": True}, ["const", "min"]), ({"causal": True, "window": 64}, ["max", "min"]),
+])  # fmt: skip
+def test_the_loop_begins_and_ends_where_the_mask_does(how: dict[str, object], bounds: list[str]):
+    made = loops(**how)
+    body = {
+        value: each for outer in made for region in outer.regions for each in region.walk() for value in each.results
+    }
+    assert [body[value].opcode for value in made[-1].operands[:2]] == bounds
+
+
+def test_only_blocks_that_are_cut_are_masked():
+    masked = [each for outer in loops(causal=True)[-1:] for each in outer.regions[0].walk() if each.opcode == "if"]
+    assert len(masked) == 1

@@ -1,0 +1,47 @@
+"""Cascades are found in nodes: which axis, which reductions, which atoms."""
+
+from tessera.core.base.dtypes import bf16, f32
+from tessera.core.graph.build import GraphBuilder
+from tessera.core.graph.expr import Argument, apply
+from tessera.core.graph.graph import Tensor, TensorValue
+from tessera.lowering.schedule.axes import axis_space
+from tessera.lowering.schedule.regions import find_cascade
+
+
+def attention(width: int = 16, dtype: str = "f32"):
+    build = GraphBuilder()
+    kind = f32 if dtype == "f32" else bf16
+    q, k, v = (TensorValue(Tensor(kind, shape)) for shape in ((8, width), (12, width), (12, 4)))
+    scores = build.contract(q, k, ((0, 2), (1, 2)), (0, 1))
+    top = build.reduce(scores, (1,), "max")
+    spread = build.map(apply("sub", Argument(0, f32), Argument(1, f32)), (scores, top), ((0, 1), (0,)), (8, 12))
+    weight = build.unary("exp", spread)
+    total = build.reduce(weight, (1,))
+    out = build.contract(build.cast(weight, kind), v, ((0, 1), (1, 2)), (0, 2))
+    nodes = tuple(build.nodes)
+    space = axis_space(nodes, [out, total, *(value for node in nodes for value in node.results), q, k, v])
+    assert space is not None
+    return nodes, space, out, total, (scores, v)
+
+
+def test_attention_has_one_loop_over_the_keys():
+    nodes, space, out, total, atoms = attention()
+    found = find_cascade(nodes, space, [out, total])
+    assert found is not None
+    assert space.extents[found.axis] == 12
+    assert [space.extents[axis] for axis in found.inner] == [16]
+    assert [node.op for node in found.reductions] == ["reduce", "reduce", "contract"]
+    assert found.atoms == atoms
+    assert len(found.cascade.moments) == 2
+
+
+def test_a_rounding_on_the_way_is_left_out():
+    nodes, space, out, total, _ = attention(dtype="bf16")
+    found = find_cascade(nodes, space, [out, total])
+    assert found is not None
+    assert all(dtype == f32 for dtype in found.cascade.region.atoms)
+
+
+def test_inner_axes_are_short():
+    nodes, space, out, total, _ = attention(width=300)
+    assert find_cascade(nodes, space, [out, total]) is None

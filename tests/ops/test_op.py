@@ -1,0 +1,18 @@
+"""The namespace of operators: every name is one, documented, and listed."""
+
+import tessera
+from tessera.graphs.function import GraphFunction
+from tessera.ops import op
+
+
+def test_the_namespace_is_public():
+    assert tessera.op is op
+    assert sorted(op.__all__) == op.__all__
+
+
+def test_every_name_is_an_operator_with_a_description():
+    for name in op.__all__:
+        made = getattr(op, name)
+        assert callable(made)
+        assert isinstance(made, GraphFunction) or name in ("arange", "full"), name
+        assert (made.__doc__ or "").strip(), name
