@@ -12,17 +12,20 @@ An operator on arrays is a graph of its own, compiled once for each kind of oper
 from tessera.ops.definitions.arrays import (
     arange,
     argmax,
+    broadcast_to,
     concat,
     full,
     gather,
     mean,
     one_hot,
+    ones,
     pad,
     reshape,
     split,
     stack,
     transpose,
     var,
+    zeros,
 )
 from tessera.ops.definitions.arrays import (
     max_ as max,  # noqa: A004 - as NumPy calls it
@@ -90,6 +93,7 @@ __all__ = [
     "adam",
     "arange",
     "argmax",
+    "broadcast_to",
     "cast",
     "clip",
     "concat",
@@ -121,6 +125,7 @@ __all__ = [
     "minimum",
     "mse",
     "one_hot",
+    "ones",
     "pad",
     "relu",
     "reshape",
@@ -145,4 +150,5 @@ __all__ = [
     "transpose",
     "var",
     "where",
+    "zeros",
 ]

@@ -68,6 +68,10 @@ def test_each_is_shown_and_comes_back(lab: Lab, page: Page, watch: Watch, group:
         # The keyboard reaches both.
         for view in (static, live):
             stop = view.locator("button:enabled:visible, [tabindex='0']:visible").first
+            if kind == "advice" and stop.count() == 0:
+                # What a measurement says of no line in particular has nothing to press.
+                expect(view.locator(".tsr-verdict")).not_to_be_empty()
+                continue
             stop.focus()
             expect(stop).to_be_focused()
     lab.choose_theme(page, "Dark")

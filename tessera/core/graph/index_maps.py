@@ -64,8 +64,17 @@ class IndexMap:
         return None
 
     def is_identity(self, shape: Sequence[int]) -> bool:
-        """Return whether a view of an operand of `shape` is that operand."""
-        return tuple(shape) == self.shape and self.permutation == tuple(range(len(shape)))
+        """Return whether a view of an operand of `shape` is that operand; an extent of 1 has index 0 alone."""
+        if tuple(shape) != self.shape or self.padded:
+            return False
+        return all(
+            affine.axis == axis or (size == 1 and affine.at((0,) * len(shape)) == 0 and self._alone(affine))
+            for axis, (size, affine) in enumerate(zip(shape, self.axes, strict=True))
+        )
+
+    def _alone(self, affine: Affine) -> bool:
+        """Return whether an index is the same everywhere."""
+        return all(self.shape[term.axis] == 1 for term in affine.terms)
 
 
 def identity(shape: Sequence[int]) -> IndexMap:

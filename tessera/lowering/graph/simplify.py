@@ -231,6 +231,15 @@ class _Simplifier:
                 self.makers[made] = builder.nodes[-1]
                 self._put_back(node, made)
             return
+        alone = {label for label in units if label not in result}
+        if alone and not sums and not node.attributes.get("compute"):
+            # One product an element.
+            kept = [[axis for axis, label in enumerate(mine) if label not in alone] for mine in labels]
+            operands = [
+                self._viewed(each, reshape(each.type.shape, [each.type.shape[axis] for axis in axes]))
+                for each, axes in zip(operands, kept, strict=True)
+            ]
+            labels = [tuple(mine[axis] for axis in axes) for mine, axes in zip(labels, kept, strict=True)]
         for place, operand in enumerate(operands):
             found = self._labelled(operand)
             # An axis that the view repeats and nothing sums is not the operand's any more; one that is summed is.

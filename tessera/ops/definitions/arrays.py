@@ -7,7 +7,7 @@ from tessera.core.base.dtypes import BY_NAME, DType, i64
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Number
-from tessera.core.graph.index_maps import window
+from tessera.core.graph.index_maps import broadcast, window
 from tessera.graphs import tracer
 from tessera.graphs.function import operator
 from tessera.graphs.shapes import axes_of
@@ -36,6 +36,16 @@ def full(shape: Sequence[int], value: Number, dtype: DType | str = "f32") -> Arr
         wrong = OperandMismatch(f"there is no dtype {dtype!r}", hint=f"choose from {', '.join(sorted(BY_NAME))}")
         raise at_call(wrong)
     return Tracer(trace, trace.builder.full(float(value) if kind.is_float else value, kind, shape))
+
+
+def zeros(shape: Sequence[int], dtype: DType | str = "f32") -> Array:
+    """Return 0 everywhere, in the graph that is being captured."""
+    return full(shape, 0, dtype)
+
+
+def ones(shape: Sequence[int], dtype: DType | str = "f32") -> Array:
+    """Return 1 everywhere, in the graph that is being captured."""
+    return full(shape, 1, dtype)
 
 
 def _outside(name: str) -> CannotTrace:
@@ -107,6 +117,18 @@ def reshape(x: Array, shape: Sequence[int]) -> Array:
 def transpose(x: Array, axes: Sequence[int] | None = None) -> Array:
     """Permute the axes; without `axes`, reverse them."""
     return as_tracer(x).transpose(*(axes or ()))
+
+
+@operator("broadcast_to")
+def broadcast_to(x: Array, shape: Sequence[int]) -> Array:
+    """Repeat axes of extent 1, and new ones in front, as NumPy's `broadcast_to`.  Raises OperandMismatch."""
+    given = as_tracer(x)
+    wanted = tuple(shape)
+    first = len(wanted) - given.ndim
+    if first < 0 or any(size not in (1, to) for size, to in zip(given.shape, wanted[first:], strict=True)):
+        raise OperandMismatch(f"{given.shape} does not spread over {wanted}")
+    places = range(first, len(wanted))
+    return given.of(given.trace.builder.view(given.value, broadcast(given.shape, places, wanted)))
 
 
 @operator("concat")

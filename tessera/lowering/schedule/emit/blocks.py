@@ -152,7 +152,9 @@ class BlockEmitter:
             inner = tuple(axis for axis in self.group.reduced if axis in self.tiles.blocks)
             m, n = self._matrix_shape(node)
             k = self.tiles.shape(inner)[0] if inner else 1
-            left, right = (self.value(operand) for operand in node.operands)
+            left, right = (
+                self.tiles.within(self.value(operand), inner, self.group.extents) for operand in node.operands
+            )
             a = self.builder.reshape(self.tiles.align(left, (*rows, *inner)), (m, k))
             b = self.builder.reshape(self.tiles.align(right, (*inner, *columns)), (k, n))
             exact, compute = bool(node.attributes["exact"]), str(node.attributes["compute"] or "")

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
+from tessera.core.base.dtypes import i64
+from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, fold
 from tessera.core.graph.graph import Value as Tensor
 from tessera.core.graph.index_maps import Affine
 from tessera.core.program.build import ProgramBuilder, dtype_of, shape_of
@@ -97,6 +98,20 @@ class Tiles:
             return Held(build.reduce(held.value, kind, held.axes.index(gone[0])), axes)
         tile = build.reshape(self.align(held, full), (*self.shape(stay), prod(self.shape(gone))))
         return Held(build.reduce(tile, kind, len(stay)), stay)
+
+    def within(self, held: Held, axes: Sequence[int], extents: Sequence[int]) -> Held:
+        """Spread a value along axes that it lacks, with 0 behind their ends: only what is loaded is absent there."""
+        build = self.builder
+        dtype = held.value.type.dtype
+        for axis in self.visible(axes):
+            if axis in held.axes or extents[axis] % self.blocks[axis] == 0:
+                continue
+            place = Held(build.arange(self.index[axis], self.blocks[axis]), (axis,))
+            end = Held(build.index(extents[axis]))
+            inside = apply("cmp", Argument(1, i64), Argument(2, i64), predicate="lt")
+            body = apply("select", inside, Argument(0, dtype), Literal(0.0 if dtype.is_float else 0, dtype))
+            held = self.expression(body, [held, place, end], (*held.axes, axis))
+        return held
 
     # Memory
 

@@ -12,6 +12,7 @@ TILE: Final = {
     "masked_store": "stores the elements of a tile whose mask is true",
     "valid": "a mask: which elements of a tile lie inside the array that it was loaded from",
     "fill": "replaces the absent elements of a tile by a value",
+    "gather": "a tile of the elements at the indices in another tile, along one axis; indices outside read zero",
     "alloc": "memory shared by the lanes of a group",
     "copy": "copies a tile from an array to shared memory, where the target can: in bulk and asynchronously",
     "barrier": "waits until all lanes of the group are here and see each other's writes",
