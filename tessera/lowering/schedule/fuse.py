@@ -337,17 +337,23 @@ def separate_uses(graph: Graph) -> Graph:
     rewriter = Rewriter(graph)
     for node in graph.nodes:
         operands = list(node.operands)
+        indices = [_is_index(graph, operand) for operand in operands]
         repeated = (
             len(set(operands)) < len(operands) and node.op == "map" and len(set(labels_of(node.attributes["axes"]))) > 1
         )
         if node.op == "contract" or repeated:
             for place, operand in enumerate(operands):
-                if len(graph.users.get(operand, ())) > 1 or operands.count(operand) > 1 or operand in graph.outputs:
+                several = len(graph.users.get(operand, ())) > 1 or operands.count(operand) > 1
+                if not indices[place] and (several or operand in graph.outputs):
                     operands[place] = rewriter.view_of(operand, node)
-        for place, operand in enumerate(operands):
-            maker = graph.producers.get(operand)
-            if maker is not None and maker.op == "iota" and len(graph.users[operand]) > 1:
-                with rewriter.builder.within(rewriter.origin(node, maker), node.span):
+        for place, operand in enumerate(node.operands):
+            if indices[place] and (len(graph.users[operand]) > 1 or node.operands.count(operand) > 1):
+                with rewriter.builder.within(rewriter.origin(node, graph.producers[operand]), node.span):
                     operands[place] = rewriter.builder.iota(operand.type.shape[0])
         rewriter.keep(node, operands)
     return rewriter.finish()
+
+
+def _is_index(graph: Graph, value: Value) -> bool:
+    maker = graph.producers.get(value)
+    return maker is not None and maker.op == "iota"
