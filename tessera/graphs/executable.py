@@ -14,7 +14,6 @@ from tessera.core.targets import Target, generation
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
-from tessera.lowering.graph.convert_indices import convert_indices
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
@@ -57,7 +56,7 @@ class Executable:
     def graph(self) -> Graph:
         """The graph after the passes that keep every bit."""
         simplified = simplify(self.traced)
-        changed = split_reductions(convert_indices(simplified))
+        changed = split_reductions(simplified)
         return simplified if changed is simplified else simplify(changed)
 
     @cached_property

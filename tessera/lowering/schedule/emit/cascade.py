@@ -24,6 +24,7 @@ from tessera.core.schedule.cascade import Anchor, Cascade, Moment
 from tessera.core.schedule.plan import CascadeLoop, Group
 from tessera.lowering.schedule.emit.atom_products import divided_once, parted
 from tessera.lowering.schedule.emit.blocks import BlockEmitter
+from tessera.lowering.schedule.emit.index_floats import convert_first
 from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
 from tessera.lowering.schedule.emit.visible_blocks import VisibleBlocks
 
@@ -56,6 +57,12 @@ class CascadeEmitter(BlockEmitter):
         ragged = group.extents[self.loop.axis] % block != 0
         self.even = (not ragged or self._hides_ends()) and block % _COLUMNS == 0 and len(self.rows) == 1
         self.cut = ragged and self._hides_ends()
+        indices = [(n, group.axes[atom]) for n, atom in enumerate(self.loop.atoms) if self._is_index(atom)]
+        self.index_ranges = {number: (0, group.extents[axis] - 1) for number, (axis,) in indices}
+
+    def _is_index(self, value: Tensor) -> bool:
+        maker = self.makers.get(value)
+        return maker is not None and maker.op == "iota"
 
     def _hides_ends(self) -> bool:
         """Return whether scores of -inf behind the axis' end suffice: all that is summed is weighed by them, and is 0.
@@ -340,6 +347,7 @@ class CascadeEmitter(BlockEmitter):
     def _expression(self, body: Expr, *more: Held) -> Held:
         """Return an expression over atoms, and after them over `more`."""
         used = arguments(body)
+        body = convert_first(body, self.index_ranges)
         operands = [
             self._atom(number, value) if number in used else Held(self.builder.index(0))
             for number, value in enumerate(self.loop.atoms)
