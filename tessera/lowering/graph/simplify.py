@@ -202,7 +202,8 @@ class _Simplifier:
         """Let a value without axes of extent 1 stand for the result of a node, which has them."""
         builder = self.rewriter.builder
         value = builder.view(made, reshape(made.type.shape, node.result.type.shape))
-        self.makers.setdefault(value, builder.nodes[-1])
+        if value is not made:
+            self.makers[value] = builder.nodes[-1]
         self.rewriter.replace(node, value)
 
     def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:

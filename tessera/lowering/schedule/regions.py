@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from tessera.core.base.dtypes import DType, f32
-from tessera.core.graph.expr import Apply, Argument, Expr, apply, arguments, substitute, walk
+from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, arguments, substitute, walk
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import numbers
@@ -200,19 +202,27 @@ def _dtype(value: Value) -> DType:
 
 
 def _widened(expr: Expr) -> Expr:
-    """Return an expression without conversions between floats that only lose bits."""
+    """Return an expression without conversions between floats that only lose bits: shorter floats are f32 in it."""
     done: dict[Expr, Expr] = {}
     for each in walk(expr):
         if not isinstance(each, Apply):
-            done[each] = each
+            done[each] = _wide_literal(each) if isinstance(each, Literal) else each
             continue
         operands = [done[operand] for operand in each.operands]
         if each.opcode == "cast":
             (operand,) = operands
-            narrows = each.dtype.is_float and operand.dtype.is_float and each.dtype.bits < f32.bits
-            done[each] = operand if narrows else cast_expr(operand, each.dtype)
-        elif each.opcode in ("cmp", "select"):
-            done[each] = Apply(each.opcode, tuple(operands), each.dtype, each.predicate)
+            short = each.dtype.is_float and each.dtype.bits < f32.bits
+            rounded = operand if short and operand.dtype.is_float else cast_expr(operand, each.dtype)
+            done[each] = cast_expr(rounded, f32) if short else rounded
         else:
-            done[each] = Apply(each.opcode, tuple(operands), operands[0].dtype, each.predicate)
+            dtype = each.dtype if each.opcode == "cmp" else operands[-1].dtype
+            done[each] = Apply(each.opcode, tuple(operands), dtype, each.predicate)
     return done[expr]
+
+
+def _wide_literal(literal: Literal) -> Literal:
+    """Return a number of a shorter float as that number in f32."""
+    dtype = literal.dtype
+    if not dtype.is_float or dtype.bits >= f32.bits:
+        return literal
+    return Literal(float(np.asarray(literal.value, dtype.numpy)), f32)

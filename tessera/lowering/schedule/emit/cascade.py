@@ -22,7 +22,7 @@ from tessera.core.program.build import ProgramBuilder
 from tessera.core.program.program import Value
 from tessera.core.schedule.cascade import Anchor, Cascade, Moment
 from tessera.core.schedule.plan import CascadeLoop, Group
-from tessera.lowering.schedule.emit.atom_products import divided_once, parted
+from tessera.lowering.schedule.atom_products import divided_once, parted
 from tessera.lowering.schedule.emit.blocks import BlockEmitter
 from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
 from tessera.lowering.schedule.emit.visible_blocks import VisibleBlocks
