@@ -207,11 +207,12 @@ class _Simplifier:
         self.rewriter.replace(node, value)
 
     def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:
-        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: no product is -0."""
+        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: only what underflows is -0."""
         dtype, result = node.result.type.dtype, numbers(node.attributes["result"])
         axes = tuple(tuple(result.index(label) for label in mine) for mine in labels)
         sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]
-        body = apply("add", apply("mul", *sides), Literal(_zero(dtype), dtype))
+        zero = Literal(_zero(dtype), dtype)
+        body = apply("fma", *sides, zero) if dtype.is_float else apply("add", apply("mul", *sides), zero)
         self._change(node, "map", operands, {"axes": axes, "shape": node.result.type.shape}, body)
 
     def _contract(self, node: Node, operands: list[Value]) -> None:

@@ -11,12 +11,13 @@ from functools import lru_cache
 import numpy as np
 
 from tessera.core.base.dtypes import DType, f32
-from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, arguments, substitute, walk
+from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, substitute, walk
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import numbers
 from tessera.core.schedule.cascade import Cascade, Reduction, Region
 from tessera.lowering.schedule.axes import AxisSpace
+from tessera.lowering.schedule.axis_ends import read_along
 from tessera.lowering.schedule.derive import derive
 from tessera.lowering.schedule.guarded_anchors import cancel_guards
 from tessera.lowering.schedule.terms import NotSeparable
@@ -31,6 +32,7 @@ class Found:
 
     axis: of the group, that the loop goes over; inner: axes that contractions inside of it sum over
     reductions: the nodes, in order; atoms: the values that the region's atoms are
+    ended: numbers of the atoms that are absent behind the end of the axis
     """
 
     cascade: Cascade
@@ -38,6 +40,7 @@ class Found:
     inner: tuple[int, ...]
     reductions: tuple[Node, ...]
     atoms: tuple[Value, ...]
+    ended: frozenset[int]
 
 
 def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Value]) -> Found | None:
@@ -63,34 +66,9 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
     cascade = _derived(region, _needed(nodes, outer, axis, space, outputs))
     if cascade is None or cascade.centres:
         return None
-    read = _read_along(nodes, axis, space)
-    if not all(any(builder.atoms[number] in read for number in arguments(body)) for body in _bodies(cascade)):
-        return None
-    return Found(cascade, axis, inner, outer, tuple(builder.atoms))
-
-
-def _bodies(cascade: Cascade) -> list[Expr]:
-    """Return what each reduction's elements are absent by: exponents, extrema, and what has no exponent to weigh it."""
-    return [
-        *(anchor.exponent for anchor in cascade.anchors),
-        *(extremum.body for extremum in cascade.extrema),
-        *(moment.payload for moment in cascade.moments if moment.anchor is None),
-    ]
-
-
-def _read_along(nodes: Sequence[Node], axis: int, space: AxisSpace) -> set[Value]:
-    """Return the values with elements from memory along an axis: behind its end these are absent, and no others."""
-    made = {value for node in nodes for value in node.results}
-    found = {value for value, axes in space.axes.items() if value not in made and axis in axes}
-    for node in nodes:
-        if node.op == "view":
-            places = {term.axis for affine in node.index_map.axes for term in affine.terms}
-            along = any(space.axes[node.result][place] == axis for place in places)
-        else:
-            along = axis in space.axes.get(node.result, ()) and any(operand in found for operand in node.operands)
-        if along:
-            found.add(node.result)
-    return found
+    read = read_along(nodes, axis, space.axes)
+    ended = frozenset(number for number, value in enumerate(builder.atoms) if value in read)
+    return Found(cascade, axis, inner, outer, tuple(builder.atoms), ended)
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from tessera.core.base.dtypes import DType
+from tessera.core.base.dtypes import DType, i64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, arguments
 from tessera.core.graph.graph import Node
 from tessera.core.graph.graph import Value as Tensor
@@ -23,6 +23,7 @@ from tessera.core.program.program import Value
 from tessera.core.schedule.cascade import Anchor, Cascade, Moment
 from tessera.core.schedule.plan import CascadeLoop, Group
 from tessera.lowering.schedule.atom_products import divided_once, parted
+from tessera.lowering.schedule.axis_ends import ends
 from tessera.lowering.schedule.emit.blocks import BlockEmitter
 from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
 from tessera.lowering.schedule.emit.visible_blocks import VisibleBlocks
@@ -53,6 +54,7 @@ class CascadeEmitter(BlockEmitter):
         self.lags = [number not in tied for number in range(len(self.cascade.anchors))]
         block = tiles.blocks.get(self.loop.axis, 1)
         self.blocks = VisibleBlocks(builder, group, tiles, self.rows)
+        self.ragged = group.extents[self.loop.axis] % block != 0
         self.even = group.extents[self.loop.axis] % block == 0 and block % _COLUMNS == 0 and len(self.rows) == 1
 
     def _inside(self) -> None:
@@ -149,7 +151,8 @@ class CascadeEmitter(BlockEmitter):
             shrinks.append(shrink)
         for extremum in cascade.extrema:
             if extremum.anchor is None:
-                held = self._expression(extremum.body)
+                none = -math.inf if extremum.kind == "max" else math.inf
+                held = self._ended(self._expression(extremum.body), extremum.body, none)
                 best = self.tiles.reduce(self._full(held), self.rows, (self.loop.axis,), extremum.kind)
                 old = Held(next(tops), self.rows)
                 after.append(self.tiles.align(self._binary(extremum.kind, old, best), self.rows))
@@ -158,6 +161,20 @@ class CascadeEmitter(BlockEmitter):
 
     def _scores(self, anchor: Anchor) -> tuple[Held, float]:
         """Return an exponent as a tile and a scale to base 2; elements that are not visible are -inf."""
+        scores, scale = self._visible_scores(anchor)
+        return self._ended(scores, anchor.exponent, -math.inf), scale
+
+    def _ended(self, held: Held, body: Expr, neutral: float) -> Held:
+        """Return the tile of an expression, with a number behind the end of the axis where it is not absent there."""
+        if not self.ragged or ends(body, self.loop.ended, neutral):
+            return held
+        build, axis, dtype = self.builder, self.loop.axis, held.value.type.dtype
+        place = Held(build.arange(self.tiles.index[axis], self.tiles.blocks[axis]), (axis,))
+        inside = apply("cmp", Argument(1, i64), Argument(2, i64), predicate="lt")
+        chosen = apply("select", inside, Argument(0, dtype), Literal(neutral, dtype))
+        return self.tiles.expression(chosen, [held, place, Held(build.index(self.group.extents[axis]))], self.order)
+
+    def _visible_scores(self, anchor: Anchor) -> tuple[Held, float]:
         body, scale = anchor.exponent, _LOG2_E
         if isinstance(body, Apply) and body.opcode == "mul":
             literal = next((each for each in body.operands if isinstance(each, Literal)), None)
@@ -232,6 +249,8 @@ class CascadeEmitter(BlockEmitter):
             held = self._expression(rows)
             weight = held if weight is None else self._binary("mul", weight, held)
         weight = weight or Held(self.builder.constant(1.0, moment.dtype))
+        if moment.anchor is None:
+            weight = self._ended(weight, moment.payload, 0.0)
         if moment.indicator is not None and not self._hidden(moment):
             zero = Literal(0.0, moment.dtype)
             body = apply("select", moment.indicator, Argument(len(self.loop.atoms), moment.dtype), zero)
