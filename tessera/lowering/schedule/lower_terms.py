@@ -44,7 +44,7 @@ class StateForms:
             extremum_symbol(place, dtype): anchor_symbol(anchor, keys[anchor].dtype)
             for place, (dtype, anchor) in tied.items()
         }
-        self.results = Results(arguments, same)
+        self.results = Results(arguments, same, self._sum_of, self._is_masked)
         self._moments = {moment_symbol(place, key.dtype): key for key, place in plan.moments.items()}
 
     def extremum(self, place: int, dtype: DType, offset: Linear) -> NormalForm:
@@ -146,10 +146,13 @@ class StateForms:
         return symbol(centre_symbol(self.plan.centres[key], key.dtype), varies=False)
 
     def expression(self, form: NormalForm, dtype: DType) -> Expr:
-        """Return a normal form over the state as an expression, in which nothing over or times anything is 0."""
+        """Return a normal form over the state as an expression."""
         if not dtype.is_float:
             return form[0].parameters[0][0] if len(form) == 1 and form[0].parameters else sum_of(form, dtype)
-        wide = accumulated_in(dtype)
+        return self._sum_of(form, accumulated_in(dtype))
+
+    def _sum_of(self, form: NormalForm, wide: DType) -> Expr:
+        """Return a normal form as an expression of floats, in which nothing over or times anything is 0."""
         guards = {term: self._guards(term) for term in form}
         plain = tuple(term for term in form if not guards[term])
         result = sum_of(plain, wide) if plain or not form else None
@@ -175,8 +178,11 @@ class StateForms:
         if not term.shift and all(self._is_finite(expr, power) for expr, power in others):
             return divisors
         # A sum of no elements: those that a mask hides were never multiplied with an infinite factor.
-        masked = [expr for expr, power in others if power > 0 and expr in self._moments and self._moments[expr].indicator]
+        masked = [expr for expr, power in others if power > 0 and self._is_masked(expr)]
         return (*divisors, *masked[:1])
+
+    def _is_masked(self, expr: Expr) -> bool:
+        return expr in self._moments and bool(self._moments[expr].indicator)
 
     def _is_finite(self, expr: Expr, power: float) -> bool:
         """Return whether a factor is finite where what the loop sums is."""
