@@ -1,7 +1,7 @@
 """Graphs on arrays of every library on a GPU: what comes back is the library's own, and the same numbers."""
 
 # Arrays of libraries that are not installed where types are checked.
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportArgumentType=false, reportUntypedFunctionDecorator=false
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.operators import Array
 from tessera import graph, op
 from tessera.core.settings import overridden
 
@@ -18,7 +19,7 @@ W = RANDOM.standard_normal((32, 96)).astype(np.float32)
 
 
 @graph.module("layer")
-def layer(x: Any, w: Any) -> tuple[Any, Any, Any]:
+def layer(x: Array, w: Array) -> tuple[Array, Array, Array]:
     """Several kernels, values in other shapes of the same memory, an output that is an input's view, and a number."""
     joined = x.reshape(2, 33, 32)
     q, k, v = op.split_qkv(op.matmul(op.rmsnorm(joined), w), heads=4)
@@ -32,7 +33,7 @@ def convert(library: str) -> Callable[[np.ndarray], Any]:
         case "torch":
             return lambda array: module.from_numpy(array).cuda()
         case "jax":
-            return lambda array: module.numpy.asarray(array)
+            return module.numpy.asarray
         case _:
             return module.asarray
 
