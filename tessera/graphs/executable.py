@@ -14,6 +14,7 @@ from tessera.core.targets import Target, generation
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
@@ -44,20 +45,35 @@ class Executable:
     """Runs a graph on arrays of its inputs' types, on one target.
 
     traced: as it was captured; graph: after the passes on graphs
+    algebra: the classes of rewrites that are permitted, beyond those that keep every bit
     """
 
-    def __init__(self, traced: Graph, options: Options | None = None, home: Session | None = None) -> None:
-        self.traced = traced
+    def __init__(
+        self, traced: Graph, options: Options | None = None, home: Session | None = None,
+        algebra: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.traced, self.algebra = traced, algebra
         self.options = options or Options()
         self._session = home or session()
         self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Ready, ...]] = {}
 
     @cached_property
+    def simplified(self) -> Graph:
+        """The graph without what changes no bit and costs nothing to leave out."""
+        return simplify(self.traced)
+
+    @cached_property
+    def rewritten(self) -> Rewritten:
+        """The cheapest graph that permitted rules make of it."""
+        return rewrite(self.simplified, self.algebra)
+
+    @cached_property
     def graph(self) -> Graph:
-        """The graph after the passes that keep every bit."""
-        simplified = simplify(self.traced)
-        split = split_reductions(simplified)
-        return simplified if split is simplified else simplify(split)
+        """The graph after all passes."""
+        rewritten = self.rewritten.graph
+        again = rewritten if rewritten is self.simplified else simplify(rewritten)
+        split = split_reductions(again)
+        return again if split is again else simplify(split)
 
     @cached_property
     def plan(self) -> Plan:
