@@ -11,14 +11,14 @@ from tessera.core.graph.graph import Graph, Value
 from tessera.core.schedule.plan import Group, Plan
 from tessera.core.settings import Settings, current
 from tessera.core.targets import Target, generation
+from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.explain import Alternatives, explain
 from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
-from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
-from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
@@ -64,21 +64,28 @@ class Executable:
 
     @cached_property
     def rewritten(self) -> Rewritten:
-        """The cheapest graph that permitted rules make of it."""
+        """The cheapest graphs that permitted rules make of it."""
         return rewrite(self.simplified, self.algebra)
 
     @cached_property
-    def graph(self) -> Graph:
-        """The graph after all passes."""
-        rewritten = self.rewritten.graph
-        again = rewritten if rewritten is self.simplified else simplify(rewritten)
-        split = split_reductions(again)
-        return again if split is again else simplify(split)
+    def chosen(self) -> PlannedGraph:
+        """The rewritten graph whose kernels cost least, and these."""
+        return cheapest_plan(self.rewritten.candidates)
 
     @cached_property
+    def alternatives(self) -> Alternatives:
+        """What rewriting chose and what not, with prices; computed when asked for."""
+        return explain(self.simplified, self.algebra, self.chosen.place)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after all passes."""
+        return self.chosen.graph
+
+    @property
     def plan(self) -> Plan:
         """The kernels that compute it; the same for every target."""
-        return plan_graph(self.graph)
+        return self.chosen.plan
 
     def __call__(self, *arrays: object) -> tuple[object, ...]:
         """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""

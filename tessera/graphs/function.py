@@ -19,6 +19,7 @@ from tessera.graphs.structure import Branch, Structure, flatten, names_of, unfla
 from tessera.graphs.trace import current_trace, tensor_of, tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.kernels.options import Options
+from tessera.lowering.graph.explain import Alternatives
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -164,6 +165,16 @@ class GraphFunction(Generic[P, R]):
         if level == "schedule":
             return plan_text(executable.plan)
         raise UnknownLevel(f"a graph has no level {level!r}", hint="choose graph, simplified, rewritten or schedule")
+
+    def alternatives(self, *arguments: P.args, **keywords: P.kwargs) -> Alternatives:
+        """Return what rewriting chose, what it rejected and what further permissions would give, with prices.
+
+        For arguments like these or for those of the last call; `print` shows it.  Raises NotCalledYet.
+        """
+        if arguments or keywords:
+            leaves: list[object] = []
+            self._prepared(flatten((arguments, keywords), leaves), leaves)
+        return self.executable.alternatives
 
     @property
     def executable(self) -> Executable:

@@ -118,12 +118,12 @@ def test_levels():
     with pytest.raises(NotCalledYet, match="was not called yet"):
         function.inspect_ir("graph")
     assert "tensor<3xf64>" in function.inspect_ir("graph", np.ones(3))
-    for level in ("graph", "simplified"):
+    for level in ("graph", "simplified", "rewritten"):
         assert function.inspect_ir(level).startswith('"graph.module"')
     assert function.inspect_ir("schedule").startswith("schedule")
     with pytest.raises(UnknownLevel, match="a graph has no level 'tile'") as raised:
         function.inspect_ir("tile")
-    assert "choose graph, simplified or schedule" in str(raised.value)
+    assert "choose graph, simplified, rewritten or schedule" in str(raised.value)
 
 
 def test_several_threads():

@@ -93,8 +93,7 @@ def rounded_contractions(egraph: EGraph, number: int) -> Iterator[tuple[Contract
 def is_conversion(node: ENode) -> bool:
     """Return whether a map converts the elements of one operand, all of them, and does nothing else."""
     body = node.body
-    whole = len(node.kids) == 1 and isinstance(body, Apply) and body.opcode == "cast"
-    if not whole or not isinstance(body.operands[0], Argument):
+    if not isinstance(body, Apply) or body.opcode != "cast" or not isinstance(body.operands[0], Argument):
         return False
     return len(labels_of(node.attribute("axes"))[0]) == len(numbers(node.attribute("shape")))
 

@@ -1,21 +1,23 @@
 """Extraction: choose a node of every class that is needed, so that the graph costs least on the reference machine.
 
 Shared values count once.  A first choice goes bottom up with sets of classes; since no single user pays for a value
-that pays only when several share it (one product in the place of three), steepest descent then asks of each class what
-the graph would cost if it were paid for already, and of each node what it would cost without it.  Whole graphs are
+that pays only when several share it (one product in the place of three), descent then asks of each class what the
+graph would cost if it were paid for already, and of each node what it would cost without it.  Whole graphs are
 compared by `reference_costs.price`.  Ties are broken by a hash of what is computed, never by a number.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from tessera.lowering.graph.egraph import EGraph, ENode
 from tessera.lowering.graph.reference_costs import Price, node_price, price
 
-ROUNDS: Final = 12
-"""Most improvements of a choice; each makes the graph cheaper."""
+Step: TypeAlias = tuple[str, tuple[int, ...]]
+"""A rule, and the numbers of the graph's nodes that it was applied to."""
+TRIALS: Final = 160
+"""Most graphs that are priced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class Selection:
     order: tuple[int, ...]
     price: Price
 
+    def applied(self, egraph: EGraph) -> frozenset[Step]:
+        """Return the rules that made nodes of it, each with the graph's nodes that it was applied to."""
+        reasons = (egraph.reasons[self.choice[number]] for number in self.order)
+        return frozenset((reason.rule, reason.parents) for reason in reasons if reason.rule)
+
     def rules(self, egraph: EGraph) -> tuple[str, ...]:
         """Return the rules that made nodes of it, sorted."""
         found = {egraph.reasons[self.choice[number]].rule for number in self.order}
@@ -39,19 +46,33 @@ class Selection:
 class _Best:
     """The best known way to make a class.
 
-    key: its price and what breaks ties; mask: the classes that it needs; paid: those that its users pay for
+    key: its price with all that it needs, and what breaks ties; mask: the classes that it needs
+    paid: those that its users pay for; price: of the node alone
     """
 
     key: tuple[int, int, bytes]
     mask: int
     paid: int
     node: ENode
+    price: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """How every class is made best.
+
+    free: classes as if they were paid for; banned: nodes as if they were not there
+    """
+
+    free: frozenset[int]
+    banned: frozenset[ENode]
+    best: dict[int, _Best]
 
 
 class Extractor:
     """Chooses the cheapest graph of an e-graph.
 
-    original: what the graph was; tried: every choice that was priced, by the rules that made it
+    original: what the graph was; tried: every choice that was priced, by what rules were applied to
     """
 
     def __init__(self, egraph: EGraph) -> None:
@@ -66,8 +87,9 @@ class Extractor:
         for number, node in nodes:
             for kid in node.kids:
                 self.users[kid].add(number)
-        self.tried: dict[tuple[str, ...], Selection] = {}
+        self.tried: dict[frozenset[Step], Selection] = {}
         self.original = self._noted({number: egraph.members[number][0] for number in self.order})
+        self.start = self._bottom_up(frozenset(), frozenset(), {}, set(self.order))
 
     def _reachable(self) -> list[int]:
         """Return the classes that some choice needs."""
@@ -80,57 +102,64 @@ class Extractor:
                         stack.append(kid)
         return sorted(found)
 
-    def run(self) -> Selection:
-        """Return the best choice that descent finds."""
-        best = self.original
-        free: frozenset[int] = frozenset()
-        banned: frozenset[ENode] = frozenset()
-        start = self._selected(free, banned)
-        if start is not None and start.price < best.price:
-            best = start
-        for _ in range(ROUNDS):
-            found = self._step(best, free, banned)
-            if found is None:
-                break
-            best, free, banned = found
+    def run(self, start: "_State | None" = None, most: int = TRIALS) -> Selection:
+        """Return the best choice that descent finds, in passes over everything that could be chosen otherwise."""
+        best, state = self.original, start or self.start
+        found = self._selected(state)
+        if found is not None and found.price < best.price:
+            best = found
+        trials = improved = 1
+        while improved and trials < most:
+            improved = 0
+            for number, node in list(self._moves(best, state)):
+                moved = self._moved(state, number, node)
+                found = self._selected(moved)
+                trials += 1
+                if found is not None and found.price < best.price:
+                    best, state, improved = found, moved, 1
+                if trials >= most:
+                    break
         return best
 
-    def _step(
-        self, best: Selection, free: frozenset[int], banned: frozenset[ENode]
-    ) -> tuple[Selection, frozenset[int], frozenset[ENode]] | None:
-        """Return the move that saves most, with the selection after it."""
-        picked: tuple[Selection, frozenset[int], frozenset[ENode]] | None = None
-        for more_free, more_banned in self._moves(best, free, banned):
-            found = self._selected(more_free, more_banned)
-            if found is not None and found.price < (picked[0] if picked else best).price:
-                picked = found, more_free, more_banned
-        return picked
-
-    def _moves(
-        self, best: Selection, free: frozenset[int], banned: frozenset[ENode]
-    ) -> list[tuple[frozenset[int], frozenset[ENode]]]:
-        """Return what to try: classes that rules made as if paid for, and nodes that they made left out."""
-        egraph, moves = self.egraph, list[tuple[frozenset[int], frozenset[ENode]]]()
+    def _moves(self, best: Selection, state: "_State") -> Iterator[tuple[int, ENode | None]]:
+        """Yield what to try: classes that rules made as if paid for, and nodes that they made left out."""
         for number in self.order:
-            first = egraph.members[number][0]
-            made = egraph.reasons[first].rule
-            if made and number not in best.choice and number not in free and len(self.users[number]) > 1:
-                moves.append((free | {number}, banned))
+            made = self.made[self.egraph.members[number][0]]
+            if made and number not in best.choice and number not in state.free and len(self.users[number]) > 1:
+                yield number, None
         for number in best.order:
-            node = best.choice[number]
-            if egraph.reasons[node].rule and len(egraph.members[number]) > 1:
-                moves.append((free, banned | {node}))
-        return moves
+            if self.made[best.choice[number]] and len(self.egraph.members[number]) > 1:
+                yield number, best.choice[number]
+
+    def _moved(self, state: "_State", number: int, node: ENode | None) -> "_State":
+        """Return a state in which a class is paid for, or lacks a node; only what needs that class is looked at."""
+        free = state.free | {number} if node is None else state.free
+        banned = state.banned if node is None else state.banned | {node}
+        gone, kept = 0, state.best
+        lost = 1 << number
+        while lost & ~gone:
+            gone |= lost
+            lost = sum(1 << each for each, found in kept.items() if found.mask & gone)
+            kept = {each: found for each, found in kept.items() if not found.mask & gone}
+        waiting = {*(each for each in self.order if each not in kept), *self.users[number]}
+        return self._bottom_up(free, banned, kept, waiting)
 
     def forced(self, node: ENode, number: int) -> Selection | None:
         """Return the best choice in which a class is made by one of its nodes, None where there is none."""
         others = frozenset(each for each in self.egraph.members[number] if each != node)
-        found = self._selected(frozenset({number}), others)
+        found = self._selected(self._bottom_up(frozenset({number}), others, {}, set(self.order)))
         return found if found is not None and found.choice.get(number) == node else None
 
-    def _selected(self, free: Collection[int], banned: Collection[ENode]) -> Selection | None:
-        """Return the choice bottom up, where classes in `free` cost nothing and nodes in `banned` are not there."""
-        best = self._bottom_up(free, banned)
+    def without(self, steps: frozenset[Step]) -> Selection | None:
+        """Return the choice that descent finds without the nodes that some steps made."""
+        reasons = self.egraph.reasons
+        banned = frozenset(node for node in self.made if (reasons[node].rule, reasons[node].parents) in steps)
+        start = self._bottom_up(frozenset(), banned, {}, set(self.order))
+        return self.run(start, TRIALS // 8)
+
+    def _selected(self, state: "_State") -> Selection | None:
+        """Return the choice of a state."""
+        best = state.best
         if any(root not in best for root in self.roots):
             return None
         return self._noted({number: found.node for number, found in best.items()})
@@ -140,43 +169,42 @@ class Extractor:
         order = _needed(self.roots, nodes)
         selection = Selection(nodes, order, price(self.egraph, order, nodes, self.roots))
         selection = Selection({number: nodes[number] for number in order}, order, selection.price)
-        rules = selection.rules(self.egraph)
-        known = self.tried.get(rules)
+        applied = selection.applied(self.egraph)
+        known = self.tried.get(applied)
         if known is None or selection.price < known.price:
-            self.tried[rules] = selection
+            self.tried[applied] = selection
         return selection
 
-    def _bottom_up(self, free: Collection[int], banned: Collection[ENode]) -> dict[int, _Best]:
-        """Return the best way to make each class, again and again until operands get no cheaper."""
-        best: dict[int, _Best] = {}
-        own: dict[int, int] = {}
-        waiting = set(self.order)
+    def _bottom_up(
+        self, free: frozenset[int], banned: frozenset[ENode], best: dict[int, "_Best"], waiting: set[int]
+    ) -> "_State":
+        """Find the best way to make each class that waits, again and again until operands get no cheaper."""
+        state = _State(free, banned, best)
         while waiting:
             now, waiting = sorted(waiting), set[int]()
             for place, number in enumerate(now):
-                if self._improve(number, best, own, free, banned):
+                if self._improve(number, state):
                     later = set(now[place + 1 :])
                     waiting |= {user for user in self.users[number] if user not in later}
-        return best
+        return state
 
-    def _improve(
-        self, number: int, best: dict[int, _Best], own: dict[int, int], free: Collection[int], banned: Collection[ENode]
-    ) -> bool:
+    def _improve(self, number: int, state: "_State") -> bool:
         """Look for a better node of a class; return whether there is one."""
-        changed = False
+        best, changed = state.best, False
         for node in self.egraph.members[number]:
-            masks = None if node in banned else _masks(number, node, best)
+            masks = None if node in state.banned else _masks(number, node, best)
             if masks is None:
                 continue
             mask, below = masks
-            mine, known = self.prices[node], best.get(number)
-            total = mine + _total(below, own)
+            known = best.get(number)
+            mine = self.prices[node]
+            total = mine + _total(below, best)
             if known is not None and total > known.key[0]:
                 continue
             key = (total, int(self.made[node]), self._digest(node, best))
             if known is None or key < known.key:
-                best[number] = _Best(key, mask, 0 if number in free else below | 1 << number, node)
-                own[number] = mine
+                paid = 0 if number in state.free else below | 1 << number if mine else below
+                best[number] = _Best(key, mask, paid, node, mine)
                 changed = True
         return changed
 
@@ -200,11 +228,12 @@ def _masks(number: int, node: ENode, best: Mapping[int, _Best]) -> tuple[int, in
     return mask, paid
 
 
-def _total(mask: int, own: Mapping[int, int]) -> int:
+def _total(mask: int, best: Mapping[int, _Best]) -> int:
+    """Return what a set of classes costs, each made as is best."""
     total = 0
     while mask:
         low = mask & -mask
-        total += own[low.bit_length() - 1]
+        total += best[low.bit_length() - 1].price
         mask ^= low
     return total
 

@@ -4,8 +4,8 @@ The form of a graph must be the same wherever it runs, so what it would cost is 
 figures of one H200: copies at 4.2 TB/s, products of 16-bit floats at 700 TFLOP/s, 2 microseconds for a kernel
 (docs/performance.md has what was measured).  Prices are whole picoseconds: sums do not depend on their order.
 
-A graph is divided into kernels as the planner would, in outline: a product is a kernel with the maps of its result; maps
-and reductions that use each other are one; what one kernel makes for another is written and read.
+A graph is divided into kernels as the planner would, in outline: a product is a kernel with the maps of its result;
+maps and reductions that use each other are one; what one kernel makes for another is written and read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tessera.core.base.dtypes import DType
-from tessera.core.graph.expr import Apply, walk
+from tessera.core.graph.expr import Apply, Argument, Literal, walk
 from tessera.core.graph.index_maps import IndexMap, is_reshape
 from tessera.lowering.graph.contractions import contraction, extents_of
 from tessera.lowering.graph.egraph import INPUT, RESULT, EGraph, ENode
@@ -31,7 +30,8 @@ PRODUCTS: Final[Mapping[str, int]] = {
 """Operations a second of products by the type of their operands, or the type that these are rounded to."""
 ELEMENTWISE: Final = 20_000_000_000_000
 """Operations a second of maps and reductions."""
-_PICO: Final = 1_000_000_000_000
+PICO: Final = 1_000_000_000_000
+"""Picoseconds of a second."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,8 +51,9 @@ class Price:
         return f"{time:.2f} us, {self.kernels} kernels, {self.flops:,} FLOPs, {self.bytes:,} bytes"
 
 
-def _moving(amount: int) -> int:
-    return amount * _PICO // BYTES_PER_SECOND
+def moving_time(amount: int) -> int:
+    """Return the picoseconds that reading or writing so many bytes takes."""
+    return amount * PICO // BYTES_PER_SECOND
 
 
 def product_flops(egraph: EGraph, node: ENode) -> int:
@@ -60,9 +61,13 @@ def product_flops(egraph: EGraph, node: ENode) -> int:
     return 2 * prod(extents_of(egraph, contraction(node)).values())
 
 
+def product_rate(name: str) -> int:
+    """Return the operations a second of products of a type; types without a row count as f32."""
+    return PRODUCTS.get(name, PRODUCTS["f32"])
+
+
 def _multiplying(egraph: EGraph, node: ENode) -> int:
-    rate = PRODUCTS.get(_operand_type(egraph, node), PRODUCTS["f32"])
-    return product_flops(egraph, node) * _PICO // rate
+    return product_flops(egraph, node) * PICO // product_rate(_operand_type(egraph, node))
 
 
 def _operand_type(egraph: EGraph, node: ENode) -> str:
@@ -73,20 +78,17 @@ def _operand_type(egraph: EGraph, node: ENode) -> str:
 def _computing(egraph: EGraph, node: ENode, number: int) -> int:
     """Return the time of the arithmetic of a map or a reduction."""
     if node.op == "reduce":
-        return egraph.type_of(node.kids[0]).size * _PICO // ELEMENTWISE
-    operations = sum(1 for each in walk(node.body) if isinstance(each, Apply)) if _is_expr(node) else 0
-    return operations * egraph.type_of(number).size * _PICO // ELEMENTWISE + 1
-
-
-def _is_expr(node: ENode) -> bool:
-    return node.op == "map" and node.body is not None and not isinstance(node.body, IndexMap)
+        return egraph.type_of(node.kids[0]).size * PICO // ELEMENTWISE
+    assert isinstance(node.body, Apply | Argument | Literal)
+    operations = sum(1 for each in walk(node.body) if isinstance(each, Apply))
+    return operations * egraph.type_of(number).size * PICO // ELEMENTWISE + 1
 
 
 def node_price(egraph: EGraph, node: ENode, number: int) -> int:
-    """Return an estimate of one node alone, for the first choice of nodes: what is made by kernels ends in registers."""
+    """Return an estimate of one node alone, for the first choice: what kernels make is in registers at their end."""
     if node.op in (INPUT, RESULT, "view", "iota") or not node.kids:
         return 0
-    moved = _moving(sum(egraph.type_of(kid).bytes for kid in node.kids) + egraph.type_of(number).bytes)
+    moved = moving_time(sum(egraph.type_of(kid).bytes for kid in node.kids) + egraph.type_of(number).bytes)
     match node.op:
         case "contract":
             return LAUNCH + max(_multiplying(egraph, node), moved)
@@ -104,12 +106,19 @@ def _in_registers(egraph: EGraph, kid: int, number: int) -> bool:
 
 
 class _Kernels:
-    """Divides a chosen graph into kernels.  leaders: of each class, its kernel's first"""
+    """Divides a chosen graph into kernels.
+
+    leaders: of each class, another one of its kernel; products: the kernels that begin with a contraction
+    reads: bytes by kernel and class; written: bytes of the classes that kernels write; work: time of each kernel
+    """
 
     def __init__(self, egraph: EGraph, order: Sequence[int], choice: Mapping[int, ENode]) -> None:
-        self.egraph, self.order, self.choice = egraph, order, choice
+        self.egraph, self.choice = egraph, choice
         self.leaders = {number: number for number in order}
         self.products = {number for number in order if choice[number].op == "contract"}
+        self.reads: dict[tuple[int, int], int] = {}
+        self.written: dict[int, int] = {}
+        self.work: dict[int, int] = {}
         for number in order:
             self._join(number, choice[number])
 
@@ -122,13 +131,13 @@ class _Kernels:
         """Let a map or a reduction be part of the kernels that make its operands, where it can be."""
         if node.op not in ("map", "reduce"):
             return
-        kids = [kid for kid in node.kids if self.choice[kid].op in ("map", "reduce", "contract") and self.choice[kid].kids]
+        makers = [(kid, self.choice[kid]) for kid in node.kids]
+        kids = [kid for kid, maker in makers if maker.op in ("map", "reduce", "contract") and maker.kids]
         size = self.egraph.type_of(number).size
-        if node.op == "map":
-            for kid in kids:
-                if self.find(kid) in self.products and self.egraph.type_of(kid).size == size:
-                    self.leaders[self.find(number)] = self.find(kid)
-                    return
+        for kid in kids if node.op == "map" else ():
+            if self.find(kid) in self.products and self.egraph.type_of(kid).size == size:
+                self.leaders[self.find(number)] = self.find(kid)
+                return
         for kid in kids:
             mine, theirs = self.find(number), self.find(kid)
             if theirs not in self.products and mine != theirs:
@@ -145,62 +154,62 @@ class _Kernels:
         node = self.choice[number]
         return node.op in (INPUT, RESULT, "view", "iota") or not node.kids
 
+    def run(self, number: int) -> int:
+        """Note what a class costs the kernel that makes it; return its FLOPs."""
+        node = self.choice[number]
+        if self.is_free(number):
+            return 0
+        home = self.find(number)
+        self.work.setdefault(home, 0)
+        for kid in node.kids:
+            self._read(kid, home)
+        if node.op == "contract":
+            self.work[home] += _multiplying(self.egraph, node)
+            return product_flops(self.egraph, node)
+        if node.op in ("map", "reduce"):
+            self.work[home] += _computing(self.egraph, node, number)
+        return 0
+
+    def give(self, root: int) -> None:
+        """Note that a class is an output: views that are no reshapes are copied by a kernel."""
+        flat, body = self.source(root), self.choice[root].body
+        shape = self.egraph.type_of(self.choice[root].kids[0]).shape if self.choice[root].kids else ()
+        if flat != root and isinstance(body, IndexMap) and not is_reshape(body, shape):
+            copy = -1 - root
+            self.leaders[copy], self.work[copy] = copy, 0
+            self._read(root, copy)
+            self.reads[copy, copy] = self.egraph.type_of(root).bytes  # as many are written
+        elif not self.is_free(flat):
+            self.written[flat] = self.egraph.type_of(flat).bytes
+
+    def _read(self, kid: int, home: int) -> None:
+        """Note that a kernel reads a class, and that another one writes it."""
+        source = self.source(kid)
+        node = self.choice[source]
+        if not node.kids and node.op != INPUT:
+            return
+        if self.is_free(source):
+            self.reads[home, kid] = self.egraph.type_of(kid).bytes
+        elif self.find(source) != home or source != kid:
+            self.reads[home, kid] = self.egraph.type_of(kid).bytes
+            self.written[source] = self.egraph.type_of(source).bytes
+
+    def traffic(self) -> dict[int, int]:
+        """Return the bytes that each kernel reads and writes."""
+        found = dict.fromkeys(self.work, 0)
+        for (home, _), size in self.reads.items():
+            found[home] += size
+        for number, size in self.written.items():
+            found[self.find(number)] += size
+        return found
+
 
 def price(egraph: EGraph, order: Sequence[int], choice: Mapping[int, ENode], roots: Sequence[int]) -> Price:
     """Return the price of a chosen graph; order: its classes, each after those that it is made of."""
     kernels = _Kernels(egraph, order, choice)
-    reads: dict[tuple[int, int], int] = {}
-    written: dict[int, int] = {}
-    flops = moved = time = 0
-    work: dict[int, int] = {}
-    for number in order:
-        node = choice[number]
-        if kernels.is_free(number):
-            continue
-        home = kernels.find(number)
-        work.setdefault(home, 0)
-        if node.op == "contract":
-            flops += product_flops(egraph, node)
-            work[home] += _multiplying(egraph, node)
-        elif node.op in ("map", "reduce"):
-            work[home] += _computing(egraph, node, number)
-        for kid in node.kids:
-            _read(kernels, kid, home, reads, written)
+    flops = sum(kernels.run(number) for number in order)
     for root in dict.fromkeys(roots):
-        flat = kernels.source(root)
-        body = choice[root].body
-        if flat != root and isinstance(body, IndexMap) and not is_reshape(body, egraph.type_of(choice[root].kids[0]).shape):
-            work[-1 - root] = 0
-            _read(kernels, root, -1 - root, reads, written)
-            moved += egraph.type_of(root).bytes
-            time += _moving(egraph.type_of(root).bytes)
-        elif not kernels.is_free(flat):
-            written[flat] = egraph.type_of(flat).bytes
-    traffic: dict[int, int] = dict.fromkeys(work, 0)
-    for (home, _), size in reads.items():
-        traffic[home] += size
-    for number, size in written.items():
-        traffic[kernels.find(number)] += size
-    moved += sum(traffic.values())
-    time += sum(LAUNCH + max(work[home], _moving(traffic[home])) for home in work)
-    return Price(time, len(work), flops, moved)
-
-
-def _read(
-    kernels: _Kernels, kid: int, home: int, reads: dict[tuple[int, int], int], written: dict[int, int]
-) -> None:  # fmt: skip
-    """Note that a kernel reads a class, and that another one writes it."""
-    source = kernels.source(kid)
-    node = kernels.choice[source]
-    if not node.kids and node.op != INPUT:
-        return
-    if kernels.is_free(source):
-        reads[home, kid] = kernels.egraph.type_of(kid).bytes
-    elif kernels.find(source) != home or source != kid:
-        reads[home, kid] = kernels.egraph.type_of(kid).bytes
-        written[source] = kernels.egraph.type_of(source).bytes
-
-
-def rate_of(dtype: DType) -> int:
-    """Return the operations a second of products of a type."""
-    return PRODUCTS.get(dtype.name, PRODUCTS["f32"])
+        kernels.give(root)
+    traffic = kernels.traffic()
+    time = sum(LAUNCH + max(work, moving_time(traffic[home])) for home, work in kernels.work.items())
+    return Price(time, len(kernels.work), flops, sum(traffic.values()))

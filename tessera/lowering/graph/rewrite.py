@@ -22,13 +22,18 @@ from tessera.lowering.graph.rules.table import permitted
 RULE: Final = "rewrite"
 NODES: Final = 3000
 """Most nodes of an e-graph before rules stop."""
+CANDIDATES: Final = 5
+"""Graphs that are handed on, beside the one that was given, to be compared by their plans."""
 ROUNDS: Final = 8
 """How many times every rule is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A rule that added to the e-graph.  parents: the numbers of the graph's nodes that it was applied to"""
+    """A rule that added to the e-graph.
+
+    parents: the numbers of the graph's nodes that it was applied to
+    """
 
     rule: str
     parents: tuple[int, ...]
@@ -36,7 +41,10 @@ class Applied:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saturated:
-    """An e-graph after the rules.  applied: what they did; limit: why they stopped early, "" where they did not"""
+    """An e-graph after the rules.
+
+    applied: what they did; limit: why they stopped early, "" where they did not
+    """
 
     egraph: EGraph
     applied: tuple[Applied, ...]
@@ -45,13 +53,22 @@ class Saturated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewritten:
-    """A rewritten graph, the same object where nothing is cheaper.  before, after: prices on the reference machine"""
+    """What rules make of a graph.
 
-    graph: Graph
+    candidates: graphs, the cheapest first, the last one as it was given
+    before, after: prices of the last and the first one on the reference machine; rules: that made the first one
+    """
+
+    candidates: tuple[Graph, ...]
     before: Price
     after: Price
     rules: tuple[str, ...]
     limit: str = ""
+
+    @property
+    def graph(self) -> Graph:
+        """The cheapest graph; the one that was given where none is cheaper."""
+        return self.candidates[0]
 
 
 def rewrite(graph: Graph, allowed: Collection[str] = (), rules: Sequence[RewriteRule] | None = None) -> Rewritten:
@@ -62,8 +79,24 @@ def rewrite(graph: Graph, allowed: Collection[str] = (), rules: Sequence[Rewrite
     saturated = saturate(graph, permitted(allowed) if rules is None else rules)
     extractor = Extractor(saturated.egraph)
     chosen = extractor.run() if saturated.applied else extractor.original
-    made = to_graph(saturated.egraph, chosen)
-    return Rewritten(made, extractor.original.price, chosen.price, chosen.rules(saturated.egraph), saturated.limit)
+    best = candidates_of(extractor, chosen)
+    made = [to_graph(saturated.egraph, each) for each in best]
+    names = chosen.rules(saturated.egraph)
+    return Rewritten((*made, graph), extractor.original.price, chosen.price, names, saturated.limit)
+
+
+def candidates_of(extractor: Extractor, chosen: Selection) -> list[Selection]:
+    """Return choices that are cheaper than the graph as it was: the chosen one, and that without some of its steps.
+
+    The planner may have a kernel for a graph that a step takes away from it: attention, for one.
+    """
+    before, egraph = extractor.original.price, extractor.egraph
+    steps = sorted(chosen.applied(egraph))
+    rules = [frozenset(step for step in steps if step[0] == rule) for rule in chosen.rules(egraph)]
+    left_out = dict.fromkeys([*rules, *(frozenset({step}) for step in steps)])
+    others = [extractor.without(each) for each in list(left_out)[: CANDIDATES - 1]]
+    found = {each.applied(egraph): each for each in (chosen, *others) if each is not None and each.price < before}
+    return list(found.values())[:CANDIDATES]
 
 
 def saturate(graph: Graph, rules: Sequence[RewriteRule], nodes: int = NODES, rounds: int = ROUNDS) -> Saturated:
@@ -98,14 +131,19 @@ def _apply(egraph: EGraph, rule: RewriteRule, match: RuleMatch) -> bool:
 
 def to_graph(egraph: EGraph, selection: Selection) -> Graph:
     """Return a chosen graph: nodes of the old graph keep their numbers, new ones name their rule and its operands."""
-    if all(egraph.reasons[selection.choice[number]].node is not None
-           or selection.choice[number].op in (INPUT, RESULT) for number in selection.order):
+    if all(
+        egraph.reasons[selection.choice[number]].node is not None or selection.choice[number].op in (INPUT, RESULT)
+        for number in selection.order
+    ):
         return egraph.graph
     return _Writer(egraph, selection).run()
 
 
 class _Writer:
-    """Writes a graph.  values: of each class that is made already; names: the user's, of classes"""
+    """Writes a graph.
+
+    values: of each class that is made already; names: the user's, of classes; held: nodes of several results
+    """
 
     def __init__(self, egraph: EGraph, selection: Selection) -> None:
         self.egraph, self.selection = egraph, selection

@@ -63,7 +63,8 @@ def _merge_siblings(egraph: EGraph) -> Iterator[RuleMatch]:
     above = _ancestors(egraph)
     for key, group in groups.items():
         place = cast("int", key[2])
-        apart = [sibling for sibling in group.values() if not any(above[egraph.find(sibling.own)] >> n & 1 for n in group)]
+        results = sum(1 << number for number in group)
+        apart = [sibling for sibling in group.values() if not above[egraph.find(sibling.own)] & results]
         owners = dict.fromkeys(sibling.own for sibling in apart)
         if len(owners) > 1:
             order = sorted(owners, key=lambda own: _position(egraph, own))

@@ -10,7 +10,14 @@ from tessera.lowering.graph.contractions import Contraction, contract, contracti
 from tessera.lowering.graph.egraph import EGraph
 from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
 from tessera.lowering.graph.rules.scaling import labelled_factors, labelled_operand
-from tessera.lowering.graph.scalar_forms import ScalarFactor, ScalarProduct, build_product, is_scaled, products_of, shape_of
+from tessera.lowering.graph.scalar_forms import (
+    ScalarFactor,
+    ScalarProduct,
+    build_product,
+    is_scaled,
+    products_of,
+    shape_of,
+)
 
 _KLASS: Final = "fold"
 

@@ -22,7 +22,15 @@ from tessera.lowering.graph.contractions import (
 from tessera.lowering.graph.egraph import EGraph, ENode
 from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
 from tessera.lowering.graph.rules.scaling import scales_out_of_products
-from tessera.lowering.graph.scalar_forms import ScalarFactor, build_product, build_sum, products_of, shape_of, sums_of
+from tessera.lowering.graph.scalar_forms import (
+    ScalarFactor,
+    ScalarProduct,
+    build_product,
+    build_sum,
+    products_of,
+    shape_of,
+    sums_of,
+)
 
 _KLASS: Final = "reassociate"
 
@@ -92,23 +100,30 @@ def _scales_out_of_sums(egraph: EGraph) -> Iterator[RuleMatch]:
     for number, node in list(egraph.nodes("reduce")):
         if node.attribute("kind") != "sum":
             continue
-        shape, removed = egraph.type_of(node.kids[0]).shape, set(numbers(node.attribute("axes")))
-        kept = [axis for axis in range(len(shape)) if axis not in removed]
+        removed = set(numbers(node.attribute("axes")))
         for product in products_of(egraph, node.kids[0]):
             outer = [each for each in product.factors if not set(each.axes) & removed]
             inner = [each for each in product.factors if each not in outer]
             covered = {axis for each in inner for axis in each.axes}
-            if product.stored != product.dtype or not removed <= covered or not (outer or product.number != 1):
-                continue
+            if product.stored == product.dtype and removed <= covered and (outer or abs(product.number) != 1):
+                build = _summed_then_scaled(egraph, node, replace(product, factors=tuple(inner)), outer)
+                yield RuleMatch(number, (node, *product.nodes), build)
 
-            def build(p=product, i=inner, o=outer, n=node, s=shape, k=kept) -> int:
-                whole = build_product(egraph, 1.0, i, s, p.dtype, p.dtype)
-                total = egraph.add("reduce", [whole], None, dict(n.attributes))
-                moved = [replace(each, axes=tuple(k.index(axis) for axis in each.axes)) for each in o]
-                factors = [ScalarFactor(total, tuple(range(len(k)))), *moved]
-                return build_product(egraph, p.number, factors, [s[axis] for axis in k], p.dtype, p.dtype)
 
-            yield RuleMatch(number, (node, *product.nodes), build)
+def _summed_then_scaled(
+    egraph: EGraph, node: ENode, inner: ScalarProduct, outer: Sequence[ScalarFactor]
+) -> Callable[[], int]:
+    def build() -> int:
+        shape, removed = egraph.type_of(node.kids[0]).shape, set(numbers(node.attribute("axes")))
+        kept = [axis for axis in range(len(shape)) if axis not in removed]
+        dtype = inner.dtype
+        whole = build_product(egraph, 1.0, inner.factors, shape, dtype, dtype)
+        total = egraph.add("reduce", [whole], None, dict(node.attributes))
+        moved = [replace(each, axes=tuple(kept.index(axis) for axis in each.axes)) for each in outer]
+        factors = [ScalarFactor(total, tuple(range(len(kept)))), *moved]
+        return build_product(egraph, inner.number, factors, [shape[axis] for axis in kept], dtype, dtype)
+
+    return build
 
 
 def _factor_sums(egraph: EGraph) -> Iterator[RuleMatch]:

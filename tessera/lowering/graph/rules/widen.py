@@ -25,10 +25,17 @@ def _keep_wide(egraph: EGraph) -> Iterator[RuleMatch]:
             if not _widened(node, place):
                 continue
             for inner in egraph.having(kid, "map"):
-                body = inner.body
-                wide = isinstance(body, Apply) and body.opcode == "cast" and body.operands[0].dtype.is_float
-                if wide and kid not in inner.kids and body.operands[0].dtype.bits > body.dtype.bits:
+                if _rounds(inner) and kid not in inner.kids:
                     yield RuleMatch(number, (node, inner), lambda n=node, p=place, i=inner: _composed(egraph, n, p, i))
+
+
+def _rounds(node: ENode) -> bool:
+    """Return whether a map rounds what it computes to a shorter float."""
+    body = node.body
+    if not isinstance(body, Apply) or body.opcode != "cast":
+        return False
+    wide = body.operands[0].dtype
+    return wide.is_float and body.dtype.is_float and wide.bits > body.dtype.bits
 
 
 def _widened(node: ENode, place: int) -> bool:
