@@ -114,6 +114,16 @@ def contract(
     return egraph.add("contract", operands, None, attributes)
 
 
+def ordered(
+    egraph: EGraph, operands: tuple[int, int], labels: tuple[Labels, Labels]
+) -> tuple[tuple[int, int], tuple[Labels, Labels]]:
+    """Return two operands with their labels, the older one first: a product that rules make has one form."""
+    first, second = (egraph.find(operand) for operand in operands)
+    if (first, labels[0]) <= (second, labels[1]):
+        return (first, second), labels
+    return (second, first), labels[::-1]
+
+
 def without_tile(each: Contraction) -> tuple[tuple[str, Attribute], ...]:
     """Return the options of a contraction without the user's blocks, which are those of its own extents."""
     return tuple((name, () if name == "tile_shape" else value) for name, value in each.options)

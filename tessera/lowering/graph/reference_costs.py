@@ -30,6 +30,8 @@ PRODUCTS: Final[Mapping[str, int]] = {
 """Operations a second of products by the type of their operands, or the type that these are rounded to."""
 ELEMENTWISE: Final = 20_000_000_000_000
 """Operations a second of maps and reductions."""
+UNTILED: Final = ELEMENTWISE // 8
+"""Operations a second of products without rows and columns of their own, which fill no tile."""
 PICO: Final = 1_000_000_000_000
 """Picoseconds of a second."""
 
@@ -67,7 +69,10 @@ def product_rate(name: str) -> int:
 
 
 def _multiplying(egraph: EGraph, node: ENode) -> int:
-    return product_flops(egraph, node) * PICO // product_rate(_operand_type(egraph, node))
+    each = contraction(node)
+    tiled = any((set(mine) - set(other)) & set(each.result) for mine, other in (each.labels, each.labels[::-1]))
+    rate = product_rate(_operand_type(egraph, node)) if tiled else UNTILED
+    return product_flops(egraph, node) * PICO // rate
 
 
 def _operand_type(egraph: EGraph, node: ENode) -> str:

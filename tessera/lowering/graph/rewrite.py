@@ -111,7 +111,7 @@ def saturate(graph: Graph, rules: Sequence[RewriteRule], nodes: int = NODES, rou
             if egraph.size > nodes:
                 egraph.rebuild()
                 return Saturated(egraph, tuple(applied), f"stopped at {nodes} nodes")
-            if _apply(egraph, rule, match):
+            if apply_match(egraph, rule, match):
                 changed = True
                 applied[Applied(rule.name, egraph.reason.parents)] = None
         egraph.rebuild()
@@ -120,8 +120,8 @@ def saturate(graph: Graph, rules: Sequence[RewriteRule], nodes: int = NODES, rou
     return Saturated(egraph, tuple(applied), f"stopped after {rounds} rounds")
 
 
-def _apply(egraph: EGraph, rule: RewriteRule, match: RuleMatch) -> bool:
-    """Add what a match makes; return whether it said anything new."""
+def apply_match(egraph: EGraph, rule: RewriteRule, match: RuleMatch) -> bool:
+    """Add what a match makes; return whether that says anything new."""
     reasons = [egraph.reasons[node] for node in match.nodes]
     parents = tuple(sorted({parent for reason in reasons for parent in reason.parents}))
     egraph.reason = Reason(rule.name, parents, None, reasons[0].span)
@@ -131,10 +131,9 @@ def _apply(egraph: EGraph, rule: RewriteRule, match: RuleMatch) -> bool:
 
 def to_graph(egraph: EGraph, selection: Selection) -> Graph:
     """Return a chosen graph: nodes of the old graph keep their numbers, new ones name their rule and its operands."""
-    if all(
-        egraph.reasons[selection.choice[number]].node is not None or selection.choice[number].op in (INPUT, RESULT)
-        for number in selection.order
-    ):
+    reasons = [egraph.reasons[selection.choice[number]] for number in selection.order]
+    kept = {reason.node for reason in reasons if reason.node is not None}
+    if not any(reason.rule for reason in reasons) and kept >= set(egraph.graph.nodes):
         return egraph.graph
     return _Writer(egraph, selection).run()
 

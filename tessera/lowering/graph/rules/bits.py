@@ -49,8 +49,11 @@ def _merge_siblings(egraph: EGraph) -> Iterator[RuleMatch]:
     in the order of the common axis, and does not see its neighbours.  Known from TASO (Jia and others, SOSP 2019).
     """
     groups: dict[tuple[object, ...], dict[int, _Sibling]] = {}
+    own = {node.ident for node in egraph.graph.nodes if node.op == "contract"}
     for number, each in contractions(egraph):
-        rule = egraph.reasons[each.node].rule
+        rule, parents = egraph.reasons[each.node].rule, egraph.reasons[each.node].parents
+        if len(own.intersection(parents)) != 1:  # of several products: each such group would make the next one
+            continue
         for place in (0, 1):
             sibling = _sibling(number, each, place)
             if sibling is None or _is_merged(egraph, sibling.own):

@@ -16,6 +16,7 @@ from tessera.lowering.graph.contractions import (
     contractions,
     contractions_in,
     extents_of,
+    ordered,
     rounded_contractions,
     without_tile,
 )
@@ -33,6 +34,12 @@ from tessera.lowering.graph.scalar_forms import (
 )
 
 _KLASS: Final = "reassociate"
+_T = TypeVar("_T")
+
+
+def _put(first: _T, second: _T, place: int) -> tuple[_T, _T]:
+    """Return two things in this order, or in the other one where the first is to be at place 1."""
+    return (second, first) if place else (first, second)
 
 
 def _chain_order(egraph: EGraph) -> Iterator[RuleMatch]:
@@ -60,24 +67,26 @@ def _rechained(
     egraph: EGraph, outer: Contraction, place: int, inner: Contraction, first: int
 ) -> Callable[[], int] | None:
     """Return what builds the product of operand `first` of `inner` with (its other operand times the third)."""
-    free = 1 + max((*outer.labels[0], *outer.labels[1]))
+    free = 1 + max((*outer.labels[0], *outer.labels[1]), default=0)
     inner = inner.placed(dict(zip(inner.result, outer.labels[place], strict=True)), free)
-    a, b, c = inner.operands[first], inner.operands[1 - first], outer.operands[1 - place]
-    a_labels, b_labels, c_labels = inner.labels[first], inner.labels[1 - first], outer.labels[1 - place]
-    kept = {*a_labels, *outer.result}
-    both = tuple(dict.fromkeys((*b_labels, *c_labels)))
-    result = tuple(label for label in both if label in kept)
-    if not any(label in b_labels and label in c_labels and label not in kept for label in both):
+    alone, alone_labels = inner.operands[first], inner.labels[first]
+    pair, labels = ordered(
+        egraph, (inner.operands[1 - first], outer.operands[1 - place]), (inner.labels[1 - first], outer.labels[1 - place])
+    )
+    kept = {*alone_labels, *outer.result}
+    result = tuple(label for label in dict.fromkeys((*labels[0], *labels[1])) if label in kept)
+    if not any(label in labels[1] and label not in kept for label in labels[0]):
         return None
 
     def build() -> int:
-        made = contract(egraph, (b, c), (b_labels, c_labels), result, without_tile(outer))
-        stored = egraph.type_of(a).dtype
+        made = contract(egraph, pair, labels, result, without_tile(outer))
+        stored = egraph.type_of(alone).dtype
         if egraph.type_of(made).dtype != stored:
             whole = ScalarFactor(made, tuple(range(len(result))))
             wide = egraph.type_of(made)
             made = build_product(egraph, 1.0, [whole], wide.shape, wide.dtype, stored)
-        return contract(egraph, (a, made), (a_labels, result), outer.result, without_tile(outer))
+        operands, both = ordered(egraph, (alone, made), (alone_labels, result))
+        return contract(egraph, operands, both, outer.result, without_tile(outer))
 
     return build
 
@@ -277,13 +286,6 @@ def _distribute(egraph: EGraph) -> Iterator[RuleMatch]:
                 ]  # fmt: skip
                 if any(len(part.axes) < len(mine) for part in parts) or any(there):
                     yield RuleMatch(number, (each.node, node), _distributed(egraph, each, place, parts))
-
-
-_T = TypeVar("_T")
-
-
-def _put(first: _T, second: _T, place: int) -> tuple[_T, _T]:
-    return (second, first) if place else (first, second)
 
 
 def _distributed(egraph: EGraph, each: Contraction, place: int, parts: Sequence[ScalarFactor]) -> Callable[[], int]:
