@@ -123,7 +123,8 @@ class Executable:
         kind = target.kind
         machine = MachineKind(generation(target.arch) if kind.on_gpu else None, None, kind.tile_elements)
         steps = steps_of(group, machine)
-        lowered = to_program(group, steps.blocks, steps.options, self.graph.source, aligned)
+        options = {**steps.options, "fast": True} if "approximate" in self.algebra else steps.options
+        lowered = to_program(group, steps.blocks, options, self.graph.source, aligned)
         compiled = self._session.compile(lowered.program, target) if kind.backend else None
         return GroupKernel(group, lowered, compiled)
 

@@ -1,5 +1,6 @@
 """Rewrite rules in tests: one rule applied at one place, both sides compared over exact fields and in floats."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce as fold_left
@@ -9,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from support.graphs import assert_same_bits, normals
+from support.operators import Array
 from tessera import op
 from tessera.core.base.dtypes import bf16
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
@@ -38,13 +40,12 @@ def _inverse(x: Fraction) -> Fraction:
 
 
 RATIONAL: Final[Operations] = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
-    "neg": lambda x: -x, "max": max, "min": min, "exp": _mobius, "log": _inverse, "exp2": _mobius, "log2": _inverse,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg,
+    "exp": _mobius, "log": _inverse, "exp2": _mobius, "log2": _inverse,
 }  # fmt: skip
 """Exact arithmetic; exp and log are some pair of inverse functions."""
 MAGNITUDE: Final[Operations] = {
-    **RATIONAL, "sub": lambda x, y: x + y, "neg": lambda x: x, "exp": np.exp, "log": lambda x: abs(np.log(x)),
-    "exp2": np.exp2, "log2": lambda x: abs(np.log2(x)),
+    "add": operator.add, "sub": operator.add, "mul": operator.mul, "div": operator.truediv, "neg": operator.pos,
 }  # fmt: skip
 """The sums of the absolute values of all terms, for operands without signs."""
 
@@ -214,7 +215,8 @@ SHORT_UNIT: Final = 2.0 ** -(bf16.bits - 7)
 def block_graph(rows: int = 64, width: int = 32, inner: int = 64, heads: int = 4) -> Graph:
     """Return a transformer block: normalization, attention, gated products, about 40 nodes; simplified."""
 
-    def block(x, gain, wq, wk, wv, wo, second, wg, wu, wd):  # type: ignore[no-untyped-def]
+    def block(x: Array, *weights: Array) -> Array:
+        gain, wq, wk, wv, wo, second, wg, wu, wd = weights
         h = op.rmsnorm(x) * gain
         q, k, v = (op.transpose(op.reshape(h @ w, (rows, heads, width // heads)), (1, 0, 2)) for w in (wq, wk, wv))
         scores = op.matmul(q, op.transpose(k, (0, 2, 1))) * (1 / np.sqrt(width // heads))

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, cast
 
+from tessera.core.errors.base import TesseraError
+from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import BadPermission
 
 BITS: Final = "bits"
@@ -46,6 +48,6 @@ def _named(name: str) -> frozenset[str]:
     return frozenset({name}) - {BITS}
 
 
-def _bad(given: object) -> BadPermission:
-    choices = ", ".join((*CLASSES, REAL))
-    return BadPermission(f"algebra={given!r} is no class of rewrites", hint=f"choose from {choices}; several as a set")
+def _bad(given: object) -> TesseraError:
+    hint = f"choose from {', '.join((*CLASSES, REAL))}; several as a set"
+    return at_call(BadPermission(f"algebra={given!r} is no class of rewrites", hint=hint))

@@ -121,7 +121,7 @@ def ordered(
     first, second = (egraph.find(operand) for operand in operands)
     if (first, labels[0]) <= (second, labels[1]):
         return (first, second), labels
-    return (second, first), labels[::-1]
+    return (second, first), (labels[1], labels[0])
 
 
 def without_tile(each: Contraction) -> tuple[tuple[str, Attribute], ...]:

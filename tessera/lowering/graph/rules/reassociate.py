@@ -71,7 +71,9 @@ def _rechained(
     inner = inner.placed(dict(zip(inner.result, outer.labels[place], strict=True)), free)
     alone, alone_labels = inner.operands[first], inner.labels[first]
     pair, labels = ordered(
-        egraph, (inner.operands[1 - first], outer.operands[1 - place]), (inner.labels[1 - first], outer.labels[1 - place])
+        egraph,
+        (inner.operands[1 - first], outer.operands[1 - place]),
+        (inner.labels[1 - first], outer.labels[1 - place]),
     )
     kept = {*alone_labels, *outer.result}
     result = tuple(label for label in dict.fromkeys((*labels[0], *labels[1])) if label in kept)
