@@ -152,7 +152,7 @@ class _Simplifier:
                 return
         axes = list(labels_of(node.attributes["axes"]))
         shape = numbers(node.attributes["shape"])
-        if 1 in shape and node.result not in self.graph.outputs:
+        if 1 in shape:
             self._without_units(node, operands, axes, shape)
             return
         for place, operand in enumerate(operands):
@@ -189,8 +189,11 @@ class _Simplifier:
                 operand, index_map = maker.operands[0], together
         if index_map.is_identity(operand.type.shape):
             return operand
-        value = self.rewriter.builder.view(operand, index_map)
-        self.makers[value] = self.rewriter.builder.nodes[-1]
+        key = ("view", (operand,), (), index_map)
+        value = self.seen.get(key)
+        if value is None:
+            value = self.seen[key] = self.rewriter.builder.view(operand, index_map)
+            self.makers[value] = self.rewriter.builder.nodes[-1]
         return value
 
     def _squeezed(self, operand: Value) -> Value:
@@ -202,15 +205,17 @@ class _Simplifier:
         """Let a value without axes of extent 1 stand for the result of a node, which has them."""
         builder = self.rewriter.builder
         value = builder.view(made, reshape(made.type.shape, node.result.type.shape))
-        self.makers.setdefault(value, builder.nodes[-1])
+        if value is not made:
+            self.makers[value] = builder.nodes[-1]
         self.rewriter.replace(node, value)
 
     def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:
-        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: no product is -0."""
+        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: only what underflows is -0."""
         dtype, result = node.result.type.dtype, numbers(node.attributes["result"])
         axes = tuple(tuple(result.index(label) for label in mine) for mine in labels)
         sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]
-        body = apply("add", apply("mul", *sides), Literal(_zero(dtype), dtype))
+        zero = Literal(_zero(dtype), dtype)
+        body = apply("fma", *sides, zero) if dtype.is_float else apply("add", apply("mul", *sides), zero)
         self._change(node, "map", operands, {"axes": axes, "shape": node.result.type.shape}, body)
 
     def _contract(self, node: Node, operands: list[Value]) -> None:
@@ -220,7 +225,7 @@ class _Simplifier:
         result = numbers(node.attributes["result"])
         units = {label for label, size in extents.items() if size == 1}
         sums = any(label not in result and label not in units for label in extents)
-        if units and sums and node.result not in self.graph.outputs:
+        if units and sums:
             builder = self.rewriter.builder
             with builder.within(self.rewriter.origin(node), node.span):
                 squeezed = [self._squeezed(operand) for operand in operands]
@@ -255,7 +260,7 @@ class _Simplifier:
     def _reduce(self, node: Node, operands: list[Value]) -> None:
         axes = numbers(node.attributes["axes"])
         shape = operands[0].type.shape
-        if 1 in shape and node.result not in self.graph.outputs:
+        if 1 in shape:
             kept = [axis for axis, extent in enumerate(shape) if extent != 1]
             removed = tuple(place for place, axis in enumerate(kept) if axis in axes)
             builder = self.rewriter.builder
