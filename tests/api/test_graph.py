@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from api.test_stream import TEXT, arrays
 from tessera import graph, stream
 from tessera.core.errors.catalog import BadCapture, BadPermission, ExtentMismatch
 from tessera.core.graph.permissions import ALGEBRA
+from tessera.graphs.function import GraphFunction
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +132,13 @@ def test_permissions_are_given_on_the_module():
     def chain(x: AnyLibrarysArray, w: AnyLibrarysArray) -> AnyLibrarysArray:
         return (x @ x) @ w
 
-    for algebra, classes in (("bits", set()), ("real", ALGEBRA), ({"reassociate", "fold"}, {"reassociate", "fold"})):
-        made = graph.module("chain", algebra=algebra)(chain)
+    cases: list[tuple[str | set[str], frozenset[str]]] = [
+        ("bits", frozenset()),
+        ("real", ALGEBRA),
+        ({"reassociate", "fold"}, frozenset({"reassociate", "fold"})),
+    ]
+    for algebra, classes in cases:
+        made = cast("GraphFunction[..., AnyLibrarysArray]", graph.module("chain", algebra=algebra)(chain))
         assert made.algebra == classes
         np.testing.assert_array_equal(made(x, w), np.full((4, 1), 16))
 

@@ -14,6 +14,8 @@ from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.graph.permissions import read_permissions
 from tessera.core.settings import overridden
 from tessera.graphs.executable import Executable
+from tessera.graphs.function import GraphFunction
+from tessera.kernels.options import Options
 from tessera.session.session import resolve_target
 
 
@@ -75,11 +77,11 @@ def test_rewritten_graphs_run(target: str):
     x = drawn((24, 16), np.float32)
     weights = [drawn((16, 8), np.float32, seed) for seed in range(3)]
 
-    def attend(x: Array, wq: Array, wk: Array, wv: Array) -> Array:
-        q, k, v = x @ wq, x @ wk, x @ wv
+    def attend(x: Array, *weights: Array) -> Array:
+        q, k, v = (x @ w for w in weights)
         return op.matmul(op.matmul(q, op.transpose(k, (1, 0))), v)
 
-    function = graph.module("attend", target=target, algebra={"reassociate"})(attend)
+    function = GraphFunction[..., Array](attend, "", Options(target=target), read_permissions({"reassociate"}))
     q, k, v = (x @ w for w in weights)
     np.testing.assert_allclose(function(x, *weights), q @ (k.T @ v), rtol=1e-4, atol=1e-4)
     assert function.executable.rewritten.rules

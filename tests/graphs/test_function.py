@@ -164,7 +164,7 @@ def test_alternatives():
         return (x @ y) @ z
 
     arrays = [np.ones(shape, np.float32) for shape in ((128, 128), (128, 128), (128, 2))]
-    kept, free = (GraphFunction(chain, algebra=frozenset(names)) for names in ((), ("reassociate",)))
+    kept, free = (GraphFunction[..., Array](chain, algebra=frozenset(names)) for names in ((), ("reassociate",)))
     with pytest.raises(NotCalledYet):
         kept.alternatives()
     found = kept.alternatives(*arrays)

@@ -39,13 +39,17 @@ def _inverse(x: Fraction) -> Fraction:
     return (3 * x - 1) / (2 - x)
 
 
+def _ratio(x: Element, y: Element) -> Element:
+    return x / y
+
+
 RATIONAL: Final[Operations] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg,
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _ratio, "neg": operator.neg,
     "exp": _mobius, "log": _inverse, "exp2": _mobius, "log2": _inverse,
 }  # fmt: skip
 """Exact arithmetic; exp and log are some pair of inverse functions."""
 MAGNITUDE: Final[Operations] = {
-    "add": operator.add, "sub": operator.add, "mul": operator.mul, "div": operator.truediv, "neg": operator.pos,
+    "add": operator.add, "sub": operator.add, "mul": operator.mul, "div": _ratio, "neg": operator.pos,
 }  # fmt: skip
 """The sums of the absolute values of all terms, for operands without signs."""
 
