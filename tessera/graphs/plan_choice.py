@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tessera.core.graph.graph import Graph, Node
 from tessera.core.schedule.plan import Group, Plan
 from tessera.core.schedule.text import bytes_moved, flops, operations
-from tessera.lowering.graph.reference_costs import ELEMENTWISE, LAUNCH, PICO, moving_time, product_rate
+from tessera.lowering.graph.egraph.reference_costs import ELEMENTWISE, LAUNCH, PICO, moving_time, product_rate
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.plan_graph import plan_graph

@@ -7,7 +7,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.permissions import ALGEBRA
 from tessera.graphs.plan_choice import cheapest_plan, plan_price, prepared
-from tessera.lowering.graph.reference_costs import ELEMENTWISE, LAUNCH, PICO, moving_time
+from tessera.lowering.graph.egraph.reference_costs import ELEMENTWISE, LAUNCH, PICO, moving_time
 from tessera.lowering.graph.rewrite import rewrite
 from tessera.lowering.schedule.plan_graph import plan_graph
 

@@ -18,8 +18,8 @@ from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.graph.infer import labels_of, numbers
 from tessera.core.graph.verify import verify
 from tessera.graphs.function import GraphFunction
-from tessera.lowering.graph.egraph import EGraph
-from tessera.lowering.graph.extraction import Extractor
+from tessera.lowering.graph.egraph.egraph import EGraph
+from tessera.lowering.graph.egraph.extraction import Extractor
 from tessera.lowering.graph.rewrite import apply_match, to_graph
 from tessera.lowering.graph.rules.rule import RewriteRule
 from tessera.lowering.graph.rules.table import RULES

@@ -16,9 +16,9 @@ from typing import Final
 
 from tessera.core.graph.graph import Graph
 from tessera.core.graph.permissions import ALGEBRA
-from tessera.lowering.graph.egraph import EGraph, Reason
-from tessera.lowering.graph.extraction import Extractor, Selection
-from tessera.lowering.graph.reference_costs import Price
+from tessera.lowering.graph.egraph.egraph import EGraph, Reason
+from tessera.lowering.graph.egraph.extraction import Extractor, Selection
+from tessera.lowering.graph.egraph.reference_costs import Price
 from tessera.lowering.graph.rewrite import candidates_of, rewrite, saturate
 from tessera.lowering.graph.rules.table import RULES, permitted
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from tessera.core.graph.graph import Graph, Node, Origin, Value
 from tessera.core.graph.rewrite import Rewriter
-from tessera.lowering.graph.egraph import INPUT, RESULT, EGraph, ENode, Reason
-from tessera.lowering.graph.extraction import Extractor, Selection
-from tessera.lowering.graph.reference_costs import Price
+from tessera.lowering.graph.egraph.egraph import INPUT, RESULT, EGraph, ENode, Reason
+from tessera.lowering.graph.egraph.extraction import Extractor, Selection
+from tessera.lowering.graph.egraph.reference_costs import Price
 from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
 from tessera.lowering.graph.rules.table import permitted
 

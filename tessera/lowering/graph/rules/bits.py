@@ -8,7 +8,7 @@ from tessera.core.graph.expr import Apply, Argument, Expr, Literal
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.core.graph.infer import labels_of, numbers
 from tessera.core.graph.permissions import BITS
-from tessera.lowering.graph.contractions import (
+from tessera.lowering.graph.egraph.contractions import (
     Contraction,
     contract,
     contractions,
@@ -18,7 +18,7 @@ from tessera.lowering.graph.contractions import (
     places_of,
     view,
 )
-from tessera.lowering.graph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
 from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
 
 _MERGE: Final = "merge-siblings"

@@ -5,9 +5,8 @@ from typing import Final, cast
 
 from tessera.core.graph.expr import Apply, Argument, Expr
 from tessera.core.graph.infer import labels_of, numbers
-from tessera.lowering.graph.egraph import EGraph, ENode
-from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
-from tessera.lowering.graph.scalar_forms import (
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.scalar_forms import (
     WIDTH,
     ScalarFactor,
     build_product,
@@ -16,6 +15,7 @@ from tessera.lowering.graph.scalar_forms import (
     shape_of,
     sums_of,
 )
+from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
 
 _KLASS: Final = "cancel"
 _INVERSES: Final = {("exp", "log"), ("log", "exp"), ("exp2", "log2"), ("log2", "exp2")}

@@ -6,11 +6,15 @@ from math import prod
 from typing import Final
 
 from tessera.core.base.dtypes import f32
-from tessera.lowering.graph.contractions import Contraction, contract, contractions, contractions_in, without_tile
-from tessera.lowering.graph.egraph import EGraph
-from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
-from tessera.lowering.graph.rules.scaling import labelled_factors, labelled_operand
-from tessera.lowering.graph.scalar_forms import (
+from tessera.lowering.graph.egraph.contractions import (
+    Contraction,
+    contract,
+    contractions,
+    contractions_in,
+    without_tile,
+)
+from tessera.lowering.graph.egraph.egraph import EGraph
+from tessera.lowering.graph.egraph.scalar_forms import (
     ScalarFactor,
     ScalarProduct,
     build_product,
@@ -18,6 +22,8 @@ from tessera.lowering.graph.scalar_forms import (
     products_of,
     shape_of,
 )
+from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
+from tessera.lowering.graph.rules.scaling import labelled_factors, labelled_operand
 
 _KLASS: Final = "fold"
 

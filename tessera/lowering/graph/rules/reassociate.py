@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from tessera.core.base.dtypes import f32, f64
 from tessera.core.graph.infer import numbers
-from tessera.lowering.graph.contractions import (
+from tessera.lowering.graph.egraph.contractions import (
     Contraction,
     Labels,
     contract,
@@ -20,10 +20,8 @@ from tessera.lowering.graph.contractions import (
     rounded_contractions,
     without_tile,
 )
-from tessera.lowering.graph.egraph import EGraph, ENode
-from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
-from tessera.lowering.graph.rules.scaling import scales_out_of_products
-from tessera.lowering.graph.scalar_forms import (
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.scalar_forms import (
     ScalarFactor,
     ScalarProduct,
     build_product,
@@ -32,6 +30,8 @@ from tessera.lowering.graph.scalar_forms import (
     shape_of,
     sums_of,
 )
+from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
+from tessera.lowering.graph.rules.scaling import scales_out_of_products
 
 _KLASS: Final = "reassociate"
 _T = TypeVar("_T")

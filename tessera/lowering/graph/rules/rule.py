@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tessera.lowering.graph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
 
 
 @dataclass(frozen=True, slots=True)

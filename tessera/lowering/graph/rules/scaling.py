@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from tessera.lowering.graph.contractions import Contraction, contract, contractions, extents_of, without_tile
-from tessera.lowering.graph.egraph import EGraph
+from tessera.lowering.graph.egraph.contractions import Contraction, contract, contractions, extents_of, without_tile
+from tessera.lowering.graph.egraph.egraph import EGraph
+from tessera.lowering.graph.egraph.scalar_forms import ScalarFactor, ScalarProduct, build_product, products_of
 from tessera.lowering.graph.rules.rule import RuleMatch
-from tessera.lowering.graph.scalar_forms import ScalarFactor, ScalarProduct, build_product, products_of
 
 
 def scales_out_of_products(egraph: EGraph, *, rounded: bool) -> Iterator[RuleMatch]:

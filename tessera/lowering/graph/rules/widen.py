@@ -5,7 +5,7 @@ from typing import Final, cast
 
 from tessera.core.graph.expr import Apply, Argument, Expr, substitute, walk
 from tessera.core.graph.infer import labels_of
-from tessera.lowering.graph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
 from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
 from tessera.lowering.graph.rules.scaling import scales_out_of_products
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from tessera.core.graph.expr import Apply, Argument, Literal, walk
 from tessera.core.graph.index_maps import IndexMap, is_reshape
-from tessera.lowering.graph.contractions import contraction, extents_of
-from tessera.lowering.graph.egraph import INPUT, RESULT, EGraph, ENode
+from tessera.lowering.graph.egraph.contractions import contraction, extents_of
+from tessera.lowering.graph.egraph.egraph import INPUT, RESULT, EGraph, ENode
 
 VERSION: Final = 1
 """Counts changes of the figures below: plans of other versions may be others."""

@@ -5,8 +5,8 @@ from tessera.core.base.dtypes import bf16, f32, i32
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, cast, to_text
 from tessera.core.graph.graph import Value
-from tessera.lowering.graph.egraph import EGraph
-from tessera.lowering.graph.scalar_forms import (
+from tessera.lowering.graph.egraph.egraph import EGraph
+from tessera.lowering.graph.egraph.scalar_forms import (
     ScalarFactor,
     build_product,
     build_sum,

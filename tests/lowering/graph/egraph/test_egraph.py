@@ -9,7 +9,7 @@ from tessera.core.base.dtypes import f32, u32
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Graph, Node, Tensor, Value
-from tessera.lowering.graph.egraph import RESULT, EGraph, ENode, canonical_labels
+from tessera.lowering.graph.egraph.egraph import RESULT, EGraph, ENode, canonical_labels
 
 EXP, SIN = (apply(name, Argument(0, f32)) for name in ("exp", "sin"))
 SHAPE = {"axes": ((0,),), "shape": (3,)}

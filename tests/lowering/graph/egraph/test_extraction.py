@@ -7,9 +7,9 @@ from support.gradients import graph_of
 from tessera.core.base.dtypes import f32
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Value
-from tessera.lowering.graph.egraph import EGraph, ENode
-from tessera.lowering.graph.extraction import Extractor
-from tessera.lowering.graph.reference_costs import Price, price
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.extraction import Extractor
+from tessera.lowering.graph.egraph.reference_costs import Price, price
 from tessera.lowering.graph.rewrite import saturate
 from tessera.lowering.graph.rules.table import permitted
 

@@ -12,7 +12,7 @@ from tessera.core.graph.expr import Apply, Argument
 from tessera.core.graph.index_maps import Affine, IndexMap, transpose
 from tessera.core.graph.infer import labels_of, numbers
 from tessera.core.program.program import Attribute
-from tessera.lowering.graph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
 
 Labels = tuple[int, ...]
 

@@ -6,9 +6,9 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import window
-from tessera.lowering.graph.egraph import EGraph
-from tessera.lowering.graph.extraction import Extractor
-from tessera.lowering.graph.reference_costs import (
+from tessera.lowering.graph.egraph.egraph import EGraph
+from tessera.lowering.graph.egraph.extraction import Extractor
+from tessera.lowering.graph.egraph.reference_costs import (
     BYTES_PER_SECOND,
     LAUNCH,
     PICO,

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tessera.lowering.graph.egraph import EGraph, ENode
-from tessera.lowering.graph.reference_costs import Price, node_price, price
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.reference_costs import Price, node_price, price
 
 Step: TypeAlias = tuple[str, tuple[int, ...]]
 """A rule, and the numbers of the graph's nodes that it was applied to."""

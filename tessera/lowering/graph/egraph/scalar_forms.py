@@ -12,7 +12,7 @@ from typing import Final
 from tessera.core.base.dtypes import DType, f32, f64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, cast
 from tessera.core.graph.infer import labels_of, numbers
-from tessera.lowering.graph.egraph import EGraph, ENode
+from tessera.lowering.graph.egraph.egraph import EGraph, ENode
 
 DEPTH: Final = 4
 """How many maps of maps are read as one product."""

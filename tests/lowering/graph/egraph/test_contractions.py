@@ -6,7 +6,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import broadcast, identity, transpose, window
-from tessera.lowering.graph.contractions import (
+from tessera.lowering.graph.egraph.contractions import (
     contract,
     contractions,
     contractions_in,
@@ -19,7 +19,7 @@ from tessera.lowering.graph.contractions import (
     view,
     without_tile,
 )
-from tessera.lowering.graph.egraph import EGraph
+from tessera.lowering.graph.egraph.egraph import EGraph
 
 
 def product(b: GraphBuilder, x: Value, w: Value) -> Value:
