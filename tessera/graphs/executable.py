@@ -10,13 +10,14 @@ from tessera.core.graph.graph import Graph, Value
 from tessera.core.schedule.plan import Group, Plan
 from tessera.core.settings import Settings, current
 from tessera.core.targets import Target, generation
+from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.explain import Alternatives, explain
+from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
-from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
-from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
 from tessera.runtime.arrays.interop import is_jax
@@ -53,25 +54,47 @@ class Executable:
     """Runs a graph on arrays of its inputs' types, on one target.
 
     traced: as it was captured; graph: after the passes on graphs
+    algebra: the classes of rewrites that are permitted, beyond those that keep every bit
     """
 
-    def __init__(self, traced: Graph, options: Options | None = None, home: Session | None = None) -> None:
-        self.traced = traced
+    def __init__(
+        self, traced: Graph, options: Options | None = None, home: Session | None = None,
+        algebra: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.traced, self.algebra = traced, algebra
         self.options = options or Options()
         self._session = home or session()
         self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Ready, ...]] = {}
 
     @cached_property
-    def graph(self) -> Graph:
-        """The graph after the passes that keep every bit."""
-        simplified = simplify(self.traced)
-        changed = split_reductions(simplified)
-        return simplified if changed is simplified else simplify(changed)
+    def simplified(self) -> Graph:
+        """The graph without what changes no bit and costs nothing to leave out."""
+        return simplify(self.traced)
 
     @cached_property
+    def rewritten(self) -> Rewritten:
+        """The cheapest graphs that permitted rules make of it."""
+        return rewrite(self.simplified, self.algebra)
+
+    @cached_property
+    def chosen(self) -> PlannedGraph:
+        """The rewritten graph whose kernels cost least, and these."""
+        return cheapest_plan(self.rewritten.candidates)
+
+    @cached_property
+    def alternatives(self) -> Alternatives:
+        """What rewriting chose and what not, with prices; computed when asked for."""
+        return explain(self.simplified, self.algebra, self.chosen.place)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after all passes."""
+        return self.chosen.graph
+
+    @property
     def plan(self) -> Plan:
         """The kernels that compute it; the same for every target."""
-        return plan_graph(self.graph)
+        return self.chosen.plan
 
     def __call__(self, *arrays: object) -> tuple[object, ...]:
         """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""
@@ -115,7 +138,8 @@ class Executable:
         kind = target.kind
         machine = MachineKind(generation(target.arch) if kind.on_gpu else None, None, kind.tile_elements)
         steps = steps_of(group, machine)
-        lowered = to_program(group, steps.blocks, steps.options, self.graph.source, aligned)
+        options = {**steps.options, "fast": True} if "approximate" in self.algebra else steps.options
+        lowered = to_program(group, steps.blocks, options, self.graph.source, aligned)
         compiled = self._session.compile(lowered.program, target) if kind.backend else None
         return GroupKernel(group, lowered, compiled)
 
