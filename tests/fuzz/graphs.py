@@ -32,7 +32,7 @@ OFTEN: Final = ("f32",) * 6 + ("f64", "f16", "bf16", "bf16", "i32", "i64", "bool
 FLOATS: Final = ("f32", "f64", "f16", "bf16")
 EXTENTS: Final = (1, 1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 33, 64, 100, 128, 257)
 VIEWS: Final = ("plain",) * 6 + ("offset", "step", "reversed", "fortran", "column", "repeated", "overlapping")
-VALUES: Final = ("small", "small", "ordinary", "ordinary", "ordinary", "special")
+VALUES: Final = ("small", "small", "ordinary", "ordinary", "shifted", "special")
 MOST: Final = 1 << 16
 """Elements of a value at most."""
 MOST_WORK: Final = 1 << 23
@@ -63,8 +63,8 @@ class Input:
         if self.dtype not in FLOATS:
             low, high = {"i8": (-99, 100), "u8": (0, 200)}.get(self.dtype, (-9, 100))
             return np.asarray(source.integers(low, high, shape)).astype(kind)
-        if self.values == "ordinary":
-            return np.asarray(source.normal(size=shape)).astype(kind)
+        if self.values in ("ordinary", "shifted"):  # a mean far from 0 shows what cancels
+            return np.asarray(source.normal(size=shape) + (30 if self.values == "shifted" else 0)).astype(kind)
         some = np.asarray(source.normal(size=shape)).astype(kind)
         return np.where(source.random(shape) < 0.05, numbers(self.dtype, "special", shape, source), some).astype(kind)
 

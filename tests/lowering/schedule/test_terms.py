@@ -79,16 +79,16 @@ def test_conditions_that_contradict_each_other_hold_nowhere():
 def test_the_derivative_along_a_difference_is_0():
     difference = (*symbol(X, varies=True), Term(-1.0, parameters=((R, 1.0),)))
     cube = multiply(multiply(difference, difference), difference)
-    assert shifted_by(cube, X, [R], {}) == ()
-    assert shifted_by(cube, Y, [R], {}) != ()
-    assert shifted_by((Term(1.0, ((X, 2.0),)),), X, [R], {}) == (Term(2.0, ((X, 1.0),)),)
+    assert shifted_by(cube, X, {R: 1.0}, {}) == ()
+    assert shifted_by(cube, Y, {R: 1.0}, {}) != ()
+    assert shifted_by((Term(1.0, ((X, 2.0),)),), X, {R: 1.0}, {}) == (Term(2.0, ((X, 1.0),)),)
 
 
 def test_exponents_count_in_the_derivative():
     exponent, shift = ((((X, 1.0),), 1.0),), ((((R, 1.0),), -1.0),)
-    assert shifted_by((Term(1.0, exponent=exponent, shift=shift),), X, [R], {exponent: 1.0}) == ()
+    assert shifted_by((Term(1.0, exponent=exponent, shift=shift),), X, {R: 1.0}, {exponent: 1.0}) == ()
     crooked = ((((R, 2.0),), -1.0),)
-    assert shifted_by((Term(1.0, exponent=exponent, shift=crooked),), X, [R], {exponent: 1.0}) != ()
+    assert shifted_by((Term(1.0, exponent=exponent, shift=crooked),), X, {R: 1.0}, {exponent: 1.0}) != ()
 
 
 def test_refusals_hold_the_expression():
