@@ -208,6 +208,15 @@ def _is_sound(kind: str, value: Numbers) -> Numbers:
     return np.isfinite(value) | ((kind in ("max", "min")) & ~np.isnan(value))
 
 
+def _sum(values: Numbers) -> Numbers:
+    return values.sum(axis=0)
+
+
+_REDUCED: Final[dict[str, Callable[[Numbers], Numbers]]] = {
+    "sum": _sum, "map": _sum, "max": lambda values: values.max(axis=0), "min": lambda values: values.min(axis=0),
+}  # fmt: skip
+
+
 def disturbed_reductions(region: Region, arrays: Sequence[Numbers], source: np.random.Generator | None) -> list[Result]:
     """The results of a region as it is written, where every sum is off a little (not without a source)."""
     extent = len(arrays[0])
@@ -215,16 +224,14 @@ def disturbed_reductions(region: Region, arrays: Sequence[Numbers], source: np.r
     with np.errstate(all="ignore"):
         for reduction in region.reductions:
             known = [*arrays, *(each[None] for each, _ in results)]
-            values = np.broadcast_to(evaluate(reduction.body, known), (extent, ROWS)) if reduction.kind != "map" else (
-                np.broadcast_to(evaluate(reduction.body, known), (1, ROWS)))  # fmt: skip
-            size = np.abs(values).astype(np.float64)
-            if reduction.kind in ("sum", "map"):
-                made, size = values.sum(axis=0), size.sum(axis=0)
-            else:
-                made, size = (values.max(axis=0) if reduction.kind == "max" else values.min(axis=0)), size.max(axis=0)
+            length = 1 if reduction.kind == "map" else extent
+            values: Numbers = np.broadcast_to(evaluate(reduction.body, known), (length, ROWS)).astype(np.float64)
+            size: Numbers = np.abs(values).sum(axis=0)
+            made = _REDUCED[reduction.kind](values)
             if source is not None:
-                noise = source.uniform(-1, 1, made.shape) * _RELATIVE
-                made = made + np.where(np.isfinite(size), size, 0) * noise if reduction.kind != "max" else made * (1 + noise)
+                noise: Numbers = source.uniform(-1, 1, made.shape) * _RELATIVE
+                largest = size if reduction.kind in ("sum", "map") else np.abs(made)
+                made = made + np.where(np.isfinite(largest), largest, 0) * noise
             results.append((made, size))
     return results
 
@@ -255,7 +262,7 @@ def graph_of_cascade(case: CascadeCase, extent: int, rows: int) -> Graph:
         else:
             along = (1,) if name == "y" else (0, 1)
             values.append((given(kind, (extent,) if name == "y" else (rows, extent), name), along))
-    results: list[Value] = []
+    made_of: list[tuple[Value, Value]] = []
     for reduction in region.reductions:
         shape, places = ((rows,), (0,)) if reduction.kind == "map" else ((rows, extent), (0, 1))
         used = arguments(reduction.body)
@@ -266,11 +273,11 @@ def graph_of_cascade(case: CascadeCase, extent: int, rows: int) -> Graph:
                            [[places.index(axis) for axis in axes] for _, axes in operands], shape)  # fmt: skip
         made = body if reduction.kind == "map" else builder.reduce(body, (1,), reduction.kind)
         values.append((made, (0,)))
-        results.append(made)
-        last = body
-    outputs = [results[-1]]
+        made_of.append((body, made))
+    body, made = made_of[-1]
+    outputs = [made]
     if region.reductions[-1].kind == "sum":
-        outputs.append(builder.contract(last, given(dtype, (extent, 3), "v"), ((0, 1), (1, 2)), (0, 2)))
+        outputs.append(builder.contract(body, given(dtype, (extent, 3), "v"), ((0, 1), (1, 2)), (0, 2)))
     return builder.finish("cascade", inputs, outputs)
 
 

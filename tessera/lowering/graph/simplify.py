@@ -207,7 +207,7 @@ class _Simplifier:
         self.rewriter.replace(node, value)
 
     def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:
-        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: only what underflows is -0."""
+        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: -0 is what underflows."""
         dtype, result = node.result.type.dtype, numbers(node.attributes["result"])
         axes = tuple(tuple(result.index(label) for label in mine) for mine in labels)
         sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]

@@ -178,7 +178,11 @@ class StateForms:
         if not term.shift and all(self._is_finite(expr, power) for expr, power in others):
             return divisors
         # A sum of no elements: those that a mask hides were never multiplied with an infinite factor.
-        masked = {self._moments[expr].indicator: expr for expr, power in others if power > 0 and self._is_masked(expr)}
+        masked = {
+            self._moments[expr].indicator: expr
+            for expr, power in others
+            if power > 0 and expr in self._moments and self._moments[expr].indicator
+        }
         return (*divisors, *masked.values())
 
     def _is_masked(self, expr: Expr) -> bool:
