@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tessera.core.base.dtypes import DType
-from tessera.core.graph.expr import Argument, Literal, Number, apply, cast
+from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply, cast
 from tessera.core.graph.graph import Body, Graph, Node, Value
 from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, orienting, reshape
 from tessera.core.graph.infer import labels_of, numbers
@@ -153,7 +153,7 @@ class _Simplifier:
         axes = list(labels_of(node.attributes["axes"]))
         shape = numbers(node.attributes["shape"])
         if 1 in shape and node.result not in self.graph.outputs:
-            self._without_units(node, operands, axes, shape)
+            self._without_units(node, body, operands, axes)
             return
         for place, operand in enumerate(operands):
             found = self._labelled(operand)
@@ -163,16 +163,16 @@ class _Simplifier:
         self._keep(node, operands, {**node.attributes, "axes": tuple(axes)}, body)
 
     def _without_units(
-        self, node: Node, operands: list[Value], axes: Sequence[tuple[int, ...]], shape: tuple[int, ...]
+        self, node: Node, body: Expr, operands: Sequence[Value], axes: Sequence[tuple[int, ...]]
     ) -> None:
-        """Compute a map without its axes of extent 1, and put these back by a view."""
+        """Compute a node as a map without its axes of extent 1, and put these back by a view."""
+        shape = node.result.type.shape
         kept = [axis for axis, extent in enumerate(shape) if extent != 1]
         small = tuple(shape[axis] for axis in kept)
         builder = self.rewriter.builder
         with builder.within(self.rewriter.origin(node), node.span):
             squeezed = [self._squeezed(operand) for operand in operands]
             places = tuple(tuple(kept.index(axis) for axis in each if axis in kept) for each in axes)
-            body = node.expr
             key = ("map", tuple(squeezed), (("axes", places), ("shape", small)), body)
             made = self.seen.get(key)
             if made is None:
@@ -213,7 +213,11 @@ class _Simplifier:
         sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]
         zero = Literal(_zero(dtype), dtype)
         body = apply("fma", *sides, zero) if dtype.is_float else apply("add", apply("mul", *sides), zero)
-        self._change(node, "map", operands, {"axes": axes, "shape": node.result.type.shape}, body)
+        shape = node.result.type.shape
+        if 1 in shape and node.result not in self.graph.outputs:
+            self._without_units(node, body, operands, axes)
+        else:
+            self._change(node, "map", operands, {"axes": axes, "shape": shape}, body)
 
     def _contract(self, node: Node, operands: list[Value]) -> None:
         labels = list(labels_of(node.attributes["labels"]))

@@ -176,3 +176,16 @@ def test_the_latest_producer_takes_a_node_that_reads_several():
 
     found = fuse(simplify(graph_of(make, x(3, 4), x(4, 5))))
     assert [fused.form.kind for fused in found.groups] == ["rows", "cascade"]
+
+
+def test_a_kernel_does_not_read_what_it_writes_in_another_shape():
+    def make(b: GraphBuilder, v: Value, w: Value) -> tuple[Value, Value]:
+        made = b.contract(v, w, ((0, 2), (0, 2)), (0,))
+        column = b.reshape(made, (2, 1))
+        return b.view(column, window((2, 1), (0, -1), (1, 1), (2, 3))), column
+
+    plan = plan_graph(graph_of(make, x(2, 3), x(2, 3)))
+    assert [group.kind for group in plan.groups] == ["product", "elements"]
+    for group in plan.groups:
+        made = {value for node in group.members for value in node.results}
+        assert not made & {plan.aliases.get(value, value) for value in group.inputs}

@@ -16,6 +16,7 @@ from tessera.lowering.schedule.terms import (
     negation,
     product,
     raised,
+    rates,
     scale,
     scale_linear,
     shifted_by,
@@ -102,3 +103,12 @@ def test_constants_are_constants():
     assert Term(3.0).is_constant
     assert not Term(3.0, ((X, 1.0),)).is_constant
     assert Term(3.0, ((X, 1.0),)).key == Term(1.0, ((X, 1.0),))
+
+
+def test_a_multiple_of_a_result_moves_at_another_rate():
+    difference = (*symbol(X, varies=True), Term(-0.125, parameters=((R, 1.0),)))
+    square = multiply(difference, difference)
+    assert rates(square, X, R) == (1.0, 8.0)
+    assert shifted_by(square, X, {R: 1.0}, {}) != ()
+    assert shifted_by(square, X, {R: 8.0}, {}) == ()
+    assert rates(square, Y, R) == (1.0,)
