@@ -10,12 +10,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from fuzz.__main__ import batch, describe, fuzz
+from fuzz.__main__ import batch, fuzz
 from fuzz.arrays import DTYPES, MARGIN, READ_VIEWS, VALUES, WRITTEN_VIEWS, Array
 from fuzz.check import check, run, same_bits
 from fuzz.device import Placed, root_of
 from fuzz.kernels import Case, case_of
 from fuzz.reduce import reduced
+from fuzz.subjects import describe_kernel
 from support import fake_cuda
 from support.fake_cuda import FakeDriver
 from tessera.core.program.program import Program
@@ -36,7 +37,7 @@ def test_the_cpu_agrees_with_the_oracle(block: int) -> None:
         case = case_of(seed)
         outcome = check(case, "cpu")
         kinds[outcome.kind] += 1
-        assert not outcome.bad, f"python -m fuzz --only {seed}\n{describe(case)}\n{outcome.detail}"
+        assert not outcome.bad, f"python -m fuzz --only {seed}\n{describe_kernel(case)}\n{outcome.detail}"
     assert kinds["agrees"] >= 5
 
 
@@ -47,14 +48,14 @@ def test_a_gpu_agrees_with_the_oracle(block: int) -> None:
         case = case_of(seed, large=True)
         outcome = check(case, "cuda")
         assert not outcome.bad, (
-            f"python -m fuzz --target cuda --large --only {seed}\n{describe(case)}\n{outcome.detail}"
+            f"python -m fuzz --target cuda --large --only {seed}\n{describe_kernel(case)}\n{outcome.detail}"
         )
 
 
 def test_a_seed_gives_one_kernel_of_every_form() -> None:
     texts = {seed: case_of(seed) for seed in range(300)}
     assert all(case_of(seed) == case for seed, case in texts.items())
-    every = "\n".join(describe(case) for case in texts.values())
+    every = "\n".join(describe_kernel(case) for case in texts.values())
     for part in (
         "axis=0",
         "axis=1",
@@ -181,5 +182,5 @@ def test_gpu_targets_compile_them(target: str) -> None:
             continue
         _, mistake = run(case, target)
         assert mistake.startswith(("TSR-E7", "TSR-E8", "TSR-E6")) or "GPU" in mistake or not mistake, (
-            f"{describe(case)}\n{mistake}"
+            f"{describe_kernel(case)}\n{mistake}"
         )

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from tessera.core.graph.graph import Graph, Node
 from tessera.core.graph.verify import verify
 from tessera.core.schedule.plan import CASCADE, PRODUCT, Plan
 from tessera.core.settings import overridden
-from tessera.graphs.function import GraphFunction
+from tessera.graphs.executable import Executable
+from tessera.kernels.options import Options
 from tessera.lowering.autodiff.in_f64 import in_f64
 from tessera.lowering.graph.simplify import simplify
 from tessera.runtime.interpret.graph import evaluate, evaluate_node
@@ -61,32 +62,45 @@ def compile_graph(case: GraphCase, target: str) -> Outcome:
 
 def _compared(case: GraphCase, target: str) -> Outcome:
     function, graph = case.captured()
-    given = case.arguments()
-    plain = [np.array(each.astype(each.dtype.newbyteorder("=")), order="C") for each in given]
+    executable, given = function.executable, case.arguments()
+    with overridden(target=target):
+        return compare(graph, executable, given, function, target)
+
+
+def check_built(graph: Graph, given: Sequence[Numbers], target: str) -> Outcome:
+    """Compare the passes and `target` with the oracle, on a graph that was built node by node."""
+    try:
+        executable = Executable(graph, Options(target=target))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return compare(graph, executable, given, executable, target)
+    except Exception as error:  # noqa: BLE001 - it is well formed: every refusal is a finding
+        return Outcome("fails", f"{type(error).__name__}: {error}")
+
+
+def compare(
+    graph: Graph, executable: Executable, given: Sequence[Numbers], run: Callable[..., object], target: str
+) -> Outcome:
+    """Compare what the passes make of a graph, and what `run` computes, with the oracle."""
+    plain = [np.array(each, order="C") for each in given]
     wanted = evaluate(graph, plain)
     simple = simplify(graph)
     verify(simple)
-    for name, made in (("simplify", simple), ("the passes", function.executable.graph)):
+    for name, made in (("simplify", simple), ("the passes", executable.graph)):
         outcome = _same(f"{name}: ", evaluate(made, plain), wanted)
         if outcome is not None:
             return outcome
-    found = _run(function, given, target)
-    for each, before in zip(given, plain, strict=True):
-        if not same_bits(each.astype(before.dtype), before).all():
-            return Outcome("differs", "an argument was written")
+    results = run(*given)
+    assert isinstance(results, tuple)
+    found = [np.asarray(each) for each in cast("tuple[object, ...]", results)]
+    if not all(same_bits(np.atleast_1d(a), np.atleast_1d(b)).all() for a, b in zip(given, plain, strict=True)):
+        return Outcome("differs", "an argument was written")
     for place, array in enumerate(found):
         if any(np.shares_memory(array, other) for other in (*given, *found[:place])):
             return Outcome("differs", f"output {place} lies in memory of another array")
-    if _exact(graph, function.executable.plan, plain):
+    if _exact(graph, executable.plan, plain):
         return _same(f"{target}: ", found, wanted) or Outcome("agrees", "bits")
-    return _close(graph, function.executable.plan, plain, found, wanted, target)
-
-
-def _run(function: GraphFunction[..., object], given: Sequence[np.ndarray], target: str) -> list[np.ndarray]:
-    with overridden(target=target):
-        made = function(*given)
-    assert isinstance(made, tuple)
-    return [np.asarray(each) for each in made]
+    return _close(graph, executable.plan, plain, found, wanted, target)
 
 
 def _same(name: str, found: Sequence[Numbers], wanted: Sequence[Numbers]) -> Outcome | None:
@@ -177,13 +191,22 @@ def _close(
             return Outcome("differs", f"{target}: output {number}: {a.dtype} {a.shape}, here {b.dtype} {b.shape}")
         bits &= bool(same_bits(np.atleast_1d(a), np.atleast_1d(b)).all())
         wrong = np.atleast_1d(_wrong(scale, a, b))
-        if cancels:  # nothing over nothing is 0 in a cascade, which may also remove an overflow
-            wrong &= np.atleast_1d(~(~_finite(a) & (_finite(b) if ordinary else b == 0)))
+        if cancels:
+            wrong &= np.atleast_1d(~_cancelled(a, b, ordinary=ordinary))
             wrong &= clean or a.dtype.kind not in "biu"
         wrong = np.argwhere(wrong)
         if len(wrong):
             return _told(f"{target}: output {number}", np.atleast_1d(a), np.atleast_1d(b), wrong)
-    return Outcome("agrees", "bits" if bits else "close")
+    return Outcome("agrees", ("cascade, " if cancels else "") + ("bits" if bits else "close"))
+
+
+def _cancelled(wanted: Numbers, found: Numbers, *, ordinary: bool) -> Numbers:
+    """Where the algebra of a cascade may have another result that is no number, or a number instead.
+
+    Nothing over nothing is 0 there, an overflow on the way may be gone; and an infinite argument is a maximum that
+    infinities cannot be compared with.
+    """
+    return ~_finite(wanted) & (_finite(found) if ordinary else (found == 0) | np.isnan(_widened(found)))
 
 
 def _finite(x: Numbers) -> Numbers:

@@ -15,26 +15,23 @@ from tessera.core.graph.graph import Tensor
 from tessera.graphs.trace import tracing
 from tessera.graphs.tracer import Tracer
 
-Check = Callable[[GraphCase], Outcome]
 
-
-def reduced_graph(case: GraphCase, check: Check, seconds: float = 60.0) -> GraphCase:
-    """The smallest graph that was found in time, which fails as `case` does."""
+def reduced_graph(case: GraphCase, fails: Callable[[GraphCase], bool], seconds: float = 60.0) -> GraphCase:
+    """The smallest graph that was found in time and that fails too."""
     end = time.monotonic() + seconds
-    mistake = _alike(check(case))
     progress = True
     while progress and time.monotonic() < end:
         progress = False
         for candidate in smaller(case):
             if time.monotonic() > end:
                 break
-            if _traces(candidate) and _alike(check(candidate)) == mistake:
+            if _traces(candidate) and fails(candidate):
                 case, progress = candidate, True
                 break
     return case
 
 
-def _alike(outcome: Outcome) -> str:
+def alike(outcome: Outcome) -> str:
     """A failure without its numbers: what two failures have in common."""
     return outcome.kind if outcome.kind == "differs" else f"{outcome.kind} {re.sub('[0-9]+', 'N', outcome.detail)[:60]}"
 
@@ -45,29 +42,42 @@ def smaller(case: GraphCase) -> Iterator[GraphCase]:
         if len(case.outputs) > 1:
             yield _swept(replace(case, outputs=case.outputs[:number] + case.outputs[number + 1 :]))
     types = _types(case)
-    for number, step in reversed(list(enumerate(case.steps))):
-        made = types.get(step.name)
-        if made is not None:
-            given = Input(f"y{number}", made.dtype.name, made.shape, values=case.inputs[0].values)
-            yield _swept(_renamed(case, step.name, given))
-            if len(case.outputs) == 1 and case.outputs[0] != step.name:
-                yield _swept(replace(case, outputs=(step.name,)))
-    for step in case.steps:
-        for other in re.findall(r"[vxy]\d+", step.text):
-            if types.get(other) and types.get(step.name) and types[other] == types[step.name]:
-                steps = tuple(
-                    Step(each.name, _named(each.text, step.name, other)) for each in case.steps if each != step
-                )
-                outputs = tuple(other if name == step.name else name for name in case.outputs)
-                yield _swept(replace(case, steps=steps, outputs=outputs))
+    yield from _cut(case, types)
+    yield from _bypassed(case, types)
     yield from _extents(case)
     for number, each in enumerate(case.inputs):
-        plain = [replace(each, view="plain"), replace(each, values="small"), replace(each, values="ordinary")]
-        if each.dtype != "f32":
-            plain.append(replace(each, dtype="f32"))
-        for one in plain:
-            if one != each and not (one.values == "ordinary" and each.values == "small"):
-                yield replace(case, inputs=(*case.inputs[:number], one, *case.inputs[number + 1 :]))
+        for one in _plainer(each):
+            yield replace(case, inputs=(*case.inputs[:number], one, *case.inputs[number + 1 :]))
+
+
+def _cut(case: GraphCase, types: dict[str, Tensor]) -> Iterator[GraphCase]:
+    """An argument in the place of a step, or an earlier step as the result."""
+    for number, step in reversed(list(enumerate(case.steps))):
+        made = types[step.name]
+        given = Input(
+            f"y{number}", made.dtype.name, made.shape, values=case.inputs[0].values if case.inputs else "small"
+        )
+        yield _swept(_renamed(case, step.name, given))
+        if len(case.outputs) == 1 and case.outputs[0] != step.name:
+            yield _swept(replace(case, outputs=(step.name,)))
+
+
+def _bypassed(case: GraphCase, types: dict[str, Tensor]) -> Iterator[GraphCase]:
+    """What a step is made of in its place, where that has its type."""
+    for step in case.steps:
+        for other in re.findall(r"\b[vxy]\d+", step.text):
+            if types[other] == types[step.name]:
+                kept = [each for each in case.steps if each != step]
+                steps = tuple(Step(each.name, _named(each.text, step.name, other)) for each in kept)
+                outputs = tuple(other if name == step.name else name for name in case.outputs)
+                yield _swept(replace(case, steps=steps, outputs=outputs))
+
+
+def _plainer(each: Input) -> list[Input]:
+    plain = [replace(each, view="plain"), replace(each, values="small"), replace(each, dtype="f32")]
+    if each.values in ("special", "shifted"):
+        plain.append(replace(each, values="ordinary"))
+    return [one for one in plain if one != each]
 
 
 def _renamed(case: GraphCase, name: str, given: Input) -> GraphCase:

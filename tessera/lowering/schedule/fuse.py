@@ -311,7 +311,18 @@ class _Fuser:
         return seen
 
     def _legal(self, owned: Sequence[Node]) -> bool:
-        return form(self._members(owned)) is not None
+        members = self._members(owned)
+        return not self._reads_itself(members) and form(members) is not None
+
+    def _reads_itself(self, members: Members) -> bool:
+        """Return whether a kernel would read what it writes, in another shape: it would read it too soon."""
+        made = members.made
+        for value in members.inputs:
+            while value in self.aliases:
+                value = self.aliases[value]  # noqa: PLW2901 - the value that lies in this memory
+            if value in made:
+                return True
+        return False
 
     def _checked(self, owned: Sequence[Node]) -> tuple[Members, Form]:
         members = self._members(owned)

@@ -60,7 +60,7 @@ class StateForms:
     def sum(self, each: Sum) -> NormalForm:
         """Return what a sum is."""
         dtype = accumulated_in(each.dtype)
-        moved: dict[Expr, tuple[Expr, ...]] = {}
+        moved: dict[Expr, Mapping[Expr, float]] = {}
         for atom, results in self.plan.invariant_pairs(each.terms):
             taken = {result for others in moved.values() for result in others}
             if not taken.intersection(results):
@@ -71,25 +71,25 @@ class StateForms:
         terms = collect(found)
         return terms if len(terms) <= 2 * len(each.terms) else self.results.group(terms, dtype)
 
-    def _term(self, term: Term, dtype: DType, moved: Mapping[Expr, tuple[Expr, ...]]) -> NormalForm:
+    def _term(self, term: Term, dtype: DType, moved: Mapping[Expr, Mapping[Expr, float]]) -> NormalForm:
         key = self.plan.moment_of(term, dtype)
-        relative: dict[Expr, CentreKey] = {}
+        relative: dict[Expr, tuple[CentreKey, float]] = {}
         for (atom, exponent), centre in self.plan.families.items():
             if exponent == term.exponent and atom in moved:
-                relative.update(dict.fromkeys(moved[atom], centre))
+                relative.update({result: (centre, rate) for result, rate in moved[atom].items()})
         result = scale(self._moment(key, set(moved)), term.coefficient)
         for expr, power in term.parameters:
             base = self.results.value(expr)
             if expr in relative:
-                base = self._relative(base, relative[expr])
+                base = self._relative(base, *relative[expr])
             result = multiply(result, self._grouped_power(base, power, dtype))
         return multiply(result, self._shift(term.shift, dtype))
 
-    def _relative(self, base: NormalForm, key: CentreKey) -> NormalForm:
-        """Return a result less a centre: nothing where it is the maximum that the centre is."""
+    def _relative(self, base: NormalForm, key: CentreKey, rate: float) -> NormalForm:
+        """Return a result less a multiple of a centre: nothing where it is the maximum that the centre is."""
         if key.anchor is not None:
             base = self.results.with_anchors(base)
-        return collect((*base, *scale(self._centre(key), -1.0)))
+        return collect((*base, *scale(self._centre(key), -rate)))
 
     def _grouped_power(self, base: NormalForm, power: float, dtype: DType) -> NormalForm:
         if not base and power > 0:
@@ -178,8 +178,12 @@ class StateForms:
         if not term.shift and all(self._is_finite(expr, power) for expr, power in others):
             return divisors
         # A sum of no elements: those that a mask hides were never multiplied with an infinite factor.
-        masked = [expr for expr, power in others if power > 0 and self._is_masked(expr)]
-        return (*divisors, *masked[:1])
+        masked = {
+            self._moments[expr].indicator: expr
+            for expr, power in others
+            if power > 0 and expr in self._moments and self._moments[expr].indicator
+        }
+        return (*divisors, *masked.values())
 
     def _is_masked(self, expr: Expr) -> bool:
         return expr in self._moments and bool(self._moments[expr].indicator)

@@ -12,7 +12,7 @@ from tessera.core.schedule.cascade import Anchor, Centre, Moment
 from tessera.lowering.schedule.intervals import SAFE_WIDTH, Interval, interval
 from tessera.lowering.schedule.normal_form import Normalizer, Uses
 from tessera.lowering.schedule.rebuild import accumulated_in, all_of, linear_of, number, product_of
-from tessera.lowering.schedule.terms import Linear, NormalForm, Powers, Term, scale_linear, shifted_by
+from tessera.lowering.schedule.terms import Linear, NormalForm, Powers, Term, rates, scale_linear, shifted_by
 
 _MOVED_TOGETHER: Final = 3  # results that an atom is compared with at once
 
@@ -110,8 +110,11 @@ class Plan:
             self.add(MomentKey(key.payload, rest, key.indicator, key.anchor, key.dtype))
         return self.moments[key]
 
-    def invariant_pairs(self, terms: NormalForm) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
-        """Yield atoms with the results that they may be moved together with: the terms depend on differences only."""
+    def invariant_pairs(self, terms: NormalForm) -> Iterator[tuple[Expr, Mapping[Expr, float]]]:
+        """Yield atoms with the results that they may be moved together with: the terms depend on differences only.
+
+        Each result has the rate at which it moves: the sum of n elements moves n times as far as each of them.
+        """
         atoms = {atom: None for term in terms for atom, power in term.atoms if power > 0 and float(power).is_integer()}
         results = self._results(terms)
         for atom in atoms:
@@ -122,7 +125,8 @@ class Plan:
                 moved = next(
                     (
                         each
-                        for each in itertools.combinations(results, count)
+                        for chosen in itertools.combinations(results, count)
+                        for each in _rated(terms, atom, chosen)
                         if not shifted_by(terms, atom, each, slopes)
                     ),
                     None,
@@ -147,6 +151,12 @@ class Plan:
             elif _mentions(exponent, atom) or any(_mentions(exponent, each) for key, _ in mine for each, _ in key):
                 return None
         return found
+
+
+def _rated(terms: NormalForm, atom: Expr, results: Sequence[Expr]) -> Iterator[dict[Expr, float]]:
+    """Yield results with the rates at which they may move."""
+    for each in itertools.product(*(rates(terms, atom, result) for result in results)):
+        yield dict(zip(results, each, strict=True))
 
 
 def _mentions(exponent: Linear, atom: Expr) -> bool:

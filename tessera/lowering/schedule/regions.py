@@ -55,13 +55,13 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
     if any(node.op != "contract" or axis not in space.axes[node.result] for node in inside):
         return None
     inner = tuple(dict.fromkeys(each for node in inside for each in removed[node]))
-    if any(space.extents[each] > MOST_INNER for each in inner):
+    if any(space.extents[each] > MOST_INNER or each in space.axes[node.result] for each in inner for node in outer):
         return None
     if not all(node.op == "contract" or node.operands[0].type.dtype.is_float for node in outer):
         return None
     builder = _RegionBuilder(nodes, space, axis, outer)
     region = builder.region()
-    if region is None:
+    if region is None or not _depending(nodes, outer).isdisjoint(builder.atoms):
         return None
     cascade = _derived(region, _needed(nodes, outer, axis, space, outputs))
     if cascade is None or cascade.centres:
@@ -69,6 +69,15 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
     read = read_along(nodes, axis, space.axes)
     ended = frozenset(number for number, value in enumerate(builder.atoms) if value in read)
     return Found(cascade, axis, inner, outer, tuple(builder.atoms), ended)
+
+
+def _depending(nodes: Sequence[Node], outer: Sequence[Node]) -> set[Value]:
+    """Return the values that the results of reductions have a part in: a contraction of these is no atom."""
+    found = {node.result for node in outer}
+    for node in nodes:
+        if any(operand in found for operand in node.operands):
+            found.add(node.result)
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ terms and a rest that neither overflows nor vanishes.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -107,23 +107,28 @@ class Results:
         """Return the greatest of the exponents: what they share, plus the maximum of what they do not."""
         shifts = [term.shift for term in terms]
         shared = tuple(pair for pair in shifts[0] if all(pair in shift for shift in shifts[1:]))
-        others = {add_linear(term.shift, scale_linear(shared, -1.0)): term for term in terms}
+        others: dict[Linear, list[Term]] = {}
+        for term in terms:
+            others.setdefault(add_linear(term.shift, scale_linear(shared, -1.0)), []).append(term)
         if len(others) == 1:
             return shifts[0]
         greatest: Expr | None = None
-        for other, term in others.items():
-            value = self._exponent(linear_of(other, dtype), term, dtype)
+        for other, having in others.items():
+            value = self._exponent(linear_of(other, dtype), having, dtype)
             greatest = value if greatest is None else apply("max", greatest, value)
         assert greatest is not None
         return add_linear(shared, ((((greatest, 1.0),), 1.0),))
 
-    def _exponent(self, value: Expr, term: Term, dtype: DType) -> Expr:
-        """Return the exponent of a term as it counts beside others: not at all where the term sums nothing."""
-        sums = [expr for expr, power in term.parameters if power > 0 and self.masked(expr)]
-        if not sums:
-            return value
-        empty = apply("cmp", sums[0], Literal(0.0, sums[0].dtype), predicate="eq")
-        return apply("select", empty, Literal(_LOWEST, dtype), value)
+    def _exponent(self, value: Expr, terms: Sequence[Term], dtype: DType) -> Expr:
+        """Return the exponent of terms as it counts beside others: not at all where they sum nothing."""
+        empty: Expr | None = None
+        for term in terms:
+            masked = next((expr for expr, power in term.parameters if power > 0 and self.masked(expr)), None)
+            if masked is None:
+                return value
+            zero = apply("cmp", masked, Literal(0.0, masked.dtype), predicate="eq")
+            empty = zero if empty is None else Apply("and", (empty, zero), zero.dtype)
+        return value if empty is None else apply("select", empty, Literal(_LOWEST, dtype), value)
 
     def power(self, base: NormalForm, exponent: float, dtype: DType) -> NormalForm:
         """Return a normal form to a power that is a number."""

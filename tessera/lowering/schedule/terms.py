@@ -3,7 +3,7 @@
 Atoms vary along the reduced axis, parameters do not.  A normal form is a sum of terms, each with another key.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -179,12 +179,29 @@ def symbol(expr: Expr, *, varies: bool) -> NormalForm:
     return (Term(1.0, atoms=powers),) if varies else (Term(1.0, parameters=powers),)
 
 
-def shifted_by(terms: NormalForm, atom: Expr, parameters: Iterable[Expr], slopes: dict[Linear, float]) -> NormalForm:
-    """Return the derivative where `atom` and `parameters` move together: (d/dx + sum d/dr) of the normal form.
+def rates(terms: NormalForm, atom: Expr, parameter: Expr) -> tuple[float, ...]:
+    """Return by how much a parameter may have to move where `atom` moves by 1: in (x - r / 8)^2 r moves by 8."""
+    known = {term.key: term.coefficient for term in terms}
+    found = {1.0: None}
+    for term in terms:
+        power = dict(term.atoms).get(atom, 0.0)
+        if power < 1 or parameter in dict(term.parameters):
+            continue
+        atoms, parameters = product(term.atoms, ((atom, -1.0),)), product(term.parameters, ((parameter, 1.0),))
+        other = known.get(replace(term.key, atoms=atoms, parameters=parameters))
+        if other is not None:
+            found[-power * term.coefficient / other] = None
+    return tuple(found)
 
+
+def shifted_by(
+    terms: NormalForm, atom: Expr, moved: Mapping[Expr, float], slopes: Mapping[Linear, float]
+) -> NormalForm:
+    """Return the derivative where `atom` and parameters move together: (d/dx + sum rate d/dr) of the normal form.
+
+    moved: parameters with their rates
     slopes: d/dx of each exponent, where it is a number; an exponent that it lacks does not depend on x
     """
-    moved = tuple(parameters)
     found: list[Term] = []
     if any(
         expr in moved and (len(key) > 1 or power != 1) for term in terms for key, _ in term.shift for expr, power in key
@@ -199,10 +216,10 @@ def shifted_by(terms: NormalForm, atom: Expr, parameters: Iterable[Expr], slopes
         for expr, power in term.parameters:
             if expr in moved:
                 lowered = product(term.parameters, ((expr, -1.0),))
-                found.append(replace(term, coefficient=term.coefficient * power, parameters=lowered))
+                found.append(replace(term, coefficient=term.coefficient * power * moved[expr], parameters=lowered))
         slope = slopes.get(term.exponent, 0.0)
         for key, coefficient in term.shift:
             if len(key) == 1 and key[0][0] in moved and key[0][1] == 1:
-                slope += coefficient
+                slope += coefficient * moved[key[0][0]]
         found.append(replace(term, coefficient=term.coefficient * slope))
     return collect(found)

@@ -71,6 +71,8 @@ def test_results(op: str, operands: list[Tensor], attributes: dict[str, Attribut
         ("reduce", [t(2)], {"axes": (1,), "kind": "sum"}, None, "axes"),
         ("reduce", [Tensor(bf16, (2,))], {"axes": (0,), "kind": "sum"}, None, "bf16 is not reduced"),
         ("reduce", [Tensor(boolean, (2,))], {"axes": (0,), "kind": "sum"}, None, "bool is not summed"),
+        ("contract", [Tensor(boolean, (2,))] * 2, {"labels": ((0,), (0,)), "result": (), "accumulate": "bool"}, None,
+         "bool is not summed"),
         ("view", [t(2)], {}, X, "a view has an index map"),
         ("view", [t(2, 3)], {}, transpose((2,), (0,)), "one function an axis"),
         ("view", [t(2)], {}, IndexMap((2,), (Affine(0, (Term(1),)),)), "an axis that the result has not"),

@@ -38,3 +38,9 @@ def test_everything_else_is_computed():
     builder.unary("exp", x)
     builder.reduce(Value(Tensor(f32, (0, 3)), "y"), (1,), "sum")
     assert [constant_of(node) for node in builder.nodes] == [None, None, None]
+
+
+def test_no_sums_of_nothing_are_a_number_too():
+    builder = GraphBuilder()
+    builder.reduce(Value(Tensor(f32, (0, 0)), "x"), (1,), "sum")
+    assert constant_of(builder.nodes[-1]) == Literal(-0.0, f32)

@@ -220,3 +220,18 @@ def test_simplified_graphs_are_simple(built: Graph):
     """One pass reaches the fixed point, but for nodes that it makes of outputs."""
     once = simplify(built)
     assert len(simplify(once).nodes) <= len(once.nodes)
+
+
+def test_an_axis_of_one_element_is_not_reduced():
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return b.reshape(b.reduce(b.reshape(x, (1, 2, 1)), (0, 2), "min"), (2, 1))
+
+    assert ops(same_bits(graph_of(make, (f32, (2,))))) == ["view"]
+
+
+def test_products_that_underflow_keep_their_sign():
+    built = graph_of(lambda b, x, y: b.contract(x, y, ((0, 2), (2, 1)), (0, 1)), (f32, (1, 1)), (f32, (1, 1)))
+    arrays = [np.full((1, 1), value, np.float32) for value in (1e-30, -1e-30)]
+    (found,), (wanted,) = (evaluate(each, arrays) for each in (simplify(built), built))
+    assert np.signbit(wanted)
+    assert_same_bits(found, wanted)

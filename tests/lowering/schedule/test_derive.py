@@ -292,3 +292,39 @@ def test_maxima_nobody_needs_are_not_carried():
     assert derive(to.region(), [2]).extrema == ()
     assert [each.anchor for each in derive(to.region()).extrema] == [0]
     assert derive(to.region(), [2]).lower[:2] == (None, None)
+
+
+def test_a_mean_that_is_a_multiple_of_a_sum_centres_the_variance():
+    to = Formulas()
+    x = to.atom("x")
+    mean = to.sum(x) * (1 / 50)
+    to.sum((x - mean) * (x - mean))
+    cascade = derive(to.region(50), [1])
+    assert len(cascade.centres) == 1
+    (array,) = draw_arrays(to.names, 0, 50, mean=1e6)
+    assert worst(cascade, [array], [7, 20], want=evaluate_reductions(to.region(50), [array])) < 1e-9
+
+
+def test_what_a_mask_hides_everywhere_is_0_times_an_infinity():
+    to = Formulas()
+    s, x, visible = to.atom("s"), to.atom("x"), to.atom("visible", boolean)
+    top = to.max(where(visible, s, -np.inf))
+    to.sum(where(visible, x * top, 0.0))
+    to.sum(where(visible, x, 0.0) * exp(top * -1e3))
+    arrays = [np.ones((4, 1)), np.ones((4, 1)), np.zeros((4, 1), np.bool_)]
+    for how in ("sequential", "tree"):
+        _, product, power = compute(derive(to.region()), arrays, [1, 2], how)
+        assert product is not None
+        assert power is not None
+        assert (product.item(), power.item()) == (0.0, 0.0)
+
+
+def test_exponents_of_empty_sums_do_not_count():
+    to = Formulas()
+    s, x, visible, sink = to.atom("s"), to.atom("x"), to.atom("visible", boolean), to.atom("sink", fixed=True)
+    total = to.sum(where(visible, exp(s), 0.0))
+    to.sum(x / (total + exp(sink)))
+    arrays = [np.ones((4, 1)), np.ones((4, 1)), np.zeros((4, 1), np.bool_), np.full((1, 1), -600.0)]
+    _, found = compute(derive(to.region()), arrays, [2], "sequential")
+    assert found is not None
+    np.testing.assert_allclose(found, 4 * np.exp(600.0), rtol=1e-12)

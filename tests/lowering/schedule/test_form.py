@@ -8,6 +8,7 @@ import pytest
 from support.gradients import Make, graph_of
 from tessera.core.base.dtypes import DType, f32, i64
 from tessera.core.graph.build import GraphBuilder
+from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Value
 from tessera.core.graph.index_maps import Affine, Term, window
 from tessera.core.schedule.plan import ROW_LIMIT, Access
@@ -17,6 +18,7 @@ from tessera.lowering.schedule.form import (
     Form,
     Members,
     blocked_axes,
+    cascade_row,
     ends,
     form,
     load_access,
@@ -159,3 +161,41 @@ def test_nodes_that_compute_with_indices_alone():
     for node in graph.nodes:
         free[node.result] = made_of_indices(node, free)
     assert list(free.values()) == [True, True, False, False]
+
+
+def attention(b: GraphBuilder, q: Value, k: Value, v: Value, *, batched: bool) -> Value:
+    scores = (
+        b.contract(q, k, ((0, 1, 3), (0, 2, 3)), (0, 1, 2))
+        if not batched
+        else b.contract(q, k, ((0, 3), (0, 2, 3)), (0, 2))
+    )
+    rank = len(scores.type.shape)
+    top = b.reduce(scores, (rank - 1,), "max")
+    kept = tuple(range(rank))
+    shifted = apply("sub", Argument(0, f32), Argument(1, f32))
+    weights = b.unary("exp", b.map(shifted, (scores, top), (kept, kept[:-1]), scores.type.shape))
+    labels = (0, 2) if batched else (0, 1, 2)
+    return b.contract(weights, v, (labels, (0, 2, 4)), (*labels[:-1], 4))
+
+
+def test_rows_of_a_cascade_are_of_one_operand_only():
+    several = members(lambda b, q, k, v: attention(b, q, k, v, batched=False), x(2, 5, 8), x(2, 7, 8), x(2, 7, 4))
+    found = form(several)
+    assert found is not None
+    assert found.cascade is not None
+    row = cascade_row(found.cascade, found.columns, several.nodes, found.space.axes)
+    assert row is not None
+    assert found.space.extents[row] == 5
+    assert row in blocked_axes(found, several)
+    one = members(lambda b, q, k, v: attention(b, q, k, v, batched=True), x(2, 8), x(2, 7, 8), x(2, 7, 4))
+    batch = form(one)
+    assert batch is not None
+    assert batch.cascade is not None
+    assert cascade_row(batch.cascade, batch.columns, one.nodes, batch.space.axes) is None
+
+
+def test_a_loop_does_not_go_over_a_batch():
+    def make(b: GraphBuilder, v: Value, w: Value) -> Value:
+        return b.reduce(b.contract(v, w, ((0, 1), (0, 1)), (0,)), (0,))
+
+    assert kind(make, x(3, 4), x(3, 4)) is None

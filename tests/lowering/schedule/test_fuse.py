@@ -186,3 +186,16 @@ def test_two_products_share_a_copy_of_what_neither_can_read():
     groups = planned(make, x(4, 5, 8), x(32, 6), x(32, 7)).groups
     assert [group.kind for group in groups] == ["elements", "product", "product"]
     assert groups[0].outputs[0].type.shape == (5, 32)
+
+
+def test_a_kernel_does_not_read_what_it_writes_in_another_shape():
+    def make(b: GraphBuilder, v: Value, w: Value) -> tuple[Value, Value]:
+        made = b.contract(v, w, ((0, 2), (0, 2)), (0,))
+        column = b.reshape(made, (2, 1))
+        return b.view(column, window((2, 1), (0, -1), (1, 1), (2, 3))), column
+
+    plan = plan_graph(graph_of(make, x(2, 3), x(2, 3)))
+    assert [group.kind for group in plan.groups] == ["product", "elements"]
+    for group in plan.groups:
+        made = {value for node in group.members for value in node.results}
+        assert not made & {plan.aliases.get(value, value) for value in group.inputs}

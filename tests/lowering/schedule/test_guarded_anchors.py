@@ -52,8 +52,10 @@ def test_bounded_scores_need_no_maximum():
     """A cap on the scores bounds the exponent: the anchor is a constant, and nothing but sums is carried."""
     scores = apply("mul", apply("tanh", S), Literal(20.0, f32))
     weight = apply("exp", apply("sub", scores, guarded(TOP)))
-    total = apply("mul", apply("div", weight, TOTAL), V)
-    region = Region((f32, f32), (Reduction("max", scores), Reduction("sum", weight), Reduction("sum", total)))
+    empty = apply("cmp", TOTAL, Literal(0.0, f32), predicate="eq")
+    share = apply("div", weight, apply("select", empty, Literal(1.0, f32), TOTAL))
+    sums = (Reduction("sum", weight), Reduction("sum", apply("mul", share, V)))
+    region = Region((f32, f32), (Reduction("max", scores), *sums))
     plain = derive(region, {2})
     assert [(each.anchor, each.bounded) for each in plain.extrema] == [(None, 0)]
     made = cancel_guards(plain)

@@ -1,8 +1,8 @@
 """Cascades are found in nodes: which axis, which reductions, which atoms."""
 
-from tessera.core.base.dtypes import bf16, f32
+from tessera.core.base.dtypes import bf16, boolean, f32
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.expr import Argument, apply
+from tessera.core.graph.expr import Argument, Literal, apply, walk
 from tessera.core.graph.graph import Tensor, TensorValue
 from tessera.lowering.schedule.axes import axis_space
 from tessera.lowering.schedule.regions import find_cascade
@@ -45,3 +45,36 @@ def test_a_rounding_on_the_way_is_left_out():
 def test_inner_axes_are_short():
     nodes, space, out, total, _ = attention(width=300)
     assert find_cascade(nodes, space, [out, total]) is None
+
+
+def test_numbers_beside_short_floats_are_widened_with_them():
+    build = GraphBuilder()
+    seen, scores, v = (TensorValue(Tensor(kind, shape)) for kind, shape in
+                       ((boolean, (8, 12)), (bf16, (8, 12)), (bf16, (12, 4))))  # fmt: skip
+    body = apply("select", Argument(0, boolean), Argument(1, bf16), Literal(-10001.0, bf16))
+    masked = build.cast(build.map(body, (seen, scores), ((0, 1), (0, 1)), (8, 12)), f32)
+    top = build.reduce(masked, (1,), "max")
+    out = build.contract(build.cast(masked, bf16), v, ((0, 1), (1, 2)), (0, 2))
+    nodes = tuple(build.nodes)
+    space = axis_space(nodes, [out, top, *(node.result for node in nodes), seen, scores, v])
+    assert space is not None
+    found = find_cascade(nodes, space, [out, top])
+    assert found is not None
+    bodies = [each.body for each in found.cascade.region.reductions]
+    literals = {each for body in bodies for each in walk(body) if isinstance(each, Literal)}
+    assert literals == {Literal(-9984.0, f32)}  # the nearest bf16
+    assert {each.dtype for body in bodies for each in walk(body)} == {f32, boolean}
+    assert found.ended == frozenset(range(3))
+
+
+def test_a_contraction_of_results_is_no_atom():
+    build = GraphBuilder()
+    x, y = (TensorValue(Tensor(f32, shape)) for shape in ((5, 6), (6, 7)))
+    top = build.reduce(y, (1,), "max")
+    weight = build.map(apply("sub", Argument(0, f32), Argument(1, f32)), (y, top), ((0, 1), (0,)), (6, 7))
+    product = build.contract(x, weight, ((0, 2), (2, 1)), (0, 1))
+    out = build.reduce(product, (1,))
+    nodes = tuple(build.nodes)
+    space = axis_space(nodes, [out, *(node.result for node in nodes), x, y])
+    assert space is not None
+    assert find_cascade(nodes, space, [out]) is None

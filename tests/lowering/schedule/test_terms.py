@@ -16,6 +16,7 @@ from tessera.lowering.schedule.terms import (
     negation,
     product,
     raised,
+    rates,
     scale,
     scale_linear,
     shifted_by,
@@ -79,16 +80,16 @@ def test_conditions_that_contradict_each_other_hold_nowhere():
 def test_the_derivative_along_a_difference_is_0():
     difference = (*symbol(X, varies=True), Term(-1.0, parameters=((R, 1.0),)))
     cube = multiply(multiply(difference, difference), difference)
-    assert shifted_by(cube, X, [R], {}) == ()
-    assert shifted_by(cube, Y, [R], {}) != ()
-    assert shifted_by((Term(1.0, ((X, 2.0),)),), X, [R], {}) == (Term(2.0, ((X, 1.0),)),)
+    assert shifted_by(cube, X, {R: 1.0}, {}) == ()
+    assert shifted_by(cube, Y, {R: 1.0}, {}) != ()
+    assert shifted_by((Term(1.0, ((X, 2.0),)),), X, {R: 1.0}, {}) == (Term(2.0, ((X, 1.0),)),)
 
 
 def test_exponents_count_in_the_derivative():
     exponent, shift = ((((X, 1.0),), 1.0),), ((((R, 1.0),), -1.0),)
-    assert shifted_by((Term(1.0, exponent=exponent, shift=shift),), X, [R], {exponent: 1.0}) == ()
+    assert shifted_by((Term(1.0, exponent=exponent, shift=shift),), X, {R: 1.0}, {exponent: 1.0}) == ()
     crooked = ((((R, 2.0),), -1.0),)
-    assert shifted_by((Term(1.0, exponent=exponent, shift=crooked),), X, [R], {exponent: 1.0}) != ()
+    assert shifted_by((Term(1.0, exponent=exponent, shift=crooked),), X, {R: 1.0}, {exponent: 1.0}) != ()
 
 
 def test_refusals_hold_the_expression():
@@ -102,3 +103,12 @@ def test_constants_are_constants():
     assert Term(3.0).is_constant
     assert not Term(3.0, ((X, 1.0),)).is_constant
     assert Term(3.0, ((X, 1.0),)).key == Term(1.0, ((X, 1.0),))
+
+
+def test_a_multiple_of_a_result_moves_at_another_rate():
+    difference = (*symbol(X, varies=True), Term(-0.125, parameters=((R, 1.0),)))
+    square = multiply(difference, difference)
+    assert rates(square, X, R) == (1.0, 8.0)
+    assert shifted_by(square, X, {R: 1.0}, {}) != ()
+    assert shifted_by(square, X, {R: 8.0}, {}) == ()
+    assert rates(square, Y, R) == (1.0,)

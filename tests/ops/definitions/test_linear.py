@@ -190,3 +190,19 @@ def test_bad_operands(call: Callable[[NDArray[Any]], object], message: str):
         call(drawn((3, 4), np.float32))
     assert "test_linear.py, line" in str(raised.value)
     assert "^^^^" in str(raised.value)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_of_bools_say_whether_any_holds(target: str):
+    a, b = np.array([[True, True, False], [False, False, True]]), np.array([[True], [True], [False]])
+    with overridden(target=target):
+        assert np.asarray(op.matmul(a, b)).tolist() == [[True], [False]]
+        assert np.asarray(op.einsum("ij,k->ijk", a, b[:2, 0])).tolist() == (a[:, :, None] & b[:2, 0]).tolist()
+        assert np.asarray(op.einsum("ij,k->ijk", a, b[:2, 0])).dtype == np.bool_
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "bool"])
+def test_a_compute_type_is_of_its_own_operands(dtype: str):
+    x = np.ones((2, 2), dtype)
+    with pytest.raises(OperandMismatch, match="compute=tf32 rounds factors of f32"):
+        op.matmul(x, x, compute="tf32")

@@ -301,13 +301,21 @@ class CascadeEmitter(BlockEmitter):
             held = self._expression(rows)
             weight = held if weight is None else self._binary("mul", weight, held)
         weight = weight or Held(self.builder.constant(1.0, moment.dtype))
-        if moment.anchor is None:
-            weight = self._ended(weight, moment.payload, 0.0)
+        if not self._ends_by_exponent(moment):
+            # Columns alone end by themselves: 1 times what is absent is nothing.  An infinity times that is not.
+            body = rows or columns or moment.payload
+            weight = self._ended(weight, body, 0.0)
         if moment.indicator is not None and not self._hidden(moment):
             zero = Literal(0.0, moment.dtype)
             body = apply("select", moment.indicator, Argument(len(self.loop.atoms), moment.dtype), zero)
             weight = self._expression(body, weight)
         return weight, columns
+
+    def _ends_by_exponent(self, moment: Moment) -> bool:
+        """Return whether the weights of a moment are absent behind the end of the axis, as their exponent is."""
+        if moment.anchor is None:
+            return False
+        return ends(self.cascade.anchors[moment.anchor].exponent, self.loop.ended, math.nan)
 
     def _add_columns(self, moment: Moment, old: Value, weights: Sequence[Held], shrink: Held | None) -> Value:
         """Return sums of rows in columns, with what a block adds to them."""

@@ -7,12 +7,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from tessera import graph, op
 from tessera.core.schedule.plan import CASCADE
 from tessera.core.settings import overridden
+from tessera.lowering.autodiff.in_f64 import in_f64
+from tessera.runtime.interpret.graph import evaluate
 
 RNG = np.random.default_rng(7)
 B, H, I, J, D = 2, 2, 70, 90, 32
@@ -106,3 +109,65 @@ def test_the_algebra_is_shown():
     loop = module.executable.plan.groups[0].loop
     assert loop is not None
     assert loop.cascade.describe(["s", "v"]).splitlines()[-1] == "r2 = (M1 / select((M0 == 0.0), 1.0, M0))"
+
+
+def small(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).integers(-3, 4, shape).astype(np.float32)
+
+
+def distance(rows: int, columns: int) -> Any:  # noqa: ANN401
+    return op.arange(rows)[:, None] - op.arange(columns)[None, :]
+
+
+def near(rows: int, columns: int) -> Any:  # noqa: ANN401
+    return op.arange(columns)[None, :] <= op.arange(rows)[:, None]
+
+
+ODD: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "numbers behind the end": (
+        lambda q, k, v: op.softmax(op.where(near(20, 5), q @ k.T, -1e4) - 0.125 * distance(20, 5)) @ v,
+        (small(20, 3), small(5, 3), small(5, 2)),
+    ),
+    "infinities behind the end": (
+        lambda q, k, v: op.rmsnorm(op.where(near(20, 5), q @ k.T, -math.inf)) @ v,
+        (small(20, 3), small(5, 3), small(5, 2)),
+    ),
+    "a maximum of numbers behind the end": (
+        lambda q, k, v: (op.max(op.where(near(20, 5), q @ k.T, 99.0), 1), (q @ k.T) @ v),
+        (small(20, 3), small(5, 3), small(5, 2)),
+    ),
+    "a mean far from 0": (lambda x, v: op.layernorm(x + 1000.0) @ v, (small(20, 48), small(48, 8))),
+    "batches of one row": (
+        lambda q, k, v: op.flash_attention(q, k, v, softcap=2.0), (small(2, 1, 4), small(2, 5, 4), small(2, 5, 3)),
+    ),
+    "a batch and a vector": (lambda a, b: op.max(a @ b, 1), (small(4), small(3, 4, 5))),
+    "a loop over a batch": (lambda x: op.sum(x @ x.transpose(0, 2, 1), (2, 0)), (small(3, 1, 4),)),
+    "products of results": (
+        lambda x, y: op.einsum("ab,ai->", x @ op.softmax(y, -1), x), (small(4, 4), small(4, 4)),
+    ),
+}  # fmt: skip
+
+
+@TARGETS
+@pytest.mark.parametrize("name", ODD)
+def test_odd_cascades(name: str, target: str):
+    make, arrays = ODD[name]
+    module = graph.module("odd")(make)
+    with overridden(target=target):
+        found = module(*arrays)
+    wanted = evaluate(in_f64(module.executable.traced), [array.astype(np.float64) for array in arrays])
+    for one, other in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+        scale = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
+        np.testing.assert_allclose(
+            one, other, rtol=1e-5, atol=1e-4 * scale if name == "a mean far from 0" else 1e-5 * scale
+        )
+
+
+@TARGETS
+def test_numbers_beside_short_floats(target: str):
+    q, k, v = (small(n, 4).astype(ml_dtypes.bfloat16) for n in (6, 9, 9))
+    module = graph.module("short")(lambda q, k, v: op.softmax(op.where(near(6, 9), q @ k.T, -1e4)) @ v)
+    with overridden(target=target):
+        found = module(q, k, v)
+    (wanted,) = evaluate(module.executable.traced, (q, k, v))
+    np.testing.assert_allclose(found.astype(np.float32), wanted.astype(np.float32), rtol=2e-2, atol=2e-2)
