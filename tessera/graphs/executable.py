@@ -53,11 +53,17 @@ class Executable:
         self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Ready, ...]] = {}
 
     @cached_property
-    def graph(self) -> Graph:
-        """The graph after the passes that keep every bit."""
+    def states(self) -> tuple[tuple[str, Graph], ...]:
+        """The graph as it was captured, and after each pass that was needed, with the name of the pass."""
         simplified = simplify(self.traced)
         split = split_reductions(simplified)
-        return simplified if split is simplified else simplify(split)
+        found = [("capture", self.traced), ("graph-simplify", simplified)]
+        return (*found, *((("graph-split-reductions", simplify(split)),) if split is not simplified else ()))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after the passes that keep every bit."""
+        return self.states[-1][1]
 
     @cached_property
     def plan(self) -> Plan:

@@ -14,11 +14,12 @@ from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.graph.text import to_text
 from tessera.core.schedule.text import plan_text
-from tessera.graphs.executable import Executable
+from tessera.graphs.executable import Executable, GroupKernel
 from tessera.graphs.structure import Branch, Structure, flatten, names_of, unflatten
 from tessera.graphs.trace import current_trace, tensor_of, tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.kernels.options import Options
+from tessera.session.session import resolve_target
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,6 +99,17 @@ class GraphFunction(Generic[P, R]):
         leaves: list[object] = []
         return self._prepared(flatten((arguments, keywords), leaves), leaves)[0]
 
+    def executable_for(self, *arguments: P.args, **keywords: P.kwargs) -> Executable:
+        """Return the executable for arguments like these; without any, that of the last call.  Raises NotCalledYet."""
+        if not (arguments or keywords):
+            return self.executable
+        leaves: list[object] = []
+        return self._prepared(flatten((arguments, keywords), leaves), leaves)[1]
+
+    def kernels(self, target: str = "cpu") -> tuple[GroupKernel, ...]:
+        """Return the kernels of the last call, compiled for a target.  Raises NotCalledYet, BadSetting."""
+        return self.executable.kernels(resolve_target(target))
+
     def _prepared(self, structure: Structure, leaves: Sequence[object]) -> tuple[Captured, Executable]:
         """Return the captured function for arguments of this kind, from the table or made anew."""
         types = tuple(tensor_of(leaf, "an argument") for leaf in leaves)
@@ -143,10 +155,7 @@ class GraphFunction(Generic[P, R]):
         `level`: "graph" as it was captured, "simplified" after the passes that keep every bit, "schedule": the kernels
         and what each computes.  Raises UnknownLevel, NotCalledYet.
         """
-        if arguments or keywords:
-            leaves: list[object] = []
-            self._prepared(flatten((arguments, keywords), leaves), leaves)
-        executable = self.executable
+        executable = self.executable_for(*arguments, **keywords)
         if level == "graph":
             return to_text(executable.traced)
         if level == "simplified":

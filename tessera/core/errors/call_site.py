@@ -8,7 +8,7 @@ import inspect
 import linecache
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final, TypeVar
 
 from tessera.core.base.source import NOWHERE, Source, Span
@@ -16,6 +16,9 @@ from tessera.core.errors.base import TesseraError
 
 _HERE: Final = Path(__file__).resolve().parents[3]
 _OURS: Final = (*(str(_HERE / name) + "/" for name in ("tessera", "tessera_magics")), contextlib.__file__, "<frozen")
+_MOST_KNOWN: Final = 4096
+_KNOWN: Final[dict[tuple[CodeType, int], Span]] = {}
+"""Places that were asked for, by the code and the instruction."""
 Mistake = TypeVar("Mistake", bound=TesseraError)
 
 
@@ -38,6 +41,21 @@ def call_place() -> tuple[Span, Source | None]:
     lines = linecache.getlines(name, frame.f_globals)
     span = _span(frame, lines)
     return (NOWHERE, None) if span is None else (span, Source(name, "".join(lines), 1, cell_label(name)))
+
+
+def call_span() -> Span:
+    """Return the place in the user's text of the call that led here; quick, where it was asked for before."""
+    frame = _users_frame(inspect.currentframe())
+    if frame is None:
+        return NOWHERE
+    key = (frame.f_code, frame.f_lasti)
+    found = _KNOWN.get(key)
+    if found is None:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+        found = _KNOWN[key] = _span(frame, lines) or NOWHERE
+    return found
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
