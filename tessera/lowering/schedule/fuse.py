@@ -335,19 +335,28 @@ def separate_uses(graph: Graph) -> Graph:
     after:  `contract(view(x), x)`
     """
     rewriter = Rewriter(graph)
+    indices: dict[Value, bool] = {}
     for node in graph.nodes:
+        indices[node.result] = made_of_indices(node, indices)
         operands = list(node.operands)
         repeated = (
             len(set(operands)) < len(operands) and node.op == "map" and len(set(labels_of(node.attributes["axes"]))) > 1
         )
-        if node.op == "contract" or repeated:
-            for place, operand in enumerate(operands):
-                if len(graph.users.get(operand, ())) > 1 or operands.count(operand) > 1 or operand in graph.outputs:
-                    operands[place] = rewriter.view_of(operand, node)
-        for place, operand in enumerate(operands):
-            maker = graph.producers.get(operand)
-            if maker is not None and maker.op == "iota" and len(graph.users[operand]) > 1:
-                with rewriter.builder.within(rewriter.origin(node, maker), node.span):
-                    operands[place] = rewriter.builder.iota(operand.type.shape[0])
+        for place, operand in enumerate(node.operands):
+            several = node.operands.count(operand) > 1
+            elsewhere = len(graph.users.get(operand, ())) > 1
+            if indices.get(operand, False):
+                if (several and repeated) or (graph.producers[operand].op == "iota" and (several or elsewhere)):
+                    operands[place] = _again(operand, graph, rewriter, node)
+            elif (repeated or node.op == "contract") and (several or elsewhere or operand in graph.outputs):
+                operands[place] = rewriter.view_of(operand, node)
         rewriter.keep(node, operands)
     return rewriter.finish()
+
+
+def _again(value: Value, graph: Graph, rewriter: Rewriter, user: Node) -> Value:
+    """Compute what is made of indices once more, for one user alone."""
+    maker = graph.producers[value]
+    operands = [_again(operand, graph, rewriter, user) for operand in maker.operands]
+    with rewriter.builder.within(rewriter.origin(user, maker), user.span):
+        return rewriter.builder.add(maker.op, operands, maker.body, value.name, **maker.attributes)
