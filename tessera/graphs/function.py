@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, ParamSpec, TypeVar, cast
 
 from tessera.core.errors.base import TesseraError
-from tessera.core.errors.call_site import at_call
+from tessera.core.errors.call_site import at_call, function_source
 from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.graph.text import to_text
@@ -45,6 +45,7 @@ def capture(
 ) -> Captured:
     """Run `function` once on tracers and return its graph.  Raises CannotTrace, and the mistakes of operators."""
     with tracing() as trace:
+        trace.source = function_source(function) or trace.source
         values = [trace.input(kind, each) for kind, each in zip(types, names, strict=True)]
         tracers = iter([Tracer(trace, value) for value in values])
         arguments, keywords = cast(

@@ -7,9 +7,10 @@ import contextlib
 import inspect
 import linecache
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.errors.base import TesseraError
@@ -56,6 +57,17 @@ def call_span() -> Span:
         lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
         found = _KNOWN[key] = _span(frame, lines) or NOWHERE
     return found
+
+
+def function_source(function: object) -> Source | None:
+    """Return the text that a function stands in; None for one that is not written in Python, or whose text is lost."""
+    while isinstance(inner := getattr(function, "__wrapped__", None) or getattr(function, "function", None), Callable):
+        function = cast("object", inner)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or code.co_filename.startswith(_OURS):
+        return None
+    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    return Source(code.co_filename, "".join(lines), 1, cell_label(code.co_filename)) if lines else None
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:

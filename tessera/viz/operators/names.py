@@ -18,7 +18,7 @@ _Place = tuple[int, int, int, int]
 
 
 def value_names(graph: Graph) -> Mapping[Value, str]:
-    """Return a name for each value, no two alike: that of an input, the user's variable, or `g17`."""
+    """Return a name for each value, no two alike: that of an input, the user's variable, `result`, or `g17`."""
     wanted = {value: value.name for value in graph.inputs}
     wanted |= {value: value.name for node in graph.nodes for value in node.results if value.name}
     assigned = _assigned(graph.source)
@@ -26,6 +26,7 @@ def value_names(graph: Graph) -> Mapping[Value, str]:
         name = assigned.get(_place(last.span))
         if name is not None:
             wanted[last.results[0]] = name
+    wanted |= {value: "result" for value in graph.outputs if not wanted.get(value)}
     names: dict[Value, str] = {}
     taken: set[str] = set()
     for value, name in wanted.items():
@@ -103,8 +104,12 @@ def _assigned(source: Source) -> Mapping[_Place, str]:
             target, value = each.target, each.value
         else:
             continue
-        if isinstance(target, ast.Name):
-            found[_expression_place(value, source)] = target.id
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs = list(zip(target.elts, value.elts, strict=True))
+        for name, made in pairs:
+            if isinstance(name, ast.Name):
+                found[_expression_place(made, source)] = name.id
     return found
 
 
