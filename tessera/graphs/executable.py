@@ -1,9 +1,8 @@
 """A planned graph made ready for a target: compiled kernels, and how their arrays are passed on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -20,9 +19,11 @@ from tessera.lowering.schedule.emit.to_program import Lowered, to_program
 from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
+from tessera.runtime.driver.driver import driver
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
 from tessera.runtime.launch.on_stream import record_launch
 from tessera.runtime.memory.operands import Operand, as_result, empty, operand, packed
+from tessera.runtime.memory.owned import DeviceArray, to_device
 from tessera.runtime.streams.graph_capture import recording
 from tessera.session.compiled import Compiled
 from tessera.session.session import Session, session
@@ -37,7 +38,13 @@ class GroupKernel:
     compiled: Compiled | None
 
 
-Ready: TypeAlias = tuple[GroupKernel, Launcher]
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A kernel that can be launched.  last_used: the values that no later one needs."""
+
+    kernel: GroupKernel
+    launcher: Launcher
+    last_used: tuple[Value, ...]
 
 
 class Executable:
@@ -77,6 +84,8 @@ class Executable:
         target = chosen_target(self.options, arrays)
         aligned = tuple(self._aligned(each) for each in inputs) if target.kind.on_gpu else (False,) * len(inputs)
         kernels = self._ready(target, aligned, arrays)
+        if target.kind.on_gpu and recording() is None and all(isinstance(each.value, np.ndarray) for each in inputs):
+            return self._run_from_host(kernels, inputs)
         return self._run(kernels, inputs)
 
     @staticmethod
@@ -98,7 +107,9 @@ class Executable:
         found = self._kernels.get(key)
         if found is None:
             at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
-            found = tuple((kernel, self._load(kernel, at_hand)) for kernel in self.kernels(at_hand, aligned))
+            compiled = self.kernels(at_hand, aligned)
+            last = _last_uses(compiled, self.graph.outputs)
+            found = tuple(Ready(*each) for each in zip(compiled, self._loaded(compiled, at_hand), last, strict=True))
             self._kernels[key] = found
         return found
 
@@ -110,6 +121,9 @@ class Executable:
         compiled = self._session.compile(lowered.program, target) if kind.backend else None
         return GroupKernel(group, lowered, compiled)
 
+    def _loaded(self, kernels: Sequence[GroupKernel], target: Target) -> list[Launcher]:
+        return [self._load(kernel, target) for kernel in kernels]
+
     def _load(self, kernel: GroupKernel, target: Target) -> Launcher:
         compiled = kernel.compiled
         made = Loadable(
@@ -119,23 +133,51 @@ class Executable:
         )  # fmt: skip
         return runtime_of(target.kind).load(made)
 
+    def _run_from_host(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+        """Run on a GPU from and to NumPy's arrays: what passes between the kernels stays on the device."""
+        device = driver().device()
+
+        def allocate(value: Value) -> Operand[object]:
+            return operand(DeviceArray(value.type.shape, value.type.dtype.numpy, device), value.name)
+
+        copies: list[Operand[object]] = [operand(to_device(each.view, device), each.name) for each in inputs]
+        made = self._launch(kernels, copies, allocate)
+        return tuple(each.value.get() for each in made if isinstance(each.value, DeviceArray))
+
     def _run(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
-        """Launch the kernels in order; each value is an array of its own."""
-        memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
+        """Run where the arrays are, with arrays of their library."""
         like: Operand[object] = inputs[0] if inputs else operand(np.empty(0, np.float32), "out")
+        made = self._launch(kernels, inputs, lambda value: empty(like, value.type.shape, value.type.dtype))
+        return tuple(as_result(each, like) for each in made)
+
+    def _launch(
+        self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]], allocate: Callable[[Value], Operand[object]]
+    ) -> list[Operand[object]]:
+        """Launch the kernels in order, and return the outputs; memory is given back behind its last use."""
+        memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
         left = dict(self.plan.aliases)
         noted = recording()
-        for kernel, launcher in kernels:
-            _alias(memory, left)
-            for value in kernel.group.outputs:
-                memory[value] = empty(like, value.type.shape, value.type.dtype)
-            arguments = [memory[argument.value].reshaped(argument.shape) for argument in kernel.lowered.arguments]
-            if noted is None:
-                launcher(*arguments)
-            else:
-                record_launch(noted, None, launcher, tuple(arguments), None)
         _alias(memory, left)
-        return tuple(as_result(memory[value], like) for value in self.graph.outputs)
+        for ready in kernels:
+            for value in ready.kernel.group.outputs:
+                memory[value] = allocate(value)
+            arguments = [memory[each.value].reshaped(each.shape) for each in ready.kernel.lowered.arguments]
+            if noted is None:
+                ready.launcher(*arguments)
+            else:
+                record_launch(noted, None, ready.launcher, tuple(arguments), None)
+            _alias(memory, left)
+            for value in ready.last_used:
+                del memory[value]
+        return [memory[value] for value in self.graph.outputs]
+
+
+def _last_uses(kernels: Sequence[GroupKernel], kept: Sequence[Value]) -> list[tuple[Value, ...]]:
+    """Return the values that each kernel is the last one to use, but for those that are kept."""
+    last: dict[Value, int] = {}
+    for number, kernel in enumerate(kernels):
+        last.update(dict.fromkeys((each.value for each in kernel.lowered.arguments), number))
+    return [tuple(value for value, at in last.items() if at == n and value not in kept) for n in range(len(kernels))]
 
 
 def _alias(memory: dict[Value, Operand[object]], left: dict[Value, Value]) -> None:

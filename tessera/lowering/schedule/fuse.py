@@ -344,7 +344,7 @@ def separate_uses(graph: Graph) -> Graph:
             len(set(operands)) < len(operands) and node.op == "map" and len(set(labels_of(node.attributes["axes"]))) > 1
         )
         for place, operand in enumerate(node.operands):
-            several = node.operands.count(operand) > 1
+            several = operands.count(operand) > 1  # the last one of equal operands may stay
             elsewhere = len(graph.users.get(operand, ())) > 1
             if indices.get(operand, False):
                 if (several and repeated) or (graph.producers[operand].op == "iota" and (several or elsewhere)):
