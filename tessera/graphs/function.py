@@ -19,6 +19,7 @@ from tessera.graphs.structure import Branch, Structure, flatten, names_of, unfla
 from tessera.graphs.trace import current_trace, tensor_of, tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.kernels.options import Options
+from tessera.kernels.target_choice import chosen_target
 from tessera.session.session import resolve_target
 
 P = ParamSpec("P")
@@ -107,9 +108,12 @@ class GraphFunction(Generic[P, R]):
         leaves: list[object] = []
         return self._prepared(flatten((arguments, keywords), leaves), leaves)[1]
 
-    def kernels(self, target: str = "cpu") -> tuple[GroupKernel, ...]:
-        """Return the kernels of the last call, compiled for a target.  Raises NotCalledYet, BadSetting."""
-        return self.executable.kernels(resolve_target(target))
+    def kernels(self, target: str = "") -> tuple[GroupKernel, ...]:
+        """Return the kernels of the last call, compiled for a target; "": the one of the settings.
+
+        Raises NotCalledYet, BadSetting.
+        """
+        return self.executable.kernels(resolve_target(target) if target else chosen_target(self.options, ()))
 
     def _prepared(self, structure: Structure, leaves: Sequence[object]) -> tuple[Captured, Executable]:
         """Return the captured function for arguments of this kind, from the table or made anew."""

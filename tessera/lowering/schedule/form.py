@@ -147,13 +147,14 @@ def _product(members: Members, anchors: Sequence[Node], space: AxisSpace) -> For
         return refused("empty", *anchors)
     results = {node.result for node in anchors}
     operands = {value for node in anchors for value in node.operands}
+    # The factors come from memory as they are: what is made of them first is a kernel of its own.
+    factors = [node for node in members.nodes if node.op != "view" and operands & set(node.results)]
+    if factors:
+        return refused("factors", *factors)
     after = results | {v for v in space.axes if v not in operands}
     if any(not set(space.axes[value]) <= result for value in after):
         return refused("epilogue-axes", *anchors)
-    # The factors come from memory as they are: what is made of them first is a kernel of its own.
-    made = {value for node in members.nodes if node.op != "view" for value in node.results}
-    factors = [node for node in members.nodes if node.op != "view" and operands & set(node.results)]
-    return refused("factors", *factors) if operands & made else Form(PRODUCT, space, reduced)
+    return Form(PRODUCT, space, reduced)
 
 
 def _cascade(members: Members, anchors: Sequence[Node], space: AxisSpace) -> Form | None:

@@ -10,7 +10,7 @@ from tessera.api.jit import Jit
 from tessera.core.graph.graph import Graph
 from tessera.core.schedule.plan import Group, Plan
 from tessera.core.stage import Stage
-from tessera.core.targets import Target
+from tessera.core.targets import CPU, Target
 from tessera.graphs.executable import Executable, GroupKernel
 from tessera.graphs.function import GraphFunction
 from tessera.kernels.target_choice import chosen_target
@@ -61,7 +61,7 @@ class CapturedGraph:
     def target(self, name: str = "") -> Target:
         """Return the target that a call runs on, or the one of that name; the CPU's for the interpreter."""
         found = resolve_target(name) if name else chosen_target(self.executable.options, self.arguments)
-        return found if found.kind.backend else resolve_target("cpu")
+        return found if found.kind.backend else resolve_target(CPU.name)
 
     def kernel(self, group: Group, target: Target) -> GroupKernel:
         """Return the kernel of a group, compiled for a target."""

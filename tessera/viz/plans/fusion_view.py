@@ -46,6 +46,14 @@ class FusionView(View[FusionModel]):
         """Return what fusion saved, a line a kernel, and a line for each pair that is not one kernel."""
         return "\n".join(_told(self.data))
 
+    def summary(self) -> str:
+        """Return all of it in words: the text, then each kernel's equations and algebra."""
+        parts = [self.text()]
+        for kernel in self.data.kernels:
+            rows = (f"  {row}" for row in (*(each.text for each in kernel.rows), *_algebra(kernel)))
+            parts += ["", f"{_kernel(kernel)}: {kernel.words}", *rows]
+        return "\n".join(parts)
+
     def plain_html(self) -> str:
         """Return the kernels with their equations, their algebra, and why they are not one."""
         parts = [f"<div><b>{escape(self.title)}</b></div><div>{escape(_saved(self.data))}</div>"]
