@@ -157,3 +157,18 @@ def test_the_graph_without_compiling():
     found = captured(lambda x: x + 1).graph_for(np.ones(3))
     assert [value.type.shape for value in found.graph.inputs] == [(3,)]
     assert found.captured == ()
+
+
+def test_kernels_of_the_last_call_are_compiled_for_any_target():
+    double = GraphFunction(lambda x: x + x, "double")
+    with pytest.raises(NotCalledYet):
+        double.kernels()
+    with pytest.raises(NotCalledYet):
+        double.executable_for()
+    x = np.ones((3, 4), np.float32)
+    assert double.executable_for(x) is double.executable
+    (kernel,) = double.kernels("cuda:sm_90a")
+    assert kernel.compiled is not None
+    assert "ptx" in kernel.compiled.levels
+    (kernel,) = double.kernels("interpret")
+    assert kernel.compiled is None

@@ -51,6 +51,8 @@ export interface Payload {
   docs: [name: string, text: string][];
   measured?: SentColumn | null;
   remarks?: Record<string, string>;
+  kernels?: string[];
+  kernel?: number;
 }
 
 const numbers = (sent: Sent): Numbers => (Array.isArray(sent) ? sent : sent.data);

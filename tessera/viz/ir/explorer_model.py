@@ -84,6 +84,7 @@ class ExplorerModel:
     details: what stands beside the lines of each pane; docs: documentation of the operations that occur
     remarks: on a level as a whole, shown while nothing is selected
     measured: shares of time beside the source, of a profile
+    kernels: of a function of operators, the names of all; kernel: the one whose levels these are
     """
 
     name: str
@@ -99,6 +100,8 @@ class ExplorerModel:
     docs: tuple[tuple[str, str], ...] = ()
     remarks: Mapping[str, str] = field(default_factory=dict[str, str])
     measured: Column | None = None
+    kernels: tuple[str, ...] = ()
+    kernel: int = 0
 
     @property
     def levels(self) -> tuple[str, ...]:

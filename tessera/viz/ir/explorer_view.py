@@ -1,6 +1,6 @@
 """The IR explorer: every level of a compilation side by side, from the user's cell to machine code, linked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Final
@@ -17,7 +17,7 @@ from tessera.session.compiled import Compiled
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.subjects import compiled, profiled
 from tessera.viz.base.texts import without_host
-from tessera.viz.base.view import View
+from tessera.viz.base.view import Send, View
 from tessera.viz.ir.details import Column, PaneDetails
 from tessera.viz.ir.explorer_model import CAPTIONS, WITH_IDENTITIES, ExplorerModel, explorer_model
 from tessera.viz.ir.measured_shares import measured_column, sampled_column
@@ -64,7 +64,7 @@ def explore(
     levels = (levels,) if isinstance(levels, str) else tuple(levels)
     if not isinstance(x, Kernel | Configured | Compiled | Compilation):
         chosen = ChosenKernel(captured(x, arguments, "explore"), kernel, target)
-        return Explorer(operators_model(chosen, levels, only=only), levels)
+        return Explorer(operators_model(chosen, levels, only=only), levels, chosen)
     model = model_of(x, llvm_passes=llvm_passes, levels=levels, only=only)
     if measured_by is not None:
         model = replace(model, measured=_measured(model, measured_by))
@@ -81,7 +81,9 @@ def operators_model(chosen: ChosenKernel, levels: Sequence[str] = (), *, only: b
                 f"{level!r} is no level of {chosen.graph.name}", hint=f"choose one of {', '.join(known)}"
             )
     kept = [listing for listing in listings if not only or listing.level in levels]
-    return explorer_model(compiled_kernel.artifact, kept, compiled_kernel.passes, chosen.function)
+    model = explorer_model(compiled_kernel.artifact, kept, compiled_kernel.passes, chosen.function)
+    kernels = tuple(f"kernel {group.ident} {group.name}" for group in chosen.graph.plan.groups)
+    return replace(model, kernels=kernels, kernel=chosen.group.ident)
 
 
 def _measured(model: ExplorerModel, profile: Profile) -> Column | None:
@@ -117,19 +119,24 @@ def model_of(
 class Explorer(View[ExplorerModel]):
     """All levels of one compilation.
 
-    levels: the ones shown first
+    levels: the ones shown first; chosen: the kernel, where it is one of a function of operators
     """
 
     kind = "explorer"
 
-    def __init__(self, data: ExplorerModel, levels: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, data: ExplorerModel, levels: tuple[str, ...] = (), chosen: ChosenKernel | None = None
+    ) -> None:  # fmt: skip
         super().__init__(data)
         self.levels: Final = levels
+        self.chosen: Final = chosen
 
     @property
     def title(self) -> str:
         """The kernel and its target."""
-        return f"{self.data.name} for {self.data.target}"
+        view = self.data
+        which = f", {view.kernels[view.kernel]} of {len(view.kernels)}" if len(view.kernels) > 1 else ""
+        return f"{view.name}{which} for {view.target}"
 
     def text(self) -> str:
         """Return one line: the kernel, its target, its levels, Tile IR with its number of passes and lines."""
@@ -179,7 +186,17 @@ class Explorer(View[ExplorerModel]):
             "docs": encode(view.docs),
             "remarks": encode(view.remarks),
             "measured": _column(view.measured) if view.measured is not None else None,
+            "kernels": list(view.kernels), "kernel": view.kernel,
         }  # fmt: skip
+
+    def answer(self, message: Mapping[str, object], send: Send) -> None:
+        """Show another kernel of the function: `{"type": "kernel", "kernel": 1}`."""
+        if message.get("type") != "kernel" or self.chosen is None:
+            super().answer(message, send)
+            return
+        chosen = replace(self.chosen, number=int(str(message["kernel"])))
+        model = operators_model(chosen)
+        send({"type": "kernel", "data": Explorer(model, self.levels, chosen).payload()})
 
     def _story(self, op: int) -> Json:
         story = self.data.stories[op]

@@ -47,7 +47,7 @@ REASONS: dict[str, tuple[Make, tuple[Type, ...], str]] = {
     "rows": (rows_twice, (x(3, 4),), "reduced-axes"),
     "gather": (gathered, (x(9, 4), (i64, (8,))), "elements"),
     "long inside": (lambda b, v, w, u: linear(b, linear(b, v, w), u), (x(4, 300), x(300, 8), x(8, 5)), "inner-limit"),
-    "wide": (lambda b, v, w, u: linear(b, linear(b, v, w), u), (x(4, 8), x(8, 8), x(8, 600)), "columns"),
+    "wide": (lambda b, v, w, u: linear(b, softmax(b, linear(b, v, w)), u), (x(4, 8), x(8, 8), x(8, 600)), "columns"),
     "loop output": (lambda b, v, w: softmax(b, linear(b, v, w)), (x(3, 4), x(4, 600)), "loop-output"),
 }  # fmt: skip
 

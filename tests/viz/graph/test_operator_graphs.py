@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from support.operator_graphs import CASES, QKV, ROWS, attention, classify, line_of
-from tessera import graph, op, viz
+from support.operator_graphs import CASES, QKV, ROWS, attention, classify, line_of, module
+from tessera import op, viz
 from tessera.core.errors.catalog import UnknownLevel
+from tessera.graphs.tracer import Tracer
 from tessera.viz.graph.model import GraphStep, Node
 from tessera.viz.graph.operator_graphs import operator_model, stages_of
 from tessera.viz.operators.captured import captured
@@ -68,9 +69,9 @@ def test_every_kernel_is_a_region_and_every_array_between_two_is_an_edge(name: s
 
 
 def test_the_same_memory_in_another_shape_is_no_kernel():
-    @graph.module("flat")
-    def flat(x):  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
-        return op.exp(x).reshape(-1)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    @module("flat")
+    def flat(x: Tracer) -> object:
+        return op.exp(x).reshape(-1)
 
     step = viz.dataflow(flat, np.ones((4, 6), np.float32)).data.steps[-1]
     outside = [node for node in step.graph.nodes if not node.region]
@@ -86,10 +87,10 @@ def test_a_stage_that_there_is_not():
 
 
 def test_labels_of_nodes():
-    @graph.module("several")
-    def several(x, i):  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
-        y = op.gather(x, i) * 2.0 + op.arange(3)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-        return y.astype("f64").max(0)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    @module("several")
+    def several(x: Tracer, i: Tracer) -> object:
+        y = op.gather(x, i) * 2.0 + op.arange(3)
+        return y.astype("f64").max(0)
 
     model = viz.dataflow(several, np.ones((5, 3), np.float32), np.arange(4)).data
     labels = {node.label for node in model.steps[0].graph.nodes}

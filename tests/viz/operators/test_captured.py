@@ -6,9 +6,10 @@
 import numpy as np
 import pytest
 
-from support.operator_graphs import LOSS, QKV, attention, gradient, loss
-from tessera import graph, jit, op
+from support.operator_graphs import LOSS, QKV, attention, gradient, loss, module
+from tessera import jit, op
 from tessera.core.errors.catalog import CannotTrace, NotCalledYet, NothingToShow
+from tessera.graphs.tracer import Tracer
 from tessera.viz.operators.captured import captured, is_capturable
 from tests.viz.diffs import kernels
 
@@ -33,8 +34,8 @@ def test_stages_are_those_of_the_graph_and_the_schedule():
 
 
 def test_without_arguments_the_last_call_is_shown():
-    @graph.module("double")
-    def double(x):
+    @module("double")
+    def double(x: Tracer) -> object:
         return x + x
 
     with pytest.raises(NotCalledYet, match="double was not called yet"):
@@ -60,7 +61,7 @@ def test_what_is_no_function_of_operators():
         captured(loss, (), "explore")
 
     @jit
-    def launches(x, y):
+    def launches(x: Tracer, y: Tracer) -> object:
         kernels.scale(x, y)
 
     x = np.ones(4, np.float32)

@@ -4,12 +4,12 @@
 
 import numpy as np
 
-from support.operator_graphs import LOSS, QKV, ROWS, attention, classify, gradient, line_of
+from support.operator_graphs import LOSS, QKV, ROWS, attention, classify, gradient, line_of, module
 from tessera.core.base.dtypes import f32
 from tessera.core.base.source import NOWHERE, Source
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Tensor, Value
-from tessera.graphs.function import GraphFunction
+from tessera.graphs.tracer import Tracer
 from tessera.viz.operators.names import function_span, value_names
 
 
@@ -37,13 +37,14 @@ def test_adjoints_take_no_names_away():
 
 
 def test_a_name_that_is_taken_gets_a_number():
-    def twice(x):
+    @module("twice")
+    def twice(x: Tracer) -> object:
         for _ in range(2):
             y = x + 1.0
             x = y * y
         return x
 
-    graph = GraphFunction(twice).graph_for(np.ones(3, np.float32)).graph
+    graph = twice.graph_for(np.ones(3, np.float32)).graph
     names = sorted(value_names(graph).values())
     assert len(names) == len(set(names))
     assert {"x", "x_1"} <= set(names)

@@ -7,6 +7,7 @@ from support.operator_graphs import CASES, QKV, ROWS, attention, classify
 from tessera import op, viz
 from tessera.core.errors.catalog import NothingToShow
 from tessera.graphs.function import GraphFunction
+from tessera.graphs.tracer import Tracer
 from tests.viz.test_everything import check
 
 
@@ -40,10 +41,10 @@ def test_every_form_of_it_is_one(name: str):
 
 
 def test_long_programs_are_counted():
-    def long(x):  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
+    def long(x: Tracer) -> object:
         for axis in range(40):
             x = op.softmax(x, axis=axis % 2)
-        return x  # pyright: ignore[reportUnknownVariableType]
+        return x
 
     text = viz.fusion(GraphFunction(long), np.ones((20, 30), np.float32)).text()
     assert "  and 28 kernels more" in text

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from support.operator_graphs import CASES, ROWS, classify
-from tessera import graph, op
+from support.operator_graphs import CASES, ROWS, classify, module
+from tessera import op
+from tessera.graphs.tracer import Tracer
 from tessera.viz.operators.captured import CapturedGraph, captured
 from tessera.viz.plans.memory_model import ARGUMENT, INTERMEDIATE, RESULT, memory_model
 
@@ -43,18 +44,18 @@ def test_lifetimes():
 
 
 def test_results_in_another_shape_are_one_array():
-    @graph.module("flat")
-    def flat(x):  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
-        return op.exp(x).reshape(-1)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    @module("flat")
+    def flat(x: Tracer) -> object:
+        return op.exp(x).reshape(-1)
 
     model = memory_model(captured(flat, (np.ones((4, 6), np.float32),), "memory"))
     assert [(each.kind, each.bytes) for each in model.arrays] == [(ARGUMENT, 96), (RESULT, 96)]
 
 
 def test_nothing_to_do_has_no_kernels():
-    @graph.module("same")
-    def same(x):  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
-        return op.reshape(x, (6, 4))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    @module("same")
+    def same(x: Tracer) -> object:
+        return op.reshape(x, (6, 4))
 
     model = memory_model(captured(same, (np.ones((4, 6), np.float32),), "memory"))
     assert model.peak == 0

@@ -6,6 +6,7 @@ import pytest
 from support.operator_graphs import CASES, ROWS, classify
 from tessera import op, viz
 from tessera.graphs.function import GraphFunction
+from tessera.graphs.tracer import Tracer
 from tests.viz.test_everything import check
 
 
@@ -29,10 +30,10 @@ def test_every_form_of_it_is_one(name: str):
 
 
 def test_long_programs_are_counted():
-    def long(x):  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
+    def long(x: Tracer) -> object:
         for axis in range(40):
             x = op.softmax(x, axis=axis % 2)
-        return x  # pyright: ignore[reportUnknownVariableType]
+        return x
 
     lines = viz.memory(GraphFunction(long), np.ones((20, 30), np.float32)).text().split("\n")
     assert len(lines) == 32
