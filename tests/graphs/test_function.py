@@ -160,7 +160,7 @@ def test_the_graph_without_compiling():
 
 
 def test_kernels_of_the_last_call_are_compiled_for_any_target():
-    double = GraphFunction(lambda x: x + x, "double")
+    double: GraphFunction[..., Any] = GraphFunction(lambda x: x + x, "double")
     with pytest.raises(NotCalledYet):
         double.kernels()
     with pytest.raises(NotCalledYet):

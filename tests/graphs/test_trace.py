@@ -12,6 +12,7 @@ from support.operators import Array
 from tessera import graph, op
 from tessera.core.base.dtypes import boolean, f32, f64, i64
 from tessera.core.graph.graph import Tensor
+from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import current_trace, is_operand, tensor_of, tracing
 from tessera.graphs.tracer import Tracer
 from tessera.runtime.arrays.host import plain
@@ -95,12 +96,12 @@ def test_numbers_of_numpy_are_numbers():
 
 
 def test_nodes_have_the_place_of_the_users_own_operator():
-    @graph.module("places")
     def places(x: Array, y: Array):
         z = x @ y.T
         return op.softmax(z) - z
 
-    traced = places.graph_for(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)).graph
+    function: GraphFunction[..., object] = GraphFunction(places)
+    traced = function.graph_for(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)).graph
     lines = traced.source.text.split("\n")
     said = {
         node.op: lines[node.span.line - 1][node.span.column - 1 : node.span.end_column - 1] for node in traced.nodes

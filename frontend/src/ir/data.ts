@@ -53,6 +53,7 @@ export interface Payload {
   remarks?: Record<string, string>;
   kernels?: string[];
   kernel?: number;
+  links?: Record<string, number[]>;
 }
 
 const numbers = (sent: Sent): Numbers => (Array.isArray(sent) ? sent : sent.data);

@@ -85,6 +85,7 @@ class ExplorerModel:
     remarks: on a level as a whole, shown while nothing is selected
     measured: shares of time beside the source, of a profile
     kernels: of a function of operators, the names of all; kernel: the one whose levels these are
+    links: of captured nodes, the numbers of the kernel's operations that stand for them
     """
 
     name: str
@@ -102,6 +103,7 @@ class ExplorerModel:
     measured: Column | None = None
     kernels: tuple[str, ...] = ()
     kernel: int = 0
+    links: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
     @property
     def levels(self) -> tuple[str, ...]:

@@ -83,7 +83,12 @@ def operators_model(chosen: ChosenKernel, levels: Sequence[str] = (), *, only: b
     kept = [listing for listing in listings if not only or listing.level in levels]
     model = explorer_model(compiled_kernel.artifact, kept, compiled_kernel.passes, chosen.function)
     kernels = tuple(f"kernel {group.ident} {group.name}" for group in chosen.graph.plan.groups)
-    return replace(model, kernels=kernels, kernel=chosen.group.ident)
+    first = chosen.first
+    stories = {
+        op: replace(story, mates=tuple(mate for mate in story.mates if (mate < first) == (op < first)))
+        for op, story in model.stories.items()
+    }
+    return replace(model, stories=stories, kernels=kernels, kernel=chosen.group.ident, links=chosen.links)
 
 
 def _measured(model: ExplorerModel, profile: Profile) -> Column | None:
@@ -186,7 +191,7 @@ class Explorer(View[ExplorerModel]):
             "docs": encode(view.docs),
             "remarks": encode(view.remarks),
             "measured": _column(view.measured) if view.measured is not None else None,
-            "kernels": list(view.kernels), "kernel": view.kernel,
+            "kernels": list(view.kernels), "kernel": view.kernel, "links": encode(view.links),
         }  # fmt: skip
 
     def answer(self, message: Mapping[str, object], send: Send) -> None:

@@ -18,7 +18,7 @@ from tessera.core.schedule.text import operations
 from tessera.session.compiled import Compiled
 from tessera.viz.operators.captured import CapturedGraph
 from tessera.viz.operators.names import function_span
-from tessera.viz.operators.records import identity, kernel_identity
+from tessera.viz.operators.records import identity
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,20 +55,32 @@ class ChosenKernel:
     @cached_property
     def listings(self) -> tuple[Listing, ...]:
         """The levels of the graph, then those of the kernel, with operations numbered as one."""
-        first = self.graph.plan.graph.next_ident
-        below = [_renumbered(listing, first) for listing in self.compiled.listings if listing.level != "source"]
-        links = self._links(first)
+        below = [_renumbered(listing, self.first) for listing in self.compiled.listings if listing.level != "source"]
         above = [stage.listing for stage in self.graph.stages]
-        return (*(_linked(listing, links) for listing in above if listing is not None), *below)
+        return (*(_linked(listing, self._by_node) for listing in above if listing is not None), *below)
 
-    def _links(self, first: int) -> Mapping[str, tuple[int, ...]]:
-        """Return the numbers of the kernel's operations that stand for each node of it, and for all together."""
+    @property
+    def first(self) -> int:
+        """The number of the kernel's first operation, behind those of all nodes."""
+        return self.graph.plan.graph.next_ident
+
+    @cached_property
+    def links(self) -> Mapping[int, tuple[int, ...]]:
+        """The numbers of the kernel's operations that stand for captured nodes, by their numbers."""
+        found: dict[int, dict[int, None]] = defaultdict(dict)
+        for node in self.group.members:
+            for number in self.graph.ancestry.numbers(node):
+                found[number].update(dict.fromkeys(self._by_node[identity(node)]))
+        return {number: tuple(operations) for number, operations in found.items()}
+
+    @cached_property
+    def _by_node(self) -> Mapping[str, tuple[int, ...]]:
+        """The numbers of the kernel's operations that stand for each node of it."""
         by_span: dict[Span, list[int]] = defaultdict(list)
         for record in self.compiled.stages[0].records:
             for span in record.spans:
-                by_span[span] += [first + number for number in record.numbers]
-        found = {identity(node): tuple(by_span[node.span]) for node in self.group.members}
-        return {**found, kernel_identity(self.group): tuple(n for numbers in by_span.values() for n in numbers)}
+                by_span[span] += [self.first + number for number in record.numbers]
+        return {identity(node): tuple(by_span[node.span]) for node in self.group.members}
 
 
 def _renumbered(listing: Listing, first: int) -> Listing:

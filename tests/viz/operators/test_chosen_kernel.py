@@ -46,3 +46,14 @@ def test_nodes_of_other_kernels_have_no_operations():
     for line in chosen.listings[1].lines:
         if line.ops:
             assert any(op >= first for op in line.ops) == (softmax in {span.line for span in line.spans})
+
+
+def test_captured_nodes_are_linked_to_what_stands_for_them():
+    chosen = ChosenKernel(captured(attention, QKV, "explore"))
+    traced = chosen.graph.executable.traced
+    softmax = {node.ident for node in traced.nodes if "softmax" in node.origin.composite[-1] and node.op != "view"}
+    assert softmax <= set(chosen.links)
+    known = {op for listing in chosen.listings if listing.level == "tile" for line in listing.lines for op in line.ops}
+    for number in softmax:
+        assert known & set(chosen.links[number])
+        assert min(chosen.links[number]) >= chosen.first
