@@ -97,7 +97,7 @@ class Fusion {
     const { trials } = this.data, taken = trials.filter((each) => each.form).length;
     const rows = trials.map((each): Child[] => [each.parts.join("  +  "), each.form ? make("span", { class: "tsr-p" }, `✓ ${each.form}`) : make("span", { class: "tsr-m" }, `✗ ${each.rule}`), each.words,
       `${bytes(each.before.bytes)} → ${bytes(each.after.bytes)}`, flop(each.after.operations)]);
-    return make("details", { class: "tsr-trials" }, make("summary", {}, `what was tried: ${plural(trials.length, "merge")}, ${taken} legal, ${trials.length - taken} refused`),
+    return make("details", { class: "tsr-merges" }, make("summary", {}, `what was tried: ${plural(trials.length, "merge")}, ${taken} legal, ${trials.length - taken} refused`),
       make("div", { class: "tsr-scroll", tabindex: 0, role: "region", "aria-label": "what was tried" }, table(["as one kernel", "verdict", "because", "bytes", "computes"], rows, [3, 4])));
   }
 

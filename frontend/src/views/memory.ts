@@ -21,7 +21,7 @@ class Memory {
     this.columns = data.moments.map((moment, number) => this.column(moment, number));
     const legend = KINDS.map(([, kind]) => make("span", { class: "tsr-key-of" }, make("i", { class: `tsr-of-${kind}` }), `${kind}s`)).reverse();
     const chart = make("div", { class: "tsr-chart", role: "group", "aria-label": `${data.title}, kernel by kernel: ${data.summary}`, onkeydown: (event: KeyboardEvent) => this.walk(event) },
-      make("div", { class: "tsr-scale" }, make("span", {}, bytes(data.most)), make("span", {}, "0 B")),
+      make("div", { class: "tsr-byte-scale" }, make("span", {}, bytes(data.most)), make("span", {}, "0 B")),
       make("div", { class: "tsr-columns" }, ...this.columns));
     // The largest first among those that begin together: what is worth a look stands on top.
     const ordered = [...data.arrays].sort((a, b) => a.made - b.made || b.bytes - a.bytes);
@@ -54,8 +54,8 @@ class Memory {
     const made = array.made >= 0 ? make("em", { style: `grid-column:${array.made + 1}`, title: `written by kernel ${array.made}` }) : null;
     const said = `${array.name}: ${array.type}, ${bytes(array.bytes)}, ${array.kind}, alive ${array.made < 0 ? "from the start" : `from kernel ${array.made}`} to kernel ${array.last}`;
     const node = make("div", { class: "tsr-life", role: "button", tabindex: this.rows.length ? -1 : 0, title: said, "aria-label": said, "aria-pressed": "false", onclick: () => this.choose(node) },
-      make("span", { class: "tsr-array" }, make("code", {}, array.name), make("span", { class: "tsr-soft" }, ` ${array.type}`), make("span", { class: "tsr-size" }, bytes(array.bytes))),
-      make("span", { class: "tsr-bars" }, bar, made, ...reads));
+      make("span", { class: "tsr-held" }, make("code", {}, array.name), make("span", { class: "tsr-soft" }, ` ${array.type}`), make("span", { class: "tsr-size" }, bytes(array.bytes))),
+      make("span", { class: "tsr-lifeline" }, bar, made, ...reads));
     this.rows.push({ node, array });
     return node;
   }
