@@ -117,11 +117,11 @@ def _moved(cascade: Cascade, place: int, state: Sequence[str], side: str) -> str
     anchor = cascade.moments[place].anchor
     parts: list[str] = []
     for move in moves(cascade, place):
-        factors = [f"{move.weight}"] if move.weight != 1 else []
+        multiplied = [f"{move.weight}"] if move.weight != 1 else []
         for centre, power in move.powers:
             mine = state[numbers.centre(centre)]
-            factors.append(f"({mine}{side} - {mine}){str(power).translate(_SUPERSCRIPTS) if power > 1 else ''}")
-        parts.append(" * ".join([*factors, f"{state[numbers.moment(move.moment)]}{side}"]))
+            multiplied.append(f"({mine}{side} - {mine}){str(power).translate(_SUPERSCRIPTS) if power > 1 else ''}")
+        parts.append(" * ".join([*multiplied, f"{state[numbers.moment(move.moment)]}{side}"]))
     text = " + ".join(parts)
     if anchor is None or cascade.anchors[anchor].constant is not None:
         return text

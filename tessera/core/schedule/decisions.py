@@ -91,18 +91,18 @@ class Refusal:
 
     @property
     def words(self) -> str:
-        """What does not go together, in words."""
+        """The words of the rule: what does not go together."""
         return RULES[self.rule].words
 
     @property
     def remedy(self) -> str:
-        """What a user can do about it; "" for nothing."""
+        """The remedy of the rule; "" for none."""
         return RULES[self.rule].remedy
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What kernels cost.  bytes: read and written, each array once a kernel; operations: in floating point."""
+    """Cost of kernels.  bytes: read and written, each array once a kernel; operations: in floating point."""
 
     kernels: int
     bytes: int
@@ -142,7 +142,7 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusionReport:
-    """How a plan came about.
+    """Decisions that made a plan.
 
     attempts: in order; boundaries: of every pair of neighbouring kernels
     separate: one kernel for each operator that the user called; fused: the plan's

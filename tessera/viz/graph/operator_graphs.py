@@ -101,7 +101,7 @@ def node_label(node: OperatorNode) -> str:
 
 @dataclass(slots=True)
 class _Drawing:
-    """What one step holds so far.  sources: the node that makes each value, in memory or where it stands."""
+    """One step, as far as it is drawn.  sources: the node that makes each value, in memory or where it stands."""
 
     ancestry: Ancestry
     names: Mapping[Value, str]

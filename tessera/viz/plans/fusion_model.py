@@ -27,7 +27,7 @@ FORMS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Equation:
     """A line of a kernel: an equation.  lines: of the user's text; ops: captured nodes that it stands for."""
 
     text: str
@@ -38,7 +38,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class AlgebraLine:
     """A row of the algebra of a derived kernel.  lines: those that its reductions came from."""
 
     section: str
@@ -59,8 +59,8 @@ class KernelCard:
     cost: Cost
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    rows: tuple[Row, ...]
-    algebra: tuple[Derived, ...]
+    rows: tuple[Equation, ...]
+    algebra: tuple[AlgebraLine, ...]
     lines: tuple[int, ...]
 
 
@@ -117,7 +117,7 @@ class FusionModel:
 def fusion_model(captured: CapturedGraph) -> FusionModel:
     """Return the decisions that made a captured function's kernels."""
     report = explain_fusion(captured.plan)
-    writer = _Writer(captured, report)
+    writer = _FusionWriter(captured, report)
     return FusionModel(
         captured.name, captured.selection, report.separate, report.fused,
         tuple(map(writer.kernel, captured.plan.groups)), tuple(map(writer.boundary, report.boundaries)),
@@ -125,7 +125,7 @@ def fusion_model(captured: CapturedGraph) -> FusionModel:
     )  # fmt: skip
 
 
-class _Writer:
+class _FusionWriter:
     def __init__(self, captured: CapturedGraph, report: FusionReport) -> None:
         self.ancestry: Ancestry = captured.ancestry
         self.names = value_names(report.plan.graph)
@@ -139,17 +139,19 @@ class _Writer:
             tuple(map(self._array, group.outputs)), rows, tuple(self._algebra(group)), self._lines(group.members),
         )  # fmt: skip
 
-    def _row(self, node: Node) -> Row:
+    def _row(self, node: Node) -> Equation:
         text = node_text(node, self.names).replace("%", "")
-        return Row(text, operator_of(node), self._lines([node]), self.ancestry.numbers(node), node_operations(node))
+        return Equation(
+            text, operator_of(node), self._lines([node]), self.ancestry.numbers(node), node_operations(node)
+        )
 
-    def _algebra(self, group: Group) -> Iterable[Derived]:
+    def _algebra(self, group: Group) -> Iterable[AlgebraLine]:
         if group.loop is None:
             return
         for row in algebra_rows(group.loop.cascade, [self.names[atom] for atom in group.loop.atoms]):
             nodes = [group.loop.reductions[number] for number in row.reductions]
             symbol = self.names[nodes[0].result] if row.section == "result" else row.symbol
-            yield Derived(row.section, symbol, row.text, self._lines(nodes), self._ops(nodes))
+            yield AlgebraLine(row.section, symbol, row.text, self._lines(nodes), self._ops(nodes))
 
     def boundary(self, each: Boundary) -> BoundaryCard:
         refusal = each.refusal

@@ -36,7 +36,7 @@ class Lifetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class AliveBytes:
     """The bytes that are alive while a kernel runs, by the kinds of arrays."""
 
     kernel: str
@@ -62,7 +62,7 @@ class MemoryModel:
     name: str
     group: str
     arrays: tuple[Lifetime, ...]
-    moments: tuple[Moment, ...]
+    moments: tuple[AliveBytes, ...]
     unfused: int
 
     @property
@@ -86,10 +86,10 @@ def memory_model(captured: CapturedGraph) -> MemoryModel:
     return MemoryModel(captured.name, captured.selection, arrays, moments, peak_memory(captured.executable.graph))
 
 
-def _moment(captured: CapturedGraph, arrays: tuple[Lifetime, ...], group: Group) -> Moment:
+def _moment(captured: CapturedGraph, arrays: tuple[Lifetime, ...], group: Group) -> AliveBytes:
     arguments, intermediates, results = (_alive(arrays, kind, group.ident) for kind in KINDS)
     lines = sorted({span.line for node in group.members for span in captured.ancestry.spans(node)})
-    return Moment(f"{group.ident} {group.name}", arguments, intermediates, results, tuple(lines))
+    return AliveBytes(f"{group.ident} {group.name}", arguments, intermediates, results, tuple(lines))
 
 
 def _alive(arrays: tuple[Lifetime, ...], kind: str, kernel: int) -> int:
