@@ -10,15 +10,19 @@ from tessera.core.graph.graph import Graph, Value
 from tessera.core.schedule.plan import Group, Plan
 from tessera.core.settings import Settings, current
 from tessera.core.targets import Target, generation
+from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.explain import Alternatives, explain
+from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
-from tessera.lowering.graph.split_reductions import split_reductions
+from tessera.lowering.graph.split_reductions import RULE as SPLIT_RULE
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
-from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
+from tessera.runtime.arrays.interop import is_jax
+from tessera.runtime.arrays.pointers import address
 from tessera.runtime.driver.driver import driver
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
 from tessera.runtime.launch.on_stream import record_launch
@@ -51,31 +55,58 @@ class Executable:
     """Runs a graph on arrays of its inputs' types, on one target.
 
     traced: as it was captured; graph: after the passes on graphs
+    algebra: the classes of rewrites that are permitted, beyond those that keep every bit
     """
 
-    def __init__(self, traced: Graph, options: Options | None = None, home: Session | None = None) -> None:
-        self.traced = traced
+    def __init__(
+        self, traced: Graph, options: Options | None = None, home: Session | None = None,
+        algebra: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.traced, self.algebra = traced, algebra
         self.options = options or Options()
         self._session = home or session()
         self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Ready, ...]] = {}
 
     @cached_property
+    def simplified(self) -> Graph:
+        """The graph without what changes no bit and costs nothing to leave out."""
+        return simplify(self.traced)
+
+    @cached_property
+    def rewritten(self) -> Rewritten:
+        """The cheapest graphs that permitted rules make of it."""
+        return rewrite(self.simplified, self.algebra)
+
+    @cached_property
+    def chosen(self) -> PlannedGraph:
+        """The rewritten graph whose kernels cost least, and these."""
+        return cheapest_plan(self.rewritten.candidates)
+
+    @cached_property
+    def alternatives(self) -> Alternatives:
+        """What rewriting chose and what not, with prices; computed when asked for."""
+        return explain(self.simplified, self.algebra, self.chosen.place)
+
+    @cached_property
     def states(self) -> tuple[tuple[str, Graph], ...]:
         """The graph as it was captured, and after each pass that was needed, with the name of the pass."""
-        simplified = simplify(self.traced)
-        split = split_reductions(simplified)
-        found = [("capture", self.traced), ("graph-simplify", simplified)]
-        return (*found, *((("graph-split-reductions", simplify(split)),) if split is not simplified else ()))
+        candidates, last = self.rewritten.candidates, self.graph
+        found = [("graph-simplify", self.simplified)]
+        if self.chosen.place < len(candidates) - 1:
+            found.append(("graph-rewrite", candidates[self.chosen.place]))
+        if any(node.origin.rule == SPLIT_RULE for node in last.nodes):
+            found.append(("graph-split-reductions", last))
+        return (("capture", self.traced), *found[:-1], (found[-1][0], last))
 
     @property
     def graph(self) -> Graph:
-        """The graph after the passes that keep every bit."""
-        return self.states[-1][1]
+        """The graph after all passes."""
+        return self.chosen.graph
 
-    @cached_property
+    @property
     def plan(self) -> Plan:
         """The kernels that compute it; the same for every target."""
-        return plan_graph(self.graph)
+        return self.chosen.plan
 
     def __call__(self, *arrays: object) -> tuple[object, ...]:
         """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""
@@ -86,6 +117,8 @@ class Executable:
         kernels = self._ready(target, aligned, arrays)
         if target.kind.on_gpu and recording() is None and all(isinstance(each.value, np.ndarray) for each in inputs):
             return self._run_from_host(kernels, inputs)
+        if any(each.on_device and is_jax(each.value) for each in inputs):
+            return self._run_for_jax(kernels, inputs)
         return self._run(kernels, inputs)
 
     @staticmethod
@@ -117,7 +150,8 @@ class Executable:
         kind = target.kind
         machine = MachineKind(generation(target.arch) if kind.on_gpu else None, None, kind.tile_elements)
         steps = steps_of(group, machine)
-        lowered = to_program(group, steps.blocks, steps.options, self.graph.source, aligned)
+        options = {**steps.options, "fast": True} if "approximate" in self.algebra else steps.options
+        lowered = to_program(group, steps.blocks, options, self.graph.source, aligned)
         compiled = self._session.compile(lowered.program, target) if kind.backend else None
         return GroupKernel(group, lowered, compiled)
 
@@ -143,6 +177,41 @@ class Executable:
         copies: list[Operand[object]] = [operand(to_device(each.view, device), each.name) for each in inputs]
         made = self._launch(kernels, copies, allocate)
         return tuple(each.value.get() for each in made if isinstance(each.value, DeviceArray))
+
+    def _run_for_jax(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+        """Run on JAX's arrays on a GPU.  JAX gives no views of its arrays: only what is returned is its own."""
+        like = next(each for each in inputs if each.on_device)
+        device = driver().device_of(address(like.view)) if like.view.size else driver().device()
+        roots = {self._root(value): value for value in self.graph.outputs}
+        returned: dict[Value, object] = {}
+
+        def placed(array: Operand[object]) -> Operand[object]:
+            return operand(
+                DeviceArray.over(address(array.view), array.shape, array.view.dtype, device, array.value), array.name
+            )
+
+        def allocate(value: Value) -> Operand[object]:
+            kind = value.type.dtype
+            if value not in roots:
+                return operand(DeviceArray(value.type.shape, kind.numpy, device), value.name)
+            made = empty(like, roots[value].type.shape, kind)
+            returned[roots[value]] = made.value
+            return operand(placed(made).reshaped(value.type.shape), value.name)
+
+        self._launch(kernels, [placed(each) for each in inputs], allocate)
+        with driver().inside(device):
+            driver().wait(0)  # JAX has streams of its own
+        given = dict(zip(self.graph.inputs, inputs, strict=True))
+        return tuple(
+            returned[value] if value in returned else given[self._root(value)].reshaped(value.type.shape)
+            for value in self.graph.outputs
+        )
+
+    def _root(self, value: Value) -> Value:
+        """Return the value whose memory a value has."""
+        while value in self.plan.aliases:
+            value = self.plan.aliases[value]
+        return value
 
     def _run(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run where the arrays are, with arrays of their library."""

@@ -57,7 +57,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "integers": Rule("the algebra of cascades is that of floats", "convert with .astype('f32') first"),
     "separable": Rule("the reductions cannot be computed in one loop"),
     "means": Rule("it would carry running means, which this form of kernel does not"),
-    "absent": Rule("what lies behind the end of the loop's axis could not be told from what is there"),
+    "blocks": Rule("a product inside of the loop is none of two blocks: its factors share more than one axis"),
     "loop-output": Rule(
         "a result lies along the axis of the loop, whose elements are gone when the loop is done",
         "return what is computed from it, and not the array itself",

@@ -46,10 +46,10 @@ def bytes_moved(group: Group) -> int:
 
 def operations(group: Group) -> int:
     """Return the floating-point operations of a kernel; those of maps count one each."""
-    return sum(node_operations(node) for node in group.members)
+    return sum(flops(node) for node in group.members)
 
 
-def node_operations(node: Node) -> int:
+def flops(node: Node) -> int:
     """Return the floating-point operations of a node."""
     if node.op == "contract":
         extents: dict[int, int] = {}

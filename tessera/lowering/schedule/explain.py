@@ -9,7 +9,7 @@ from typing import Final
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.schedule.decisions import Attempt, Boundary, Cost, FusionReport, Refusal
 from tessera.core.schedule.plan import Group, Plan
-from tessera.core.schedule.text import bytes_moved, node_operations, operations
+from tessera.core.schedule.text import bytes_moved, flops, operations
 from tessera.lowering.schedule.form import Members, form
 from tessera.lowering.schedule.fuse import Draft, Fuser
 from tessera.lowering.schedule.refusals import decisive, listening
@@ -48,7 +48,7 @@ def separate_cost(graph: Graph) -> Cost:
         if value in producers:
             written.setdefault(home[producers[value]], {})[value] = None
     moved = sum(value.type.bytes for table in (read, written) for values in table.values() for value in values)
-    return Cost(len(read), moved, sum(map(node_operations, graph.nodes)))
+    return Cost(len(read), moved, sum(map(flops, graph.nodes)))
 
 
 def _operator(node: Node) -> tuple[object, ...]:
@@ -68,7 +68,7 @@ def _in_memory(value: Value, producers: Mapping[Value, Node]) -> Value:
 def _cost(members: Iterable[Members]) -> Cost:
     each = list(members)
     moved = sum(value.type.bytes for one in each for value in (*one.inputs, *one.outputs))
-    return Cost(len(each), moved, sum(node_operations(node) for one in each for node in one.nodes))
+    return Cost(len(each), moved, sum(flops(node) for one in each for node in one.nodes))
 
 
 class _ListeningFuser(Fuser):

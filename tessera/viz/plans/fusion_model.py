@@ -8,7 +8,7 @@ from tessera.core.graph.graph import Node, Value
 from tessera.core.schedule.algebra import algebra_rows
 from tessera.core.schedule.decisions import Attempt, Boundary, Cost, FusionReport
 from tessera.core.schedule.plan import CASCADE, ELEMENTS, MAPS, PRODUCT, ROWS, SCATTER, Group
-from tessera.core.schedule.text import bytes_moved, node_operations, operations
+from tessera.core.schedule.text import bytes_moved, flops, operations
 from tessera.lowering.schedule.explain import explain_fusion
 from tessera.viz.operators.captured import CapturedGraph
 from tessera.viz.operators.index_notation import node_text, operator_of
@@ -141,9 +141,7 @@ class _FusionWriter:
 
     def _row(self, node: Node) -> Equation:
         text = node_text(node, self.names).replace("%", "")
-        return Equation(
-            text, operator_of(node), self._lines([node]), self.ancestry.numbers(node), node_operations(node)
-        )
+        return Equation(text, operator_of(node), self._lines([node]), self.ancestry.numbers(node), flops(node))
 
     def _algebra(self, group: Group) -> Iterable[AlgebraLine]:
         if group.loop is None:

@@ -23,7 +23,8 @@ from tessera.core.program.program import Value
 from tessera.core.schedule.algebra import state_origins
 from tessera.core.schedule.cascade import Anchor, Cascade, Moment
 from tessera.core.schedule.plan import CascadeLoop, Group
-from tessera.lowering.schedule.emit.atom_products import divided_once, parted
+from tessera.lowering.schedule.atom_products import divided_once, parted
+from tessera.lowering.schedule.axis_ends import ends
 from tessera.lowering.schedule.emit.blocks import BlockEmitter
 from tessera.lowering.schedule.emit.index_floats import convert_first
 from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
@@ -56,9 +57,9 @@ class CascadeEmitter(BlockEmitter):
         self.lags = [number not in tied for number in range(len(self.cascade.anchors))]
         block = tiles.blocks.get(self.loop.axis, 1)
         self.blocks = VisibleBlocks(builder, group, tiles, self.rows)
-        ragged = group.extents[self.loop.axis] % block != 0
-        self.even = (not ragged or self._hides_ends()) and block % _COLUMNS == 0 and len(self.rows) == 1
-        self.cut = ragged and self._hides_ends()
+        self.ragged = group.extents[self.loop.axis] % block != 0
+        self.even = (not self.ragged or self._hides_ends()) and block % _COLUMNS == 0 and len(self.rows) == 1
+        self.cut = self.ragged and self._hides_ends()
         indices = [(n, group.axes[atom]) for n, atom in enumerate(self.loop.atoms) if self._is_index(atom)]
         self.index_ranges = {number: (0, group.extents[axis] - 1) for number, (axis,) in indices}
 
@@ -181,7 +182,8 @@ class CascadeEmitter(BlockEmitter):
                 shrinks.append(shrink)
         for extremum in cascade.extrema:
             if extremum.anchor is None:
-                held = self._expression(extremum.body)
+                none = -math.inf if extremum.kind == "max" else math.inf
+                held = self._ended(self._expression(extremum.body), extremum.body, none)
                 best = self.tiles.reduce(self._full(held), self.rows, (self.loop.axis,), extremum.kind)
                 old = Held(next(tops), self.rows)
                 after.append(self.tiles.align(self._binary(extremum.kind, old, best), self.rows))
@@ -193,6 +195,20 @@ class CascadeEmitter(BlockEmitter):
 
     def _scores(self, anchor: Anchor) -> tuple[Held, float]:
         """Return an exponent as a tile and a scale to base 2; elements that are not visible are -inf."""
+        scores, scale = self._visible_scores(anchor)
+        return scores if self.cut else self._ended(scores, anchor.exponent, -math.inf), scale
+
+    def _ended(self, held: Held, body: Expr, neutral: float) -> Held:
+        """Return the tile of an expression, with a number behind the end of the axis where it is not absent there."""
+        if not self.ragged or ends(body, self.loop.ended, neutral):
+            return held
+        build, axis, dtype = self.builder, self.loop.axis, held.value.type.dtype
+        place = Held(build.arange(self.tiles.index[axis], self.tiles.blocks[axis]), (axis,))
+        inside = apply("cmp", Argument(1, i64), Argument(2, i64), predicate="lt")
+        chosen = apply("select", inside, Argument(0, dtype), Literal(neutral, dtype))
+        return self.tiles.expression(chosen, [held, place, Held(build.index(self.group.extents[axis]))], self.order)
+
+    def _visible_scores(self, anchor: Anchor) -> tuple[Held, float]:
         body, scale = anchor.exponent, _LOG2_E
         if isinstance(body, Apply) and body.opcode == "mul":
             literal = next((each for each in body.operands if isinstance(each, Literal)), None)
@@ -291,6 +307,8 @@ class CascadeEmitter(BlockEmitter):
             held = self._expression(rows)
             weight = held if weight is None else self._binary("mul", weight, held)
         weight = weight or Held(self.builder.constant(1.0, moment.dtype))
+        if moment.anchor is None:
+            weight = self._ended(weight, moment.payload, 0.0)
         if moment.indicator is not None and not self._hidden(moment):
             zero = Literal(0.0, moment.dtype)
             body = apply("select", moment.indicator, Argument(len(self.loop.atoms), moment.dtype), zero)
