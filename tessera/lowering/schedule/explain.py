@@ -9,10 +9,10 @@ from typing import Final
 from tessera.core.graph.graph import Graph, Node, Value
 from tessera.core.schedule.decisions import Attempt, Boundary, Cost, FusionReport, Refusal
 from tessera.core.schedule.plan import Group, Plan
+from tessera.core.schedule.refusals import decisive, listening
 from tessera.core.schedule.text import bytes_moved, flops, operations
 from tessera.lowering.schedule.form import Members, form
 from tessera.lowering.schedule.fuse import Draft, Fuser
-from tessera.lowering.schedule.refusals import decisive, listening
 
 _ADJOINT: Final = "adjoint"
 

@@ -10,9 +10,9 @@ from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.index_maps import Affine, Term, identity
 from tessera.core.graph.infer import numbers
 from tessera.core.schedule.plan import CASCADE, ELEMENTS, MAPS, PRODUCT, ROW_LIMIT, ROWS, SCATTER, Access, CascadeLoop
+from tessera.core.schedule.refusals import refused
 from tessera.lowering.schedule.atom_products import parted
 from tessera.lowering.schedule.axes import AxisSpace, axis_space
-from tessera.lowering.schedule.refusals import refused
 from tessera.lowering.schedule.regions import Found, find_cascade
 
 SHORT_ROW: Final = 2048

@@ -16,11 +16,11 @@ from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import numbers
 from tessera.core.schedule.cascade import Cascade, Reduction, Region
+from tessera.core.schedule.refusals import refused
 from tessera.lowering.schedule.axes import AxisSpace
 from tessera.lowering.schedule.axis_ends import read_along
 from tessera.lowering.schedule.derive import derive
 from tessera.lowering.schedule.guarded_anchors import cancel_guards
-from tessera.lowering.schedule.refusals import refused
 from tessera.lowering.schedule.terms import NotSeparable
 
 MOST_INNER = 256

@@ -1,7 +1,7 @@
 """Rules say why they refuse, to those who listen."""
 
 from tessera.core.schedule.decisions import Refusal
-from tessera.lowering.schedule.refusals import decisive, listening, refused
+from tessera.core.schedule.refusals import decisive, listening, refused
 
 
 def test_nothing_is_kept_unless_somebody_listens():
