@@ -11,7 +11,7 @@ SOURCES = Path(__file__).parents[3] / "tessera" / "lowering" / "schedule"
 def test_every_rule_that_refuses_has_words():
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.glob("*.py"))
     used = set(re.findall(r'(?:refused|Refusal)\(\s*"([\w-]+)"', text))
-    assert used | {"readers", "order"} == set(RULES)
+    assert used | {"readers", "order", "form"} == set(RULES)
 
 
 def test_words_and_remedies_are_those_of_the_rule():

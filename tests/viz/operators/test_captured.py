@@ -9,6 +9,7 @@ import pytest
 from support.operator_graphs import LOSS, QKV, attention, gradient, loss, module
 from tessera import jit, op
 from tessera.core.errors.catalog import CannotTrace, NotCalledYet, NothingToShow
+from tessera.graphs.function import GraphFunction
 from tessera.graphs.tracer import Tracer
 from tessera.viz.operators.captured import captured, is_capturable
 from tests.viz.diffs import kernels
@@ -67,3 +68,19 @@ def test_what_is_no_function_of_operators():
     x = np.ones(4, np.float32)
     with pytest.raises(CannotTrace, match="launches launches kernels, and is no graph"):
         captured(launches, (x, x.copy()), "explore")
+
+
+def test_rewriting_is_a_pass_like_others():
+    def chain(a: Tracer, b: Tracer, x: Tracer) -> object:
+        return (a @ b) @ x
+
+    function = GraphFunction[..., object](chain, algebra=frozenset({"reassociate"}))
+    square, thin = np.ones((128, 128), np.float32), np.ones((128, 2), np.float32)
+    found = captured(function, (square, square, thin), "film")
+    assert [stage.name for stage in found.stages] == ["capture", "graph-simplify", "graph-rewrite", "schedule-fuse"]
+    # What the rule made has the places of what it was made of.
+    made = [node for node in found.executable.graph.nodes if node.origin.rule]
+    traced = {node.ident for node in found.executable.traced.nodes}
+    assert made
+    assert all(set(found.ancestry.numbers(node)) <= traced for node in made)
+    assert found.executable.states[-1][1] is found.executable.graph
