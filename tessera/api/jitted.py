@@ -15,6 +15,7 @@ from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace
 from tessera.core.graph.graph import Tensor
+from tessera.graphs.executable import Executable
 from tessera.graphs.function import Captured, GraphFunction, capture
 from tessera.graphs.structure import Branch, Structure, flatten
 from tessera.graphs.trace import current_trace
@@ -55,6 +56,14 @@ class Jitted(GraphFunction[P, R]):
         except _RunsKernels:
             self.on_host = True
             return self.function(*arguments, **keywords)
+
+    def executable_for(self, *arguments: P.args, **keywords: P.kwargs) -> Executable:
+        """Return the executable for arguments like these.  Raises CannotTrace for a function that launches kernels."""
+        try:
+            return super().executable_for(*arguments, **keywords)
+        except _RunsKernels:
+            self.on_host = True
+            raise CannotTrace(f"{self.name} launches kernels, and is no graph", hint="look at its kernels") from None
 
     def _without_arrays(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> bool:
         """Return whether this call says nothing about the function, or that it is the host's."""

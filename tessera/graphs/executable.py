@@ -17,6 +17,7 @@ from tessera.kernels.target_choice import chosen_target, target_at_hand
 from tessera.lowering.graph.explain import Alternatives, explain
 from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
+from tessera.lowering.graph.split_reductions import RULE as SPLIT_RULE
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
@@ -85,6 +86,17 @@ class Executable:
     def alternatives(self) -> Alternatives:
         """What rewriting chose and what not, with prices; computed when asked for."""
         return explain(self.simplified, self.algebra, self.chosen.place)
+
+    @cached_property
+    def states(self) -> tuple[tuple[str, Graph], ...]:
+        """The graph as it was captured, and after each pass that was needed, with the name of the pass."""
+        candidates, last = self.rewritten.candidates, self.graph
+        found = [("graph-simplify", self.simplified)]
+        if self.chosen.place < len(candidates) - 1:
+            found.append(("graph-rewrite", candidates[self.chosen.place]))
+        if any(node.origin.rule == SPLIT_RULE for node in last.nodes):
+            found.append(("graph-split-reductions", last))
+        return (("capture", self.traced), *found[:-1], (found[-1][0], last))
 
     @property
     def graph(self) -> Graph:

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from typing import Final, Generic, ParamSpec, TypeVar, cast
 
 from tessera.core.errors.base import TesseraError
-from tessera.core.errors.call_site import at_call
+from tessera.core.errors.call_site import at_call, function_source
 from tessera.core.errors.catalog import NotCalledYet, UnknownLevel
 from tessera.core.graph.graph import Graph, Tensor
 from tessera.core.graph.text import to_text
 from tessera.core.schedule.text import plan_text
-from tessera.graphs.executable import Executable
+from tessera.graphs.executable import Executable, GroupKernel
 from tessera.graphs.structure import Branch, Structure, flatten, names_of, unflatten
 from tessera.graphs.trace import current_trace, tensor_of, tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.kernels.options import Options
+from tessera.kernels.target_choice import chosen_target
 from tessera.lowering.graph.explain import Alternatives
+from tessera.session.session import resolve_target
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +47,7 @@ def capture(
 ) -> Captured:
     """Run `function` once on tracers and return its graph.  Raises CannotTrace, and the mistakes of operators."""
     with tracing() as trace:
+        trace.source = function_source(function) or trace.source
         values = [trace.input(kind, each) for kind, each in zip(types, names, strict=True)]
         tracers = iter([Tracer(trace, value) for value in values])
         arguments, keywords = cast(
@@ -103,6 +106,20 @@ class GraphFunction(Generic[P, R]):
         leaves: list[object] = []
         return self._prepared(flatten((arguments, keywords), leaves), leaves)[0]
 
+    def executable_for(self, *arguments: P.args, **keywords: P.kwargs) -> Executable:
+        """Return the executable for arguments like these; without any, that of the last call.  Raises NotCalledYet."""
+        if not (arguments or keywords):
+            return self.executable
+        leaves: list[object] = []
+        return self._prepared(flatten((arguments, keywords), leaves), leaves)[1]
+
+    def kernels(self, target: str = "") -> tuple[GroupKernel, ...]:
+        """Return the kernels of the last call, compiled for a target; "": the one of the settings.
+
+        Raises NotCalledYet, BadSetting.
+        """
+        return self.executable.kernels(resolve_target(target) if target else chosen_target(self.options, ()))
+
     def _prepared(self, structure: Structure, leaves: Sequence[object]) -> tuple[Captured, Executable]:
         """Return the captured function for arguments of this kind, from the table or made anew."""
         types = tuple(tensor_of(leaf, "an argument") for leaf in leaves)
@@ -152,10 +169,7 @@ class GraphFunction(Generic[P, R]):
         the rules that `algebra` permits, "schedule": the kernels and what each computes.  Raises UnknownLevel,
         NotCalledYet.
         """
-        if arguments or keywords:
-            leaves: list[object] = []
-            self._prepared(flatten((arguments, keywords), leaves), leaves)
-        executable = self.executable
+        executable = self.executable_for(*arguments, **keywords)
         if level == "graph":
             return to_text(executable.traced)
         if level == "simplified":

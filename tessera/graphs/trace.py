@@ -1,7 +1,7 @@
 """A trace: the graph that is being captured while a Python function runs on tracers."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,11 +10,26 @@ import numpy as np
 
 from tessera.core.base.dtypes import from_numpy
 from tessera.core.base.source import NOWHERE, Source
-from tessera.core.errors.call_site import call_place
+from tessera.core.errors.call_site import call_place, call_span
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.graph import UNKNOWN_SOURCE, Graph, Origin, Tensor, Value
+from tessera.core.graph.graph import UNKNOWN_SOURCE, Body, Graph, Origin, Tensor, Value
+from tessera.core.program.program import Attribute
 from tessera.runtime.arrays.host import is_array
 from tessera.runtime.memory.operands import operand
+
+
+class TraceBuilder(GraphBuilder):
+    """Appends the nodes of a capture, each with the place of the user's code that called for it."""
+
+    def add(
+        self, op: str, operands: Sequence[Value], body: Body = None, name: str = "", **attributes: Attribute
+    ) -> Value:
+        """Append one node and return its result.  Raises IllTyped."""
+        span = call_span() if self.origin.composite else NOWHERE
+        if span in (NOWHERE, self.span):
+            return super().add(op, operands, body, name, **attributes)
+        with self.within(span=span):
+            return super().add(op, operands, body, name, **attributes)
 
 
 @dataclass(eq=False)
@@ -25,7 +40,7 @@ class Trace:
     parent: the capture around this one: what it computes can be used here
     """
 
-    builder: GraphBuilder = field(default_factory=GraphBuilder)
+    builder: GraphBuilder = field(default_factory=TraceBuilder)
     inputs: list[Value] = field(default_factory=list[Value])
     captured: list[object] = field(default_factory=list[object])
     source: Source = UNKNOWN_SOURCE

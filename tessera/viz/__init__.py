@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tessera.viz.ir.explorer_view import explore as explore
     from tessera.viz.layouts.view import layout as layout
     from tessera.viz.mesh.view import mesh_view as mesh_view
+    from tessera.viz.plans.fusion_view import fusion as fusion
+    from tessera.viz.plans.memory_view import memory as memory
     from tessera.viz.profile.advice_view import explain as explain
     from tessera.viz.profile.heatmap import heatmap as heatmap
     from tessera.viz.profile.roofline import roofline as roofline
@@ -33,9 +35,11 @@ _DEFINED_IN: Final = {
     "explain": "tessera.viz.profile.advice_view",
     "explore": "tessera.viz.ir.explorer_view",
     "film": "tessera.viz.diffs.film",
+    "fusion": "tessera.viz.plans.fusion_view",
     "graph_view": "tessera.viz.graph.view",
     "heatmap": "tessera.viz.profile.heatmap",
     "layout": "tessera.viz.layouts.view",
+    "memory": "tessera.viz.plans.memory_view",
     "mesh_view": "tessera.viz.mesh.view",
     "roofline": "tessera.viz.profile.roofline",
     "schedule": "tessera.viz.profile.schedule",
@@ -53,9 +57,11 @@ __all__ = [
     "explain",
     "explore",
     "film",
+    "fusion",
     "graph_view",
     "heatmap",
     "layout",
+    "memory",
     "mesh_view",
     "roofline",
     "schedule",

@@ -205,3 +205,17 @@ def test_a_jit_function_inside_a_module():
     close(outer(x), np.exp(x) + 1, 1e-12)
     assert isinstance(outer, GraphFunction)
     assert 'composite = "outer/inner/exp"' in outer.inspect_ir("graph")
+
+
+def test_a_function_that_launches_kernels_has_no_graph():
+    module = tessera.compile_source(TEXT)
+
+    @jit
+    def launches(x: Array, y: Array) -> None:
+        module.shift[1](x, y)
+
+    assert isinstance(launches, Jitted)
+    x = np.ones(4, np.float32)
+    with pytest.raises(CannotTrace, match="launches launches kernels, and is no graph"):
+        launches.executable_for(x, x.copy())
+    assert launches.on_host

@@ -11,6 +11,7 @@ from playwright.sync_api import Page
 
 import tessera
 from support.lab import Watch
+from support.operator_graphs import ROWS, classify
 from tessera import autotune, viz
 from tessera.core.base.dtypes import bf16
 from tessera.core.settings import overridden
@@ -70,6 +71,11 @@ VIEWS: Mapping[str, Callable[[Kernel, Profile, Path], AnyView]] = {
     "dashboard": lambda kernel, _, folder: searched(kernel, folder),
     "edit": lambda kernel, _, __: viz.edit(kernel, A, B, C),
     "mesh": lambda _, __, ___: mesh(),
+    "explore a graph": lambda _, __, ___: viz.explore(classify, *ROWS, levels=("graph", "schedule")),
+    "film of a graph": lambda _, __, ___: viz.film(classify, *ROWS),
+    "dataflow of a graph": lambda _, __, ___: viz.dataflow(classify, *ROWS),
+    "fusion": lambda _, __, ___: viz.fusion(classify, *ROWS),
+    "memory": lambda _, __, ___: viz.memory(classify, *ROWS),
     "workbench": lambda kernel, _, __: viz.workbench(kernel, A, B, C),
 }
 

@@ -23,12 +23,20 @@ k = module.product.variant(BM=16)
 k(A, B, C)
 p = tessera.profile(k)(A, B, C)
 s = autotune.search(kernel=k, params={"BM": [8, 16]}, args=(A, B, C))
+from tessera import graph, op
+@graph.module("scores")
+def scores(A, B):
+    S = op.matmul(A, B)
+    P = op.softmax(S)
+    return P, op.sum(P, 0)
 """
 VIEWS = {
     "explorer": "viz.explore(k)",
     "diff": "viz.diff(k, module.product.variant(BM=8), args=(A, B, C))",
     "film": "viz.film(k)",
     "graph": "viz.dataflow(k)",
+    "fusion": "viz.fusion(scores, A, B)",
+    "memory": "viz.memory(scores, A, B)",
     "tiles": "viz.tiles(k, A, B, C)",
     "layout": "viz.layout(k.compile(A, B, C, target='cuda:sm_90a'))",
     "schedule": "viz.schedule(k, A, B, C)",

@@ -1,6 +1,7 @@
 """Pages of everything that people bring to the views: each mounts, without a word in the console."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from playwright.sync_api import Dialog, Page
 
 import tessera
 from support.lab import Watch
+from support.operator_graphs import CASES as GRAPHS
 from support.view_cases import CASES, Case
 from tessera import viz
 from tessera.viz.base.view import View
@@ -19,6 +21,7 @@ SHOWN = (
     "no element", "no rows", "no columns", "no stretch", "phases without rows", "total of nothing", "not a number",
     "infinite", "phases", "volume", "grid", "bool", "bf16", "i64", "hostile text", "long text", "wide softmax",
 )  # fmt: skip
+OF_GRAPHS = ("explore", "film", "dataflow", "fusion", "memory")
 Make = Callable[[], View[Any]]
 
 
@@ -41,7 +44,19 @@ def test_every_page_mounts(name: str, page: Page, tmp_path: Path, watch: Watch) 
         dialog.dismiss()
 
     page.on("dialog", open_dialog)
-    for kind, make in pages(CASES[name]):
+    mounted(page, tmp_path, watch, pages(CASES[name]))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_page_of_a_graph_mounts(name: str, page: Page, tmp_path: Path, watch: Watch) -> None:
+    function, arguments = GRAPHS[name]
+    views = ((kind, partial(getattr(viz, kind), function, *arguments)) for kind in OF_GRAPHS)
+    mounted(page, tmp_path, watch, views)
+
+
+def mounted(page: Page, tmp_path: Path, watch: Watch, views: Iterable[tuple[str, Make]]) -> None:
+    """Open each view, all of its tabs too; nothing is wrong, and nothing is said to be."""
+    for kind, make in views:
         page.goto(make().save(tmp_path / f"{kind}.html").as_uri())
         page.wait_for_selector(".tsr-view[data-ready]")
         if kind == "bench":  # panels are mounted when they are opened

@@ -95,3 +95,16 @@ def test_the_plan_is_the_same_for_every_target():
             run(drawn((4,), np.float32))
     assert run.plan is plan
     assert run.traced is not run.graph
+
+
+def test_states_are_those_of_the_passes_that_were_needed():
+    build = GraphBuilder()
+    short, long = Value(Tensor(f32, (4, 5)), "x"), Value(Tensor(f32, (100_000,)), "x")
+    small = Executable(build.finish("g", [short], [build.reduce(short, (1,))]))
+    assert [name for name, _ in small.states] == ["capture", "graph-simplify"]
+    assert small.states[0][1] is small.traced
+    assert small.states[-1][1] is small.graph
+    build = GraphBuilder()
+    split = Executable(build.finish("g", [long], [build.reduce(long, (0,))]))
+    assert [name for name, _ in split.states] == ["capture", "graph-simplify", "graph-split-reductions"]
+    assert len(split.graph.nodes) > len(split.states[1][1].nodes)

@@ -159,6 +159,21 @@ def test_the_graph_without_compiling():
     assert found.captured == ()
 
 
+def test_kernels_of_the_last_call_are_compiled_for_any_target():
+    double: GraphFunction[..., Any] = GraphFunction(lambda x: x + x, "double")
+    with pytest.raises(NotCalledYet):
+        double.kernels()
+    with pytest.raises(NotCalledYet):
+        double.executable_for()
+    x = np.ones((3, 4), np.float32)
+    assert double.executable_for(x) is double.executable
+    (kernel,) = double.kernels("cuda:sm_90a")
+    assert kernel.compiled is not None
+    assert "ptx" in kernel.compiled.levels
+    (kernel,) = double.kernels("interpret")
+    assert kernel.compiled is None
+
+
 def test_alternatives():
     def chain(x: Array, y: Array, z: Array) -> Array:
         return (x @ y) @ z

@@ -12,6 +12,7 @@ from support.operators import Array
 from tessera import graph, op
 from tessera.core.base.dtypes import boolean, f32, f64, i64
 from tessera.core.graph.graph import Tensor
+from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import current_trace, is_operand, tensor_of, tracing
 from tessera.graphs.tracer import Tracer
 from tessera.runtime.arrays.host import plain
@@ -92,3 +93,22 @@ def test_numbers_of_numpy_are_numbers():
     assert type(plain(np.float32(1.5))) is float
     assert type(plain(np.int64(2))) is int
     assert plain("text") == "text"
+
+
+def test_nodes_have_the_place_of_the_users_own_operator():
+    def places(x: Array, y: Array):
+        z = x @ y.T
+        return op.softmax(z) - z
+
+    function: GraphFunction[..., object] = GraphFunction(places)
+    traced = function.graph_for(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)).graph
+    lines = traced.source.text.split("\n")
+    said = {
+        node.op: lines[node.span.line - 1][node.span.column - 1 : node.span.end_column - 1] for node in traced.nodes
+    }
+    assert traced.source.name == __file__
+    assert said["contract"] == "x @ y.T"
+    assert said["reduce"] == "op.softmax(z)"
+    assert traced.nodes[0].op == "view"
+    assert lines[traced.nodes[0].span.line - 1][traced.nodes[0].span.column - 1 :] == "y.T"
+    assert said["map"] == "op.softmax(z) - z"

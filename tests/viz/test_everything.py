@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tessera
+from support.operator_graphs import CASES as GRAPHS
 from support.view_cases import CASES, TWICE, Array, Case, host, numbers
 from tessera import viz
 from tessera.core.errors.catalog import (
@@ -169,6 +170,24 @@ def test_views_of_a_compilation_hold_every_phase(name: str):
     nodes = {node.id.replace(" ", "^").partition("^")[0] for node in graph.data.steps[-1].graph.nodes}
     first = next(iter(parts)).stage("tile")
     assert nodes - {""} <= {record.id for record in first.records}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_views_of_a_graph_agree_with_each_other(name: str):
+    function, arguments = GRAPHS[name]
+    explorer, film = check(viz.explore(function, *arguments)), check(viz.film(function, *arguments))
+    graph, fusion = check(viz.dataflow(function, *arguments)), check(viz.fusion(function, *arguments))
+    memory, same = check(viz.memory(function, *arguments)), check(viz.diff(function, function, args=arguments))
+    assert same.data.comparison.told == "no changes"
+    last = [line.line.text for line in film.data.frames[-1].lines]
+    assert last == [line.text for line in explorer.data.stages("schedule")[-1].lines]
+    kernels = len(fusion.data.kernels)
+    assert kernels == len(memory.data.moments) == len(graph.data.steps[-1].graph.regions) == len(explorer.data.kernels)
+    known = {node.id for node in graph.data.steps[-1].graph.nodes}
+    shown = {line.record for line in explorer.data.stages("schedule")[-1].lines if line.record.startswith("g")}
+    assert shown <= known
+    groups = {cast("dict[str, Any]", view.payload())["group"] for view in (explorer, film, graph, fusion, memory, same)}
+    assert len(groups) == 1
 
 
 @pytest.mark.parametrize("name", OFFLINE)

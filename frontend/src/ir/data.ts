@@ -51,6 +51,9 @@ export interface Payload {
   docs: [name: string, text: string][];
   measured?: SentColumn | null;
   remarks?: Record<string, string>;
+  kernels?: string[];
+  kernel?: number;
+  links?: Record<string, number[]>;
 }
 
 const numbers = (sent: Sent): Numbers => (Array.isArray(sent) ? sent : sent.data);

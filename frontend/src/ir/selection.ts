@@ -36,7 +36,10 @@ export function ofLine(data: Payload, pane: Pane | undefined, line: number): Cho
 /** What another view selected. */
 export function ofOthers(data: Payload, selection: Selection): Chosen {
   const chosen = nothing();
-  for (const op of selection.ops ?? []) addOp(data, chosen, op);
+  for (const op of selection.ops ?? []) {
+    addOp(data, chosen, op);
+    for (const below of data.links?.[op] ?? []) chosen.ops.add(below);
+  }
   for (const line of selection.lines ?? []) {
     if (selection.ops?.length) chosen.sources.add(line), chosen.places.add(line);
     else addLine(data, chosen, line);

@@ -43,10 +43,14 @@ class Explorer {
   private filter = true;
   private figures = true;
   private selected: Selected | null = null;
+  private readonly nodes: HTMLElement[];
   private readonly stop: () => void;
   private readonly hashed = () => this.follow();
 
-  constructor(private readonly root: HTMLElement, private readonly data: Payload, private readonly context: Context) {
+  constructor(
+    private readonly root: HTMLElement, private readonly data: Payload, private readonly context: Context,
+    private readonly swap: (data: Payload) => void,
+  ) {
     data.panes.forEach((sent, index) => {
       const body = sent.same === undefined ? sent : this.panes[sent.same].body;
       this.panes.push(new Pane(sent, body, index));
@@ -63,7 +67,8 @@ class Explorer {
     }, "tsr-src");
     const lines = this.panes.reduce((sum, pane) => sum + pane.keys.length, 0);
     this.search = new Search(lines, () => this.find(), (step) => this.searched()?.walk(step, true));
-    this.root.append(this.head(), this.body, this.info, this.foot, this.tip);
+    this.nodes = [this.head(), this.body, this.info, this.foot, this.tip];
+    this.root.append(...this.nodes);
     this.root.addEventListener("keydown", (event) => this.escape(event));
     this.stop = context.bus.subscribe(root, (selection) => this.hear(selection));
     addEventListener("hashchange", this.hashed);
@@ -77,6 +82,7 @@ class Explorer {
     removeEventListener("hashchange", this.hashed);
     this.source.destroy();
     for (const column of this.columns) column.code.destroy();
+    for (const node of this.nodes) node.remove();
   }
 
   private head(): HTMLElement {
@@ -92,9 +98,21 @@ class Explorer {
       toggle("filter", "filter", "leave out directives and comments", () => this.set(() => (this.filter = !this.filter))),
     ];
     if (this.panes.some((pane) => pane.columns.length)) tools.push(toggle("figures", "▦ figures", "columns of figures beside the text", () => this.set(() => (this.figures = !this.figures))));
-    return make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, this.data.name), make("span", { class: "tsr-pill" }, this.data.target),
+    return make("div", { class: "tsr-head" }, make("span", { class: "tsr-name" }, this.data.name), make("span", { class: "tsr-pill" }, this.data.target), this.kernels(),
       make("span", { class: "tsr-grow" }), this.search.node, this.picks, ...tools, copier,
       button("save", "download the level shown", () => this.save()), button("link", "copy a link to this line", () => this.link()));
+  }
+
+  /** Which kernel of a function of operators is shown; another one is asked for. */
+  private kernels(): HTMLElement | null {
+    const { kernels, kernel } = this.data, { channel } = this.context;
+    if (!kernels?.length) return null;
+    const title = channel ? "show the levels of another kernel" : "a live view shows the others: viz.explore(f, kernel=1), or .widget()";
+    const list = make("select", { "aria-label": "kernel", title, disabled: !channel || kernels.length < 2, onchange: () => {
+      list.disabled = true;
+      void channel!.ask({ type: "kernel", kernel: list.selectedIndex }).then((said) => this.swap((said as { data: Payload }).data));
+    } }, ...kernels.map((name, number) => make("option", { selected: number === kernel }, name)));
+    return list;
   }
 
   private set(change: () => void): void {
@@ -359,4 +377,11 @@ class Explorer {
   }
 }
 
-register("explorer", (root: HTMLElement, data: Payload, context: Context) => new Explorer(root, data, context), style);
+register("explorer", (root: HTMLElement, data: Payload, context: Context) => {
+  const show = (sent: Payload): Explorer => new Explorer(root, sent, context, (next) => {
+    shown.destroy();
+    shown = show(next);
+  });
+  let shown = show(data);
+  return { destroy: () => shown.destroy() };
+}, style);

@@ -7,15 +7,19 @@ import contextlib
 import inspect
 import linecache
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Final, TypeVar
+from types import CodeType, FrameType
+from typing import Final, TypeVar, cast
 
 from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.errors.base import TesseraError
 
 _HERE: Final = Path(__file__).resolve().parents[3]
 _OURS: Final = (*(str(_HERE / name) + "/" for name in ("tessera", "tessera_magics")), contextlib.__file__, "<frozen")
+_MOST_KNOWN: Final = 4096
+_KNOWN: Final[dict[tuple[CodeType, int], Span]] = {}
+"""Places that were asked for, by the code and the instruction."""
 Mistake = TypeVar("Mistake", bound=TesseraError)
 
 
@@ -38,6 +42,32 @@ def call_place() -> tuple[Span, Source | None]:
     lines = linecache.getlines(name, frame.f_globals)
     span = _span(frame, lines)
     return (NOWHERE, None) if span is None else (span, Source(name, "".join(lines), 1, cell_label(name)))
+
+
+def call_span() -> Span:
+    """Return the place in the user's text of the call that led here; quick, where it was asked for before."""
+    frame = _users_frame(inspect.currentframe())
+    if frame is None:
+        return NOWHERE
+    key = (frame.f_code, frame.f_lasti)
+    found = _KNOWN.get(key)
+    if found is None:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+        found = _KNOWN[key] = _span(frame, lines) or NOWHERE
+    return found
+
+
+def function_source(function: object) -> Source | None:
+    """Return the text that a function stands in; None for one that is not written in Python, or whose text is lost."""
+    while isinstance(inner := getattr(function, "__wrapped__", None) or getattr(function, "function", None), Callable):
+        function = cast("object", inner)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or code.co_filename.startswith(_OURS):
+        return None
+    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    return Source(code.co_filename, "".join(lines), 1, cell_label(code.co_filename)) if lines else None
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:

@@ -1,6 +1,7 @@
 """Print a plan: the kernels in order, what each reads, computes and writes, and the bytes and FLOPs it costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 
 from tessera.core.base.plurals import counted
@@ -13,15 +14,29 @@ from tessera.core.graph.text import index_map_text
 from tessera.core.schedule.plan import Group, Plan
 
 
+@dataclass(frozen=True, slots=True)
+class PlanLine:
+    """A line of a schedule's text, with the kernel and the node that it is about."""
+
+    text: str
+    group: Group | None = None
+    node: Node | None = None
+
+
 def plan_text(plan: Plan) -> str:
     """Return the schedule of a graph as people read it, one kernel after the other."""
-    names = _PlanNames(plan)
-    lines = [f"schedule {plan.graph.name}: {counted(len(plan.groups), 'kernel')}"]
+    return "\n".join(line.text for line in plan_lines(plan)) + "\n"
+
+
+def plan_lines(plan: Plan, known: Mapping[Value, str] | None = None) -> Iterator[PlanLine]:
+    """Yield the lines of the text.  known: names of values; without, inputs have theirs, and others numbers."""
+    names = _PlanNames(plan, known or {})
+    yield PlanLine(f"schedule {plan.graph.name}: {counted(len(plan.groups), 'kernel')}")
     for group in plan.groups:
-        lines += _group(group, names)
+        yield from _group(group, names)
     for value, source in plan.aliases.items():
-        lines.append(f"  {names.of(value)} = {names.of(source)} as {value.type}, in the same memory")
-    return "\n".join(lines) + "\n"
+        text = f"  {names.of(value)} = {names.of(source)} as {value.type}, in the same memory"
+        yield PlanLine(text, None, plan.graph.producers.get(value))
 
 
 def bytes_moved(group: Group) -> int:
@@ -50,25 +65,26 @@ def flops(node: Node) -> int:
 
 
 class _PlanNames:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, known: Mapping[Value, str]) -> None:
         self._names: dict[Value, str] = {value: f"%{value.name}" for value in plan.graph.inputs}
         for node in plan.graph.nodes:
             for value in node.results:
                 self._names[value] = f"%{value.name}" if value.name else f"%g{node.ident}"
+        self._names.update(known)
 
     def of(self, value: Value) -> str:
         return self._names.get(value, "%?")
 
 
-def _group(group: Group, names: _PlanNames) -> Iterator[str]:
+def _group(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
     axes = " ".join(f"{_axis(axis)}={extent}{'*' if axis in group.reduced else ''}"
                     for axis, extent in enumerate(group.extents))  # fmt: skip
-    cost = f"{_count(operations(group))}FLOP, {_count(bytes_moved(group))}B"
-    yield f"  kernel {group.ident} {group.name} [{group.kind}] over {axes or 'one element'}: {cost}"
-    yield f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}"
+    cost = f"{short_count(operations(group))}FLOP, {short_count(bytes_moved(group))}B"
+    yield PlanLine(f"  kernel {group.ident} {group.name} [{group.kind}] over {axes or 'one element'}: {cost}", group)
+    yield PlanLine(f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}", group)
     for node in group.members:
-        yield f"    {_node(node, group, names)}"
-    yield f"    writes {', '.join(f'{names.of(v)}: {v.type}' for v in group.outputs)}"
+        yield PlanLine(f"    {_node(node, group, names)}", group, node)
+    yield PlanLine(f"    writes {', '.join(f'{names.of(v)}: {v.type}' for v in group.outputs)}", group)
 
 
 def _node(node: Node, group: Group, names: _PlanNames) -> str:
@@ -98,7 +114,8 @@ def _axis(axis: int) -> str:
     return chr(ord("i") + axis) if axis < 18 else f"a{axis}"
 
 
-def _count(number: int) -> str:
+def short_count(number: int) -> str:
+    """Return a number with three digits and the prefix of its unit: `16.4 k`."""
     for unit, name in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= unit:
             return f"{number / unit:.3g} {name}"

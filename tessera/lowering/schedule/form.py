@@ -7,9 +7,10 @@ from typing import Final, cast
 
 from tessera.core.graph.expr import arguments
 from tessera.core.graph.graph import Node, Value
-from tessera.core.graph.index_maps import Affine, Term
+from tessera.core.graph.index_maps import Affine, Term, identity
 from tessera.core.graph.infer import numbers
 from tessera.core.schedule.plan import CASCADE, ELEMENTS, MAPS, PRODUCT, ROW_LIMIT, ROWS, SCATTER, Access, CascadeLoop
+from tessera.core.schedule.refusals import refused
 from tessera.lowering.schedule.atom_products import parted
 from tessera.lowering.schedule.axes import AxisSpace, axis_space
 from tessera.lowering.schedule.regions import Found, find_cascade
@@ -55,22 +56,24 @@ def form(members: Members) -> Form | None:
         return _scatter(members)
     anchors = [node for node in members.nodes if node.op in ("contract", "reduce")]
     if any(node.op in ("concat", "gather", "random") for node in members.nodes):
-        return None if anchors else _elements(members)
+        return refused("elements", *anchors) if anchors else _elements(members)
     return _tiles(members, anchors) or (None if anchors else _elements(members))
 
 
 def _tiles(members: Members, anchors: Sequence[Node]) -> Form | None:
     """Return the form of a kernel of tiles."""
     views = {node.result for node in members.nodes if node.op == "view"}
-    if any(node.op == "view" and node.operands[0] not in members.inputs for node in members.nodes):
-        return None
+    inner = [node for node in members.nodes if node.op == "view" and node.operands[0] not in members.inputs]
+    if inner:
+        moved = [node for node in inner if node.index_map != identity(node.result.type.shape)]
+        return refused("view-inside", *moved) if moved else refused("factors", *inner)
     made = members.made
     direct = [value for value in members.inputs if any(
         value in node.operands for node in members.nodes if node.op != "view")]  # fmt: skip
     order = [*members.outputs, *(value for node in members.nodes for value in node.results), *direct]
     space = axis_space([node for node in members.nodes if node.op != "view"], order)
     if space is None:
-        return None
+        return refused("one-axis", *members.nodes)
     kinds = {node.op for node in anchors}
     if not kinds:
         found = _maps(members, space)
@@ -84,13 +87,13 @@ def _tiles(members: Members, anchors: Sequence[Node]) -> Form | None:
     blocked = blocked_axes(found, members)
     loaded = [*(v for v in direct if v not in made), *views]
     accesses = [load_access(value, members, space) for value in loaded]
-    return found if all(loadable(access, blocked, found) for access in accesses) else None
+    return found if all(loadable(access, blocked, found) for access in accesses) else refused("box", *anchors)
 
 
 def _scatter(members: Members) -> Form | None:
     """One sum by index alone: its space are the axes that its indices do not replace."""
     if len(members.nodes) != 1:
-        return None
+        return refused("scatter", *members.nodes)
     (node,) = members.nodes
     axis = cast("int", node.attributes["axis"])
     shape = node.result.type.shape
@@ -101,7 +104,7 @@ def _elements(members: Members) -> Form | None:
     """One lane an element: all outputs have one shape, which is the kernel's space."""
     shapes = {value.type.shape for value in members.outputs}
     if len(shapes) != 1:
-        return None
+        return refused("shapes", detail=", ".join("×".join(map(str, shape)) for shape in sorted(shapes)))
     (shape,) = shapes
     axes = {value: tuple(range(len(shape))) for value in members.outputs}
     return Form(ELEMENTS, AxisSpace(shape, axes))
@@ -111,8 +114,8 @@ def _maps(members: Members, space: AxisSpace) -> Form | None:
     """Every output lies along all axes that any value has, so that each block is computed once."""
     axes = set(space.axes[members.outputs[0]])
     if any(set(space.axes[value]) != axes for value in members.outputs):
-        return None
-    return Form(MAPS, space) if all(set(each) <= axes for each in space.axes.values()) else None
+        return refused("map-axes")
+    return Form(MAPS, space) if all(set(each) <= axes for each in space.axes.values()) else refused("map-axes")
 
 
 def _rows(anchors: Sequence[Node], space: AxisSpace) -> Form | None:
@@ -121,13 +124,14 @@ def _rows(anchors: Sequence[Node], space: AxisSpace) -> Form | None:
         tuple(space.axes[node.operands[0]][axis] for axis in numbers(node.attributes["axes"])) for node in anchors
     }
     if len(removed) != 1:
-        return None
+        return refused("reduced-axes", *anchors)
     (reduced,) = removed
-    if not 0 < prod(space.extents[axis] for axis in reduced) <= ROW_LIMIT:
-        return None
+    length = prod(space.extents[axis] for axis in reduced)
+    if not 0 < length <= ROW_LIMIT:
+        return refused("row-limit", *anchors, detail=f"{length:,} elements, and at most {ROW_LIMIT:,}")
     rows = set(space.axes[anchors[0].result])
     if any(not set(space.axes[value]) <= rows | set(reduced) for value in space.axes):
-        return None
+        return refused("row-axes", *anchors)
     return Form(ROWS, space, reduced)
 
 
@@ -138,34 +142,39 @@ def _product(members: Members, anchors: Sequence[Node], space: AxisSpace) -> For
          space.axes[node.result]) for node in anchors
     }  # fmt: skip
     if len(structures) != 1:
-        return None
+        return refused("products", *anchors)
     result = set(space.axes[anchors[0].result])
     reduced = sum_axes(anchors[0], space)
     if not reduced or any(space.extents[axis] == 0 for axis in (*reduced, *result)):
-        return None
+        return refused("empty", *anchors)
     results = {node.result for node in anchors}
     operands = {value for node in anchors for value in node.operands}
+    # The factors come from memory as they are: what is made of them first is a kernel of its own.
+    factors = [node for node in members.nodes if node.op != "view" and operands & set(node.results)]
+    if factors:
+        return refused("factors", *factors)
     after = results | {v for v in space.axes if v not in operands}
     if any(not set(space.axes[value]) <= result for value in after):
-        return None
-    # The factors come from memory as they are: what is made of them first is a kernel of its own.
-    made = {value for node in members.nodes if node.op != "view" for value in node.results}
-    return None if operands & made else Form(PRODUCT, space, reduced)
+        return refused("epilogue-axes", *anchors)
+    return Form(PRODUCT, space, reduced)
 
 
 def _cascade(members: Members, anchors: Sequence[Node], space: AxisSpace) -> Form | None:
     """Reductions over one axis, in one loop that the algebra of their bodies gives."""
     if len(anchors) < 2 or not any(node.op == "contract" for node in anchors):
-        return None
+        return refused("one-reduction", *anchors)
     found = find_cascade(members.nodes, space, members.outputs)
-    if found is None or any({found.axis, *found.inner} & set(space.axes[value]) for value in members.outputs):
+    if found is None:
         return None
+    if any({found.axis, *found.inner} & set(space.axes[value]) for value in members.outputs):
+        return refused("loop-output", *found.reductions)
     if not all(_is_product_of_blocks(node, found, space) for node in anchors if node not in found.reductions):
-        return None
+        return refused("blocks", *anchors)
     rows = set(space.axes[found.reductions[0].result])
     columns = [axis for node in found.reductions for axis in space.axes[node.result] if axis not in rows]
     if len(set(columns)) > 1 or any(space.extents[axis] > WHOLE_LIMIT for axis in columns):
-        return None
+        widest = max(space.extents[axis] for axis in columns)
+        return refused("columns", *found.reductions, detail=f"{widest:,} columns")
     return Form(CASCADE, space, (found.axis, *found.inner), found, tuple(dict.fromkeys(columns)))
 
 

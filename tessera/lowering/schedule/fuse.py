@@ -18,7 +18,7 @@ from tessera.lowering.schedule.form import POINTWISE, Form, Members, form, made_
 
 
 @dataclass(eq=False)
-class _Draft:
+class Draft:
     """A group that grows.  owned: its nodes but for the free ones; before: the drafts it depends on."""
 
     number: int
@@ -44,10 +44,10 @@ class Partition:
 
 def fuse(graph: Graph) -> Partition:
     """Return the groups of a graph."""
-    return _Fuser(graph).run()
+    return Fuser(graph).run()
 
 
-class _Fuser:
+class Fuser:
     """Grows groups.  free: nodes that every user may compute for itself; home: the draft of each other node."""
 
     def __init__(self, graph: Graph) -> None:
@@ -55,8 +55,8 @@ class _Fuser:
         self.outputs = set(graph.outputs)
         self.producers = graph.producers
         self.place = {node: number for number, node in enumerate(graph.nodes)}
-        self.drafts: dict[int, _Draft] = {}
-        self.home: dict[Node, _Draft] = {}
+        self.drafts: dict[int, Draft] = {}
+        self.home: dict[Node, Draft] = {}
         indices: dict[Value, bool] = {}
         self.free: set[Node] = set()
         self.aliases: dict[Value, Value] = {}
@@ -72,6 +72,7 @@ class _Fuser:
                 self.free.add(node)
 
     def run(self) -> Partition:
+        """Return the partition."""
         for node in self.graph.nodes:
             if node not in self.free and node.results[0] not in self.aliases:
                 self._place(node)
@@ -124,7 +125,7 @@ class _Fuser:
         self._start([node], sources)
 
     def _start(self, nodes: list[Node], sources: set[int]) -> None:
-        draft = _Draft(len(self.drafts) and max(self.drafts) + 1, nodes, set(sources))
+        draft = Draft(len(self.drafts) and max(self.drafts) + 1, nodes, set(sources))
         self.drafts[draft.number] = draft
         self.home.update(dict.fromkeys(nodes, draft))
 
@@ -145,9 +146,9 @@ class _Fuser:
                     break
                 chain.pop()
 
-    def _only_for(self, draft: _Draft) -> list[_Draft]:
+    def _only_for(self, draft: Draft) -> list[Draft]:
         """Return the groups before one whose results nothing else needs, the nearest first."""
-        found: list[_Draft] = []
+        found: list[Draft] = []
         inside = {draft.number}
         changed = True
         while changed:
@@ -164,7 +165,7 @@ class _Fuser:
                     changed = True
         return found
 
-    def _merge(self, target: _Draft, others: Sequence[_Draft], joined: list[Node]) -> None:
+    def _merge(self, target: Draft, others: Sequence[Draft], joined: list[Node]) -> None:
         gone = {other.number for other in others}
         target.owned = joined
         target.before = (target.before | {n for other in others for n in other.before}) - gone
@@ -203,7 +204,7 @@ class _Fuser:
                     if draft.number in other.before:
                         other.before = (other.before - {draft.number}) | {target.number}
 
-    def _worthwhile(self, draft: _Draft, target: _Draft) -> bool:
+    def _worthwhile(self, draft: Draft, target: Draft) -> bool:
         """Do not compute a small tensor again for each of many elements, unless that is as cheap as reading it."""
         mine = max(node.result.type.size for node in draft.owned)
         theirs = max(node.result.type.size for node in target.owned)
@@ -233,7 +234,7 @@ class _Fuser:
                 draft.before = self._sources(draft.owned) - {draft.number}
                 changed = True
 
-    def _unreadable(self, draft: _Draft) -> list[Node]:
+    def _unreadable(self, draft: Draft) -> list[Node]:
         """Return the free nodes next to a group that keep it from being legal: views before indices."""
         members = self._members(draft.owned)
         free = [node for node in members.nodes if node not in draft.owned]
@@ -330,9 +331,9 @@ class _Fuser:
         assert found is not None
         return members, found
 
-    def _ordered(self) -> list[_Draft]:
+    def _ordered(self) -> list[Draft]:
         """Return the drafts, each after those it reads; of several that are ready, the one begun first."""
-        done: dict[int, _Draft] = {}
+        done: dict[int, Draft] = {}
         left = dict(sorted(self.drafts.items()))
         while left:
             ready = next(n for n, d in left.items() if self._sources(d.owned) - {n} <= set(done))
@@ -340,7 +341,7 @@ class _Fuser:
         return list(done.values())
 
 
-def _reduces(draft: _Draft) -> bool:
+def _reduces(draft: Draft) -> bool:
     return any(node.op in ("contract", "reduce") for node in draft.owned)
 
 

@@ -16,6 +16,7 @@ from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import numbers
 from tessera.core.schedule.cascade import Cascade, Reduction, Region
+from tessera.core.schedule.refusals import refused
 from tessera.lowering.schedule.axes import AxisSpace
 from tessera.lowering.schedule.axis_ends import read_along
 from tessera.lowering.schedule.derive import derive
@@ -48,24 +49,31 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
     removed = {node: _removed(node, space) for node in nodes if node.op in ("reduce", "contract")}
     last = [node for node in nodes if node in removed][-1]
     if len(removed[last]) != 1:
-        return None
+        return refused("last-reduction", last)
     (axis,) = removed[last]
     outer = tuple(node for node in removed if removed[node] == (axis,))
     inside = [node for node in removed if node not in outer]
     if any(node.op != "contract" or axis not in space.axes[node.result] for node in inside):
-        return None
+        return refused("other-loop", *inside, last)
     inner = tuple(dict.fromkeys(each for node in inside for each in removed[node]))
-    if any(space.extents[each] > MOST_INNER or each in space.axes[node.result] for each in inner for node in outer):
-        return None
+    if any(space.extents[each] > MOST_INNER for each in inner):
+        longest = max(space.extents[each] for each in inner)
+        return refused("inner-limit", *inside, detail=f"{longest:,} elements, and at most {MOST_INNER:,}")
+    if any(each in space.axes[node.result] for each in inner for node in outer):
+        return refused("other-loop", *inside, last)
     if not all(node.op == "contract" or node.operands[0].type.dtype.is_float for node in outer):
-        return None
+        return refused("integers", *outer)
     builder = _RegionBuilder(nodes, space, axis, outer)
     region = builder.region()
-    if region is None or not _depending(nodes, outer).isdisjoint(builder.atoms):
-        return None
+    if region is None:
+        return refused("integers", *outer)
+    if not _depending(nodes, outer).isdisjoint(builder.atoms):
+        return refused("separable", *outer, detail="a contraction reads a result of the loop")
     cascade = _derived(region, _needed(nodes, outer, axis, space, outputs))
-    if cascade is None or cascade.centres:
-        return None
+    if isinstance(cascade, str):
+        return refused("separable", *outer, detail=cascade)
+    if cascade.centres:
+        return refused("means", *outer)
     read = read_along(nodes, axis, space.axes)
     ended = frozenset(number for number, value in enumerate(builder.atoms) if value in read)
     return Found(cascade, axis, inner, outer, tuple(builder.atoms), ended)
@@ -81,12 +89,12 @@ def _depending(nodes: Sequence[Node], outer: Sequence[Node]) -> set[Value]:
 
 
 @lru_cache(maxsize=1024)
-def _derived(region: Region, needed: frozenset[int]) -> Cascade | None:
-    """Derive a region; equal layers are derived once."""
+def _derived(region: Region, needed: frozenset[int]) -> Cascade | str:
+    """Derive a region, or return why it is not separable; equal layers are derived once."""
     try:
         return cancel_guards(derive(region, needed))
-    except NotSeparable:
-        return None
+    except NotSeparable as mistake:
+        return mistake.reason
 
 
 def _needed(

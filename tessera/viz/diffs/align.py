@@ -29,8 +29,9 @@ from tessera.core.stage_diff import (
 from tessera.core.subsequences import longest_common, longest_rising
 from tessera.viz.diffs.model import FUSED, LOCATIONS, SPLIT, Change, Comparison, DiffLine, Marks, Row
 from tessera.viz.diffs.texts import Renaming, Text, blanked, gaps, text_fields, text_pairs
+from tessera.viz.operators.records import LEVELS
 
-BY_IDENTITY: Final = ("tile",)
+BY_IDENTITY: Final = (*LEVELS, "tile")
 _CONSTANTS: Final = ("arith.constant", "tessera.const")
 
 
@@ -43,8 +44,8 @@ class Related(Enum):
 
 
 def compare(before: Stage, after: Stage, related: Related) -> Comparison:
-    """Compare two stages of the same level.  Raises NothingToShow for different levels."""
-    if before.level != after.level:
+    """Compare two stages of the same level, or of a graph and its schedule.  Raises NothingToShow for other levels."""
+    if before.level != after.level and not {before.level, after.level} <= set(LEVELS):
         message = f"{before.level!r} and {after.level!r} are different levels, and a diff is between two states of one"
         raise NothingToShow(message, hint="tessera.viz.explore shows levels beside each other")
     aligner = _by_identity if before.level in BY_IDENTITY else _by_text

@@ -2,9 +2,11 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tessera.core.schedule.plan import Plan
+from tessera.core.schedule.text import bytes_moved, operations
 from tessera.performance.cost_model import predict
 from tessera.performance.device_model import this_machine
 from tessera.performance.launch_shape import bound_extents, launch_shape
@@ -23,9 +25,21 @@ def figures_of(before: Subject, after: Subject, shown: Comparison) -> tuple[Figu
     """Return what differs in figures; without compilations, the operations alone."""
     old, new = ({line.record for line in side} - {""} for side in (shown.before, shown.after))
     found = [FigurePair("operations shown", "", len(old), len(new), 0)]
+    if before.graph is not None and after.graph is not None and before.graph.plan is not after.graph.plan:
+        return (*found, *_of_plans(before.graph.plan, after.graph.plan))
     if before.compiled is None or after.compiled is None or before.compiled is after.compiled:
         return tuple(found)
     return (*found, *figures_of_code(before.compiled, after.compiled))
+
+
+def _of_plans(before: Plan, after: Plan) -> list[FigurePair]:
+    """Return what two schedules cost."""
+    pairs: dict[tuple[str, str], Callable[[Plan], int]] = {
+        ("kernels", ""): lambda plan: len(plan.groups),
+        ("moved through memory", "bytes"): lambda plan: sum(map(bytes_moved, plan.groups)),
+        ("floating-point operations", ""): lambda plan: sum(map(operations, plan.groups)),
+    }
+    return [FigurePair(name, unit, count(before), count(after)) for (name, unit), count in pairs.items()]
 
 
 def measured(before: Subject, after: Subject, args: Sequence[object]) -> tuple[tuple[FigurePair, ...], tuple[str, ...]]:

@@ -15,6 +15,7 @@ from tessera.viz.base.view import View
 from tessera.viz.diffs.align import BY_IDENTITY, Related, compare
 from tessera.viz.diffs.model import SIGNS, Comparison, DiffLine, Marks, Side
 from tessera.viz.diffs.sides import related, subject_of
+from tessera.viz.operators.captured import Capturable
 
 _CELL: Final = "padding:1px 12px 1px 0;border:none;text-align:left"
 
@@ -58,14 +59,16 @@ class FilmModel:
     group: str
 
 
-def film(kernel: Kernel | Configured | Compiled) -> "FilmView":
+def film(x: Kernel | Configured | Compiled | Capturable, *arguments: object) -> "FilmView":
     """Show a compilation pass by pass: of a kernel its last one, or what `kernel.compile(...)` returned.
+
+    Of a function of operators: the passes on its graph, for arguments like these, and its division into kernels.
 
     Raises:
         NothingToShow: it is neither.
         UnknownLevel: the kernel was not called, and its annotations alone do not say enough.
     """
-    subject = subject_of(kernel, view="film")
+    subject = subject_of(x, arguments, view="film")
     places = [i for i, (level, name) in enumerate(subject.choices) if level in BY_IDENTITY and name]
     places = places or [i for i, (level, _) in enumerate(subject.choices) if level in BY_IDENTITY]
     frames: list[Frame] = []
@@ -123,7 +126,8 @@ class FilmView(View[FilmModel]):
     @property
     def title(self) -> str:
         """The kernel and its target."""
-        return f"film of {self.data.side.kernel} for {self.data.side.target}"
+        target = f" for {self.data.side.target}" if self.data.side.target else ""
+        return f"film of {self.data.side.kernel}{target}"
 
     def text(self) -> str:
         """Return one line: how many passes there are, and how many changed something."""

@@ -14,9 +14,12 @@ from tessera.viz.base.selection import group_of
 from tessera.viz.base.subjects import launched, wrong
 from tessera.viz.diffs.align import Related
 from tessera.viz.diffs.model import Side
+from tessera.viz.operators.captured import Capturable, CapturedGraph, captured, is_capturable
 
-Comparable = Kernel | Configured | Compiled | Stage | tuple[Kernel | Compiled, str] | tuple[Kernel | Compiled, str, str]
-"""What `diff` takes: a kernel or a compilation, alone, with a level, or with a level and a pass; or a `Stage`."""
+_Whole = Kernel | Configured | Compiled | Capturable
+Comparable = _Whole | Stage | tuple[_Whole, str] | tuple[_Whole, str, str]
+"""What `diff` takes: a kernel, a compilation or a function of operators, alone, with a level, or with a level and a
+pass; or a `Stage`."""
 TILE: Final = "tile"
 _HINT: Final = (
     'give a kernel, what k.compile(x, y) returns, or either with a level and a pass: (k, "tile", "tile-simplify")'
@@ -30,6 +33,7 @@ class Subject:
     compiled: None for a stage that was given alone; kernel: None where a compilation was given
     shown: every stage that has a text; wanted: the level and the pass that were asked for; "": the last
     arguments: of the last call, or those that were given, where they are known
+    graph: the captured function, where one was given
     """
 
     compiled: Compiled | None
@@ -37,6 +41,7 @@ class Subject:
     shown: tuple[Stage, ...]
     wanted: tuple[str, str] = ("", "")
     arguments: tuple[Argument, ...] = field(default=(), repr=False)
+    graph: CapturedGraph | None = None
 
     @cached_property
     def choices(self) -> tuple[tuple[str, str], ...]:
@@ -62,12 +67,16 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """The kernel's name."""
+        """The kernel's name, or the function's."""
+        if self.graph is not None:
+            return self.graph.name
         return self.compiled.name if self.compiled is not None else ""
 
     @property
     def group(self) -> str:
         """The selection that it shares with other views of its kernel."""
+        if self.graph is not None:
+            return self.graph.selection
         return group_of(self.name, self.compiled.program.source) if self.compiled is not None else ""
 
     def side(self, number: int) -> Side:
@@ -102,14 +111,17 @@ def subject_of(given: Comparable, args: Sequence[object] = (), view: str = "diff
         if not 2 <= len(parts) <= 3 or not all(isinstance(part, str) for part in parts[1:]):
             raise NothingToShow("a side of a diff with a level is (kernel, level) or (kernel, level, pass)", hint=_HINT)
         level, name = str(parts[1]), str(parts[2]) if len(parts) == 3 else ""
-        given = cast("Kernel | Compiled", parts[0])
+        given = cast("_Whole", parts[0])
     if isinstance(given, Kernel | Configured):
         kernel = launched(given, view)[0]
         compiled = kernel.compile_quietly(*args) if args or kernel.last is None else kernel.last
         described = kernel.described(kernel.ordered(tuple(args), {})) if args else kernel.last_arguments
         arguments = described.arguments if described is not None else ()
         return Subject(compiled, kernel, _shown(compiled), (level, name), arguments)
-    if not isinstance(cast("object", given), Compiled):
+    if is_capturable(given):
+        graph = captured(given, args, view)
+        return Subject(None, None, graph.stages, (level, name), graph=graph)
+    if not isinstance(given, Compiled):
         raise wrong(view, "kernels, compilations or stages", given, _HINT)
     return Subject(given, None, _shown(given), (level, name))
 
@@ -120,6 +132,8 @@ def _shown(compiled: Compiled) -> tuple[Stage, ...]:
 
 def related(before: Subject, i: int, after: Subject, j: int) -> Related:
     """Return how stage `i` of one side and stage `j` of another are related."""
+    if before.graph is not None and after.graph is not None:
+        return Related.COMPILATION if before.graph.executable is after.graph.executable else Related.NOT
     old, new = before.compiled, after.compiled
     if old is None or new is None:
         one = {record.id for record in before.shown[i].records} & {record.id for record in after.shown[j].records}

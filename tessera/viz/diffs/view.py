@@ -34,9 +34,12 @@ SideKey = Callable[[int, int], str]
 def diff(a: Comparable, b: Comparable, *, args: Sequence[object] = ()) -> "DiffView":
     """Compare two states of kernels, by operations: passes, targets, tuning points, or two kernels.
 
+    Functions of operators are compared by the nodes of their graphs: two passes, graph and schedule, or two functions.
+
     a, b: a kernel (its last compilation), a compilation (`kernel.compile(..., target=...)`), either of them with a
         level and a pass, `(kernel, "tile", "cuda-select-mma")`; or a `Stage`.  Without a level it is the last Tile IR.
-    args: arguments that kernels are compiled for, and on copies of which both are run and timed, in turns
+    args: arguments that kernels are compiled for, and on copies of which both are run and timed, in turns; examples
+        for functions of operators, which are not run
 
     Raises:
         NothingToShow: a side is nothing that has stages, or the sides are different levels.
@@ -45,7 +48,7 @@ def diff(a: Comparable, b: Comparable, *, args: Sequence[object] = ()) -> "DiffV
     """
     before, after = subject_of(a, args), subject_of(b, args)
     model = _model(before, after)
-    if args:
+    if args and before.graph is None and after.graph is None:
         figures, agreements = measured(before, after, args)
         model = replace(model, figures=(*figures, *model.figures), agreements=agreements)
     return DiffView(model, before, after)
@@ -78,7 +81,7 @@ def _model(before: Subject, after: Subject) -> DiffModel:
 
 def _at_level(side: Subject, other: Subject) -> Subject:
     """Return a side without a level at the level of the other."""
-    return Subject(side.compiled, side.kernel, side.shown, (other.wanted[0], ""), side.arguments)
+    return replace(side, wanted=(other.wanted[0], ""))
 
 
 def _compared(before: Subject, after: Subject, pair: tuple[int, int]) -> Comparison:

@@ -20,8 +20,10 @@ from tessera.viz.base.view import View
 from tessera.viz.graph.decisions import LEGEND, Decisions
 from tessera.viz.graph.layout import GRAPHVIZ, MOST_FOR_DOT, Epoch, Layout, lay_out
 from tessera.viz.graph.model import EDGES, FOLDED, STYLES, Badge, Graph, GraphModel, GraphStep, Node, NodeChange, Region
+from tessera.viz.graph.operator_graphs import operator_model, stages_of
 from tessera.viz.graph.records import graph_of_records, with_one_name
 from tessera.viz.graph.sizes import Box, box_of, head_of
+from tessera.viz.operators.captured import Capturable, captured, is_capturable
 
 MOST_OPEN: Final = 600
 """Nodes that are seen at first; regions are closed, the largest first, until there are no more."""
@@ -30,10 +32,16 @@ _PLAIN: Final = 400
 _LINE: Final = "white-space:pre;font:12px ui-monospace,monospace;margin:0"
 
 
-def dataflow(k: Kernel | Configured | Compiled, *, level: str = "tile", stage: str = "", phase: int = 0) -> "GraphView":
+def dataflow(
+    k: Kernel | Configured | Compiled | Capturable, *arguments: object, level: str = "tile", stage: str = "",
+    phase: int = 0,
+) -> "GraphView":  # fmt: skip
     """Show the dataflow graph of a kernel at a level, with the decisions of its schedule drawn on it.
 
-    k: a compilation, or a kernel, of which the last call is shown
+    Of a function of operators: its nodes by operator and shape, clustered by kernel, and the arrays between them.
+
+    k: a compilation, or a kernel, of which the last call is shown; or a function of operators
+    arguments: of a function of operators, examples; without any, its last call is shown
     stage: the pass to show first ("": the last one); a slider goes through all of them
     phase: of a kernel that is several launches, which of them
 
@@ -41,6 +49,12 @@ def dataflow(k: Kernel | Configured | Compiled, *, level: str = "tile", stage: s
         NothingToShow: `k` is something else, or has no such phase.
         UnknownLevel: the compilation has no such level or stage.
     """
+    if is_capturable(k):
+        graph = captured(k, arguments, "dataflow")
+        known = stages_of(graph)
+        if stage and stage not in known:
+            raise UnknownLevel(f"{graph.name} has no stage {stage!r}", hint=f"choose one of {', '.join(known)}")
+        return GraphView(operator_model(graph, stage))
     compiled = subjects.compiled(k, "dataflow")
     parts = compiled.phases or (compiled,)
     if not 0 <= phase < len(parts):

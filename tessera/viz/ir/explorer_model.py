@@ -19,8 +19,11 @@ from tessera.viz.ir.details import Column, Documentation, PaneDetails, details_o
 from tessera.viz.ir.machine_columns import machine_columns, sass_mapping
 from tessera.viz.ir.opcodes.lookup import document
 from tessera.viz.ir.panes import Pane, ViewLine, make_panes
+from tessera.viz.operators.records import LEVELS
 
 CAPTIONS: Final = {
+    "graph": "graph of operators, an equation a node",
+    "schedule": "the kernels, what each computes, and its cost",
     "tile": "Tile IR: the program of one group, on tiles and lanes",
     "target": "Target IR: loops, vectors and memory of the machine",
     "llvm": "LLVM IR",
@@ -28,6 +31,8 @@ CAPTIONS: Final = {
     "ptx": "PTX: NVIDIA's virtual machine code",
     "sass": "SASS: machine code of the GPU",
 }
+WITH_IDENTITIES: Final = (*LEVELS, "tile")
+"""Levels whose operations keep their identities from pass to pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ class ExplorerModel:
     details: what stands beside the lines of each pane; docs: documentation of the operations that occur
     remarks: on a level as a whole, shown while nothing is selected
     measured: shares of time beside the source, of a profile
+    kernels: of a function of operators, the names of all; kernel: the one whose levels these are
+    links: of captured nodes, the numbers of the kernel's operations that stand for them
     """
 
     name: str
@@ -94,6 +101,9 @@ class ExplorerModel:
     docs: tuple[tuple[str, str], ...] = ()
     remarks: Mapping[str, str] = field(default_factory=dict[str, str])
     measured: Column | None = None
+    kernels: tuple[str, ...] = ()
+    kernel: int = 0
+    links: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -137,11 +147,18 @@ class ExplorerModel:
         return tuple(sorted({place.line for place in places if place is not None} | selection.sources))
 
 
-def explorer_model(artifact: Artifact, listings: Sequence[Listing], passes: Sequence[PassRan] = ()) -> ExplorerModel:
-    """Return the model of `listings`, in compiler order: every line linked to the source and to its operations."""
+def explorer_model(
+    artifact: Artifact, listings: Sequence[Listing], passes: Sequence[PassRan] = (),
+    function: tuple[str, Span] | None = None,
+) -> ExplorerModel:  # fmt: skip
+    """Return the model of `listings`, in compiler order: every line linked to the source and to its operations.
+
+    function: the name and the place of the function that the kernel is a part of, where it is
+    """
     ordered = _in_order(listings)
+    name, place = function or (artifact.name, artifact.span)
     spans = [span for listing in ordered for line in listing.lines for span in line.spans]
-    first, text = _kernel_lines(artifact.source, artifact.span, spans)
+    first, text = _kernel_lines(artifact.source, place, spans)
     panes = make_panes(ordered, artifact.source.name, passes)
     label = artifact.source.label or artifact.source.name
     known = Documentation()
@@ -150,14 +167,14 @@ def explorer_model(artifact: Artifact, listings: Sequence[Listing], passes: Sequ
     details = details_of(panes, columns, document, known)
     remarks = {pane.level: sass_mapping(pane, artifact.span).text for pane in sass.values()}
     return ExplorerModel(
-        artifact.name, str(artifact.target), label, group_of(artifact.name, artifact.source), first, text, panes,
+        name, str(artifact.target), label, group_of(name, artifact.source), first, text, panes,
         _stories(panes), _lives(panes), details, tuple(known.places), remarks,
     )  # fmt: skip
 
 
 def _in_order(listings: Sequence[Listing]) -> list[Listing]:
     """Return levels in the compiler's order; a final listing that repeats the last stage is left out."""
-    ordered = [listing for level in every_level()[1:] for listing in listings if listing.level == level]
+    ordered = [listing for level in (*LEVELS, *every_level()[1:]) for listing in listings if listing.level == level]
     kept: list[Listing] = []
     for listing in ordered:
         last = kept[-1] if kept else None
@@ -223,10 +240,10 @@ def _remember_place(places: dict[int, tuple[int, Span]], op: int, line: ViewLine
 
 
 def _lives(panes: Sequence[Pane]) -> dict[str, Life]:
-    """Return when each operation of Tile IR came and went; records of other levels are read off one text each."""
+    """Return when each operation of Tile IR and graphs came and went; those below are read off one text each."""
     found: dict[str, Life] = {}
     for number, pane in enumerate(panes):
-        if pane.level == "tile":
+        if pane.level in WITH_IDENTITIES:
             for line in pane.lines:
                 if line.record:
                     known = found.get(line.record)

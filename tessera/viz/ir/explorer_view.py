@@ -1,6 +1,6 @@
 """The IR explorer: every level of a compilation side by side, from the user's cell to machine code, linked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Final
@@ -17,12 +17,14 @@ from tessera.session.compiled import Compiled
 from tessera.viz.base.payload import Json, encode
 from tessera.viz.base.subjects import compiled, profiled
 from tessera.viz.base.texts import without_host
-from tessera.viz.base.view import View
+from tessera.viz.base.view import Send, View
 from tessera.viz.ir.details import Column, PaneDetails
-from tessera.viz.ir.explorer_model import CAPTIONS, ExplorerModel, explorer_model
+from tessera.viz.ir.explorer_model import CAPTIONS, WITH_IDENTITIES, ExplorerModel, explorer_model
 from tessera.viz.ir.measured_shares import measured_column, sampled_column
 from tessera.viz.ir.panes import Pane, ViewLine
 from tessera.viz.ir.text_structure import filter_text
+from tessera.viz.operators.captured import Capturable, captured
+from tessera.viz.operators.chosen_kernel import ChosenKernel
 
 PLAIN_LINES: Final = 48
 """Lines of each level in the plain part; the whole text is in the data."""
@@ -31,32 +33,62 @@ _BOX: Final = "white-space:pre;overflow:auto;max-height:24em;margin:4px 0 4px 16
 
 
 def explore(
-    x: Kernel | Configured | Compiled | Compilation,
-    *,
+    x: Kernel | Configured | Compiled | Compilation | Capturable,
+    *arguments: object,
     levels: str | Sequence[str] = (),
     only: bool = False,
     profile: Profile | None = None,
     llvm_passes: bool = False,
+    kernel: int | None = None,
+    target: str = "",
 ) -> "Explorer":
     """Show every level of a kernel's last compilation, or of one compilation, linked line by line.
 
+    Of a function of operators: its graph after each pass, its schedule, and the levels of one of its kernels.
+
+    arguments: of a function of operators, examples; without any, its last call is shown
     levels: shown first; more than one: side by side
     only: leave the other levels out, which makes the page of a large kernel smaller
     profile: of a launch of it: the measured share of time stands beside each line of the source.  On the CPU that is of
              sampled instructions, for which the kernel is launched again for half a second (Linux on x86-64); on GPUs
              it is of the phases of pipelined kernels
     llvm_passes: show LLVM IR after each of LLVM's own passes that changes it, too; compiles once more
+    kernel: of a function of operators, the number of the kernel to show; None: the one that computes most
+    target: of a function of operators, what its kernels are compiled for; "": where its call runs
 
     Raises:
-        NothingToShow: `x` or `profile` is something else.
+        NothingToShow: `x` or `profile` is something else, or there is no such kernel.
         UnknownLevel: there is no such level, or a kernel was not called and says too little by itself.
     """
     measured_by = profiled(profile, "explore") if profile is not None else None
     levels = (levels,) if isinstance(levels, str) else tuple(levels)
+    if not isinstance(x, Kernel | Configured | Compiled | Compilation):
+        chosen = ChosenKernel(captured(x, arguments, "explore"), kernel, target)
+        return Explorer(operators_model(chosen, levels, only=only), levels, chosen)
     model = model_of(x, llvm_passes=llvm_passes, levels=levels, only=only)
     if measured_by is not None:
         model = replace(model, measured=_measured(model, measured_by))
     return Explorer(model, levels)
+
+
+def operators_model(chosen: ChosenKernel, levels: Sequence[str] = (), *, only: bool = False) -> ExplorerModel:
+    """Return the view model of a function of operators and one of its kernels.  Raises UnknownLevel."""
+    listings, compiled_kernel = chosen.listings, chosen.compiled
+    known = dict.fromkeys(["source", *(listing.level for listing in listings)])
+    for level in levels:
+        if level not in known:
+            raise UnknownLevel(
+                f"{level!r} is no level of {chosen.graph.name}", hint=f"choose one of {', '.join(known)}"
+            )
+    kept = [listing for listing in listings if not only or listing.level in levels]
+    model = explorer_model(compiled_kernel.artifact, kept, compiled_kernel.passes, chosen.function)
+    kernels = tuple(f"kernel {group.ident} {group.name}" for group in chosen.graph.plan.groups)
+    first = chosen.first
+    stories = {
+        op: replace(story, mates=tuple(mate for mate in story.mates if (mate < first) == (op < first)))
+        for op, story in model.stories.items()
+    }
+    return replace(model, stories=stories, kernels=kernels, kernel=chosen.group.ident, links=chosen.links)
 
 
 def _measured(model: ExplorerModel, profile: Profile) -> Column | None:
@@ -92,19 +124,24 @@ def model_of(
 class Explorer(View[ExplorerModel]):
     """All levels of one compilation.
 
-    levels: the ones shown first
+    levels: the ones shown first; chosen: the kernel, where it is one of a function of operators
     """
 
     kind = "explorer"
 
-    def __init__(self, data: ExplorerModel, levels: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, data: ExplorerModel, levels: tuple[str, ...] = (), chosen: ChosenKernel | None = None
+    ) -> None:  # fmt: skip
         super().__init__(data)
         self.levels: Final = levels
+        self.chosen: Final = chosen
 
     @property
     def title(self) -> str:
         """The kernel and its target."""
-        return f"{self.data.name} for {self.data.target}"
+        view = self.data
+        which = f", {view.kernels[view.kernel]} of {len(view.kernels)}" if len(view.kernels) > 1 else ""
+        return f"{view.name}{which} for {view.target}"
 
     def text(self) -> str:
         """Return one line: the kernel, its target, its levels, Tile IR with its number of passes and lines."""
@@ -154,7 +191,17 @@ class Explorer(View[ExplorerModel]):
             "docs": encode(view.docs),
             "remarks": encode(view.remarks),
             "measured": _column(view.measured) if view.measured is not None else None,
+            "kernels": list(view.kernels), "kernel": view.kernel, "links": encode(view.links),
         }  # fmt: skip
+
+    def answer(self, message: Mapping[str, object], send: Send) -> None:
+        """Show another kernel of the function: `{"type": "kernel", "kernel": 1}`."""
+        if message.get("type") != "kernel" or self.chosen is None:
+            super().answer(message, send)
+            return
+        chosen = replace(self.chosen, number=int(str(message["kernel"])))
+        model = operators_model(chosen)
+        send({"type": "kernel", "data": Explorer(model, self.levels, chosen).payload()})
 
     def _story(self, op: int) -> Json:
         story = self.data.stories[op]
@@ -188,7 +235,9 @@ class Explorer(View[ExplorerModel]):
         return {
             "text": pane.text,
             "keys": _indices([keys.setdefault(self._links(line), len(keys)) for line in pane.lines]),
-            "records": _indices([records.get(line.record, -1) for line in pane.lines] if pane.level == "tile" else []),
+            "records": _indices(
+                [records.get(line.record, -1) for line in pane.lines] if pane.level in WITH_IDENTITIES else []
+            ),
             "quiet": _indices(details.quiet),
             "filter": filter_text(pane.level, len(details.quiet)),
             "folds": [(fold.head, fold.last) for fold in details.folds],

@@ -3,13 +3,14 @@
 # A mistake is compared with its line of this file, where no comment can stand beside it.
 # pyright: reportArgumentType=false
 
+import functools
 import linecache
 
 import pytest
 
 import tessera
 from tessera.core.base.source import NOWHERE, Span
-from tessera.core.errors.call_site import at_call, cell_label
+from tessera.core.errors.call_site import at_call, call_span, cell_label, function_source
 from tessera.core.errors.catalog import BadSetting
 from tessera.core.settings import overridden
 
@@ -55,3 +56,30 @@ def test_a_place_that_is_known_stays():
 
 def test_files_are_no_cells():
     assert cell_label(__file__) == ""
+
+
+def test_places_of_calls_are_known_by_the_instruction():
+    here = [call_span() for _ in range(2)]
+    assert here[0] == here[1]
+    assert here[0].file == __file__
+    other = call_span()
+    assert other.line == here[0].line + 3
+    assert (other.column, other.end_column) == (13, 24)
+
+
+def test_the_text_that_a_function_stands_in():
+    source = function_source(test_files_are_no_cells)
+    assert source is not None
+    assert source.name == __file__
+    assert "def test_files_are_no_cells" in source.text
+
+    @functools.wraps(test_files_are_no_cells)
+    def wrapper() -> None:
+        """Nothing."""
+
+    assert function_source(wrapper) == source
+    assert function_source(len) is None
+    assert function_source(exec) is None
+    namespace: dict[str, object] = {}
+    exec("def lost(): pass", namespace)  # its text is kept nowhere
+    assert function_source(namespace["lost"]) is None

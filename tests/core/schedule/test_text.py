@@ -12,7 +12,7 @@ from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, apply
 from tessera.core.graph.graph import Origin, Value
 from tessera.core.graph.index_maps import window
-from tessera.core.schedule.text import bytes_moved, operations, plan_text
+from tessera.core.schedule.text import bytes_moved, operations, plan_lines, plan_text, short_count
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.schedule.plan_graph import plan_graph
 
@@ -60,3 +60,20 @@ def test_operations_of_each_primitive():
     product = planned(lambda b, x, y: b.contract(x, y, ((0, 1, 2), (2, 3)), (0, 1, 3)), (f32, (2, 3, 4)), (f32, (4, 5)))
     assert operations(only(product)) == 2 * 2 * 3 * 4 * 5
     assert operations(only(planned(lambda b, x, i: b.gather(x, i), (f32, (3,)), (i64, (4,))))) == 0
+
+
+def test_lines_know_what_they_are_about():
+    make, *inputs = PLANS["layer"]
+    plan = plan_graph(simplify(graph_of(make, *inputs)))
+    lines = list(plan_lines(plan))
+    assert "\n".join(line.text for line in lines) + "\n" == plan_text(plan)
+    for group in plan.groups:
+        assert [line.node for line in lines if line.group is group and line.node] == list(group.members)
+    named = list(plan_lines(plan, {plan.graph.inputs[0]: "%weights"}))
+    assert "%weights: f32[1024, 2048]" in named[2].text
+
+
+def test_counts_have_three_digits():
+    assert [short_count(number) for number in (0, 999, 1000, 16384, 1_048_576, 3 * 10**9, 10**13)] == [
+        "0 ", "999 ", "1 k", "16.4 k", "1.05 M", "3 G", "10 T",
+    ]  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tessera
+from support.operator_graphs import QKV, attention
 from tessera.core.errors.catalog import NothingToShow
 from tessera.session.compiled import Compiled
 from tessera.viz import film
@@ -89,3 +90,15 @@ def total(x: f32[n], out: mut f32[1]):
         own = [line for one in alone for line in one[number].lines]
         joined = [line for line in frame.lines if not line.line.text.startswith("// phase")]
         assert [line.before < 0 for line in joined] == [line.before < 0 for line in own]
+
+
+def test_passes_on_a_graph_end_with_its_kernels():
+    view = film(attention, *QKV)
+    assert [frame.stage for frame in view.data.frames] == ["capture", "graph-simplify", "schedule-fuse"]
+    assert [frame.told for frame in view.data.frames] == ["the first stage", "5 removed, 3 changed", "1 added, 7 moved"]
+    last, before = view.data.frames[-1].lines, view.data.frames[-2].lines
+    for line in last:
+        if line.before >= 0 and line.line.record.startswith("g"):
+            assert before[line.before].line.record == line.line.record
+    assert view.title == "film of attention"
+    assert view.text() == "film of attention: 3 passes, 2 of them changed something"

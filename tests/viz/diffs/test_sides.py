@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.operator_graphs import QKV, ROWS, attention, classify
 from tessera.core.errors.catalog import NothingToShow, UnknownLevel
 from tessera.core.program.arguments import ArrayArgument
 from tessera.session.compiled import Compiled
@@ -56,3 +57,15 @@ def test_how_stages_are_related(compiled: Compiled):
     assert related(one, 0, scale, 0) is Related.NOT
     before, after = (subject_of(compiled.stage("tile", name)) for name in ("to-tile", "tile-simplify"))
     assert related(before, 0, after, 0) is Related.COMPILATION
+
+
+def test_functions_of_operators_are_sides():
+    one = subject_of(attention, QKV)
+    assert (one.name, one.choices[one.chosen]) == ("attention", ("schedule", "schedule-fuse"))
+    assert one.side(0).label == "attention · graph after capture"
+    two = subject_of((attention, "graph"), QKV)
+    assert two.choices[two.chosen] == ("graph", "graph-simplify")
+    assert related(one, 0, two, 1) is Related.COMPILATION
+    assert related(one, 2, subject_of(classify, ROWS), 2) is Related.NOT
+    with pytest.raises(UnknownLevel, match="'tile' is no level of attention"):
+        _ = subject_of((attention, "tile"), QKV).chosen

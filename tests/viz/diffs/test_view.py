@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from support.operator_graphs import QKV, ROWS, attention, classify
 from tessera.core.errors.catalog import NothingToShow
 from tessera.session.compiled import Compiled
 from tessera.viz import diff
@@ -90,3 +91,25 @@ def test_two_kernels_are_matched_by_what_they_compute():
 def test_a_level_of_one_side_is_that_of_the_other(compiled: Compiled):
     view = diff(compiled, (compiled, "asm"))
     assert (view.data.before.level, view.data.comparison.told) == ("asm", "no changes")
+
+
+def test_two_states_of_a_graph():
+    view = diff((attention, "graph", "capture"), (attention, "graph"), args=QKV)
+    assert view.text() == (
+        "diff of attention · graph after capture and attention · graph after graph-simplify: 5 removed, 3 changed"
+    )
+    removed = [change for change in view.data.comparison.changes if change.kind == "removed"]
+    assert {change.name for change in removed} == {"graph.view"}
+    divided = diff((attention, "graph"), (attention, "schedule"), args=QKV)
+    assert divided.data.comparison.told == "1 added, 7 moved"
+
+
+def test_two_functions_of_operators():
+    attention(*QKV)
+    classify(*ROWS)
+    view = diff(attention, classify)
+    figures = {each.name: (each.before, each.after) for each in view.data.figures}
+    assert figures["kernels"] == (1, 3)
+    assert figures["moved through memory"] == (32768, 63808)
+    assert view.data.group == diff(attention, attention).data.group
+    assert diff(attention, attention).data.comparison.told == "no changes"

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.operator_graphs import QKV, ROWS, attention, classify, line_of
 from tessera.api.source_module import compile_source
 from tessera.core.artifact import Artifact
 from tessera.core.base.source import Source, Span
 from tessera.core.compilation import Compilation
+from tessera.core.errors.catalog import NothingToShow, UnknownLevel
 from tessera.core.listing import Line, Listing
 from tessera.kernels.kernel import Kernel
 from tessera.profiling.profile import profile
@@ -147,3 +149,55 @@ def test_the_line_that_takes_the_time_has_it_beside_it() -> None:
     assert bars.index(max(bars)) == 5
     assert bars[5] > 0.6
     assert column.title.startswith("measured share of time")
+
+
+def test_functions_of_operators_are_shown_from_their_graph_to_machine_code() -> None:
+    view = explore(attention, *QKV)
+    model = view.data
+    assert model.levels[:3] == ("graph", "schedule", "tile")
+    assert [pane.stage for pane in model.stages("graph")] == ["capture", "graph-simplify"]
+    assert model.source[0] == '@module("attention")'
+    assert model.source[-1] == "    return op.matmul(A, V)"
+    # A line of the source has counterparts at every level, and a node leads back to its line alone.
+    softmax = line_of("A = op.softmax")
+    found = model.counterparts(model.select_source(softmax))
+    assert all(found[model.panes.index(model.stages(level)[-1])] for level in model.levels)
+    graph = model.panes.index(model.stages("graph")[-1])
+    texts = [model.panes[graph].lines[index].text for index in found[graph]]
+    assert [text.split(" = ")[0].strip() for text in texts] == [
+        "%g2[i]",
+        "%g5[i, j]",
+        "%g6[i, j]",
+        "%g7[i]",
+        "%A[i, j]",
+    ]
+    scores = next(n for n, line in enumerate(model.panes[graph].lines) if line.text.lstrip().startswith("%S["))
+    assert model.source_counterparts(model.select_line(graph, scores)) == (line_of("S = op.matmul"),)
+    assert view.text().startswith("attention for cpu: graph, schedule, tile after ")
+    assert len(view.html()) < 200_000
+
+
+def test_a_kernel_of_several_is_chosen() -> None:
+    view = explore(classify, *ROWS, kernel=1, levels="schedule", target="cuda:sm_90a")
+    assert view.title == "classify, kernel 1 softmax of 3 for cuda:sm_90a"
+    assert view.data.levels[-2:] == ("ptx", "sass")
+    sent: list[Any] = []
+    view.answer({"type": "kernel", "kernel": 2}, sent.append)
+    assert (sent[0]["data"]["kernel"], sent[0]["data"]["kernels"][2]) == (2, "kernel 2 sum")
+    with pytest.raises(ValueError, match="knows no message"):
+        view.answer({"type": "nothing"}, sent.append)
+    with pytest.raises(NothingToShow, match="classify is 3 kernels, and 3 is none"):
+        explore(classify, *ROWS, kernel=3)
+    with pytest.raises(UnknownLevel, match="'sass' is no level of classify"):
+        explore(classify, *ROWS, levels="sass")
+    assert explore(classify, *ROWS, levels="graph", only=True).data.levels == ("graph",)
+
+
+def test_passes_on_graphs_say_what_they_made_and_removed() -> None:
+    model = explore(attention, *QKV).data
+    made = {record: life for record, life in model.lives.items() if life.born == 1}
+    removed = [record for record, life in model.lives.items() if life.last == 0]
+    assert made
+    assert removed
+    assert all(str(model.made_by(record)) == str(model.panes[1]) for record in made)
+    assert all(model.removed_by(record) is model.panes[1] for record in removed)

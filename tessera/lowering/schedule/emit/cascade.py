@@ -20,6 +20,7 @@ from tessera.core.graph.graph import Node
 from tessera.core.graph.graph import Value as Tensor
 from tessera.core.program.build import ProgramBuilder
 from tessera.core.program.program import Value
+from tessera.core.schedule.algebra import state_origins
 from tessera.core.schedule.cascade import Anchor, Cascade, Moment
 from tessera.core.schedule.plan import CascadeLoop, Group
 from tessera.lowering.schedule.atom_products import divided_once, parted
@@ -52,6 +53,7 @@ class CascadeEmitter(BlockEmitter):
         self.columns = tiles.visible(self.loop.columns)
         self.order = (*self.rows, *tiles.visible((self.loop.axis,)), *self.columns)
         tied = {extremum.anchor for extremum in self.cascade.extrema}
+        self.places = [self.loop.reductions[number].span for number in state_origins(self.cascade)]
         self.lags = [number not in tied for number in range(len(self.cascade.anchors))]
         block = tiles.blocks.get(self.loop.axis, 1)
         self.blocks = VisibleBlocks(builder, group, tiles, self.rows)
@@ -165,18 +167,19 @@ class CascadeEmitter(BlockEmitter):
         weights: list[Held] = []
         shrinks: list[Held | None] = []
         after: list[Value] = []
-        for lags, anchor in zip(self.lags, cascade.anchors, strict=True):
-            scores, scale = self._scores(anchor)
-            if anchor.constant is not None:
-                number = build.constant(-anchor.constant * _LOG2_E, anchor.exponent.dtype)
-                weights.append(self._powers(scores, scale, Held(number)))
-                shrinks.append(None)
-                continue
-            old = Held(next(tops), self.rows)
-            top, weight, shrink = self._moved(scores, scale, old, lags=lags)
-            after.append(self.tiles.align(top, self.rows))
-            weights.append(weight)
-            shrinks.append(shrink)
+        for place, (lags, anchor) in enumerate(zip(self.lags, cascade.anchors, strict=True), count):
+            with build.at(self.places[place]):
+                scores, scale = self._scores(anchor)
+                if anchor.constant is not None:
+                    number = build.constant(-anchor.constant * _LOG2_E, anchor.exponent.dtype)
+                    weights.append(self._powers(scores, scale, Held(number)))
+                    shrinks.append(None)
+                    continue
+                old = Held(next(tops), self.rows)
+                top, weight, shrink = self._moved(scores, scale, old, lags=lags)
+                after.append(self.tiles.align(top, self.rows))
+                weights.append(weight)
+                shrinks.append(shrink)
         for extremum in cascade.extrema:
             if extremum.anchor is None:
                 none = -math.inf if extremum.kind == "max" else math.inf
@@ -184,7 +187,10 @@ class CascadeEmitter(BlockEmitter):
                 best = self.tiles.reduce(self._full(held), self.rows, (self.loop.axis,), extremum.kind)
                 old = Held(next(tops), self.rows)
                 after.append(self.tiles.align(self._binary(extremum.kind, old, best), self.rows))
-        moments = [self._moment(moment, carried[n], weights, shrinks) for n, moment in enumerate(cascade.moments)]
+        moments: list[Value] = []
+        for place, moment in enumerate(cascade.moments):
+            with build.at(self.places[place]):
+                moments.append(self._moment(moment, carried[place], weights, shrinks))
         return [*moments, *after]
 
     def _scores(self, anchor: Anchor) -> tuple[Held, float]:

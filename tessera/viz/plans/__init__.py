@@ -1,0 +1,1 @@
+"""Views of the schedule of a captured function: what was fused and why, and memory over time."""

@@ -1,0 +1,127 @@
+"""The fusion view: why operators are one kernel and why others are not, with what each decision costs."""
+
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from tessera.core.base.plurals import counted
+from tessera.core.schedule.decisions import Cost
+from tessera.core.schedule.text import short_count
+from tessera.viz.base.payload import Json, encode
+from tessera.viz.base.view import View
+from tessera.viz.operators.captured import Capturable, captured
+from tessera.viz.plans.fusion_model import BoundaryCard, FusionModel, KernelCard, fusion_model
+
+_MOST_TOLD: Final = 12
+"""Kernels, and pairs of kernels, in the text."""
+_PRE: Final = "white-space:pre;overflow:auto;margin:2px 0 6px 16px;font-size:12px;line-height:1.4"
+
+
+def fusion(f: Capturable, *arguments: object) -> "FusionView":
+    """Show why the operators of a function are the kernels that they are: what was fused, what was not, at which cost.
+
+    For each pair of neighbouring kernels it says why they are two, and what would make them one, where something
+    would.  A derived kernel (a cascade) shows its algebra.
+
+    arguments: examples; without any, the last call is shown
+
+    Raises:
+        NothingToShow: `f` is no function of operators.
+        NotCalledYet: there was no call, and there are no arguments.
+    """
+    return FusionView(fusion_model(captured(f, arguments, "fusion")))
+
+
+class FusionView(View[FusionModel]):
+    """The kernels of a captured function, and between them the reasons."""
+
+    kind = "fusion"
+
+    @property
+    def title(self) -> str:
+        """The function."""
+        return f"fusion of {self.data.name}"
+
+    def text(self) -> str:
+        """Return what fusion saved, a line a kernel, and a line for each pair that is not one kernel."""
+        return "\n".join(_told(self.data))
+
+    def summary(self) -> str:
+        """Return all of it in words: the text, then each kernel's equations and algebra."""
+        parts = [self.text()]
+        for kernel in self.data.kernels:
+            rows = (f"  {row}" for row in (*(each.text for each in kernel.rows), *_algebra(kernel)))
+            parts += ["", f"{_kernel(kernel)}: {kernel.words}", *rows]
+        return "\n".join(parts)
+
+    def plain_html(self) -> str:
+        """Return the kernels with their equations, their algebra, and why they are not one."""
+        parts = [f"<div><b>{escape(self.title)}</b></div><div>{escape(_saved(self.data))}</div>"]
+        for kernel in self.data.kernels:
+            parts += [
+                f'<div style="margin:2px 0 2px 16px">{escape(_boundary(each))}</div>'
+                for each in self.data.boundaries
+                if each.consumer == kernel.number
+            ]
+            parts.append(f"<div><b>{escape(_kernel(kernel))}</b>: {escape(kernel.words)}</div>")
+            rows = [*(row.text for row in kernel.rows), *_algebra(kernel)]
+            parts.append(f'<pre style="{_PRE}">{escape(chr(10).join(rows))}</pre>')
+        return "".join(parts)
+
+    def payload(self) -> Json:
+        """Return the model, with the texts that the page shows of numbers."""
+        data = self.data
+        return {
+            "title": self.title, "group": data.group, "saved": _saved(data),
+            "separate": encode(data.separate), "fused": encode(data.fused), "kernels": encode(data.kernels),
+            "boundaries": encode(data.boundaries), "trials": encode(data.trials),
+        }  # fmt: skip
+
+
+def _told(data: FusionModel) -> Iterator[str]:
+    yield f"fusion of {data.name}: {_saved(data)}"
+    for kernel in data.kernels[:_MOST_TOLD]:
+        yield f"  {_kernel(kernel)}"
+    left = len(data.kernels) - _MOST_TOLD
+    if left > 0:
+        yield f"  and {counted(left, 'kernel')} more"
+    for boundary in data.boundaries[:_MOST_TOLD]:
+        yield f"  {_boundary(boundary)}"
+    left = len(data.boundaries) - _MOST_TOLD
+    if left > 0:
+        yield f"  and {counted(left, 'pair')} more"
+
+
+def _saved(data: FusionModel) -> str:
+    """Return the totals before and after."""
+    before, after = data.separate, data.fused
+    less = f", {before.bytes / after.bytes:.3g} x less" if after.bytes and before.bytes > after.bytes else ""
+    return f"{_cost(before)}, one for each operator; {_cost(after)} as scheduled{less} through memory"
+
+
+def _cost(cost: Cost) -> str:
+    return f"{counted(cost.kernels, 'kernel')} with {short_count(cost.bytes)}B and {short_count(cost.operations)}FLOP"
+
+
+def _kernel(kernel: KernelCard) -> str:
+    moved = f"{short_count(kernel.cost.bytes)}B, {short_count(kernel.cost.operations)}FLOP"
+    return f"kernel {kernel.number} {kernel.name} [{kernel.form}]: {moved}"
+
+
+def _boundary(boundary: BoundaryCard) -> str:
+    """Return a pair of kernels and why they are two, in one line."""
+    detail = f" ({boundary.detail})" if boundary.detail else ""
+    remedy = f"; remedy: {boundary.remedy}" if boundary.remedy else ""
+    saved = f"; one kernel would move {short_count(boundary.saved)}B less" if boundary.saved else ""
+    arrays = ", ".join(boundary.arrays)
+    return f"{boundary.producer} and {boundary.consumer} ({arrays}) are two: {boundary.words}{detail}{saved}{remedy}"
+
+
+def _algebra(kernel: KernelCard) -> Iterator[str]:
+    section = ""
+    for row in kernel.algebra:
+        if row.section != section:
+            section = row.section
+            yield f"{section}:"
+        where = f"  (line {', '.join(map(str, row.lines))})" if row.lines else ""
+        yield f"  {row.symbol} = {row.text}{where}"

@@ -1,0 +1,40 @@
+"""The memory view: its text, its plain form, its data."""
+
+import numpy as np
+import pytest
+
+from support.operator_graphs import CASES, ROWS, classify
+from tessera import op, viz
+from tessera.graphs.function import GraphFunction
+from tessera.graphs.tracer import Tracer
+from tests.viz.test_everything import check
+
+
+def test_the_text_is_a_chart():
+    assert viz.memory(classify, *ROWS).text().split("\n") == [
+        "memory of classify: peak 39 kB at kernel 1 (39.3 kB without fusion), 1 intermediate of 12.3 kB",
+        "  0 rmsnorm_classify                26.8 kB ################",
+        "  1 softmax                           39 kB ######################## peak",
+        "  2 sum                             26.9 kB #################",
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_form_of_it_is_one(name: str):
+    function, arguments = CASES[name]
+    view = check(viz.memory(function, *arguments))
+    plain = view.plain_html()
+    assert all(each.type in plain for each in view.data.arrays)
+    assert "from the start to kernel" in plain
+    assert len(view.html()) < 100_000
+
+
+def test_long_programs_are_counted():
+    def long(x: Tracer) -> object:
+        for axis in range(40):
+            x = op.softmax(x, axis=axis % 2)
+        return x
+
+    lines = viz.memory(GraphFunction(long), np.ones((20, 30), np.float32)).text().split("\n")
+    assert len(lines) == 32
+    assert lines[-1] == "  and 10 kernels more"
