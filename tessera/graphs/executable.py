@@ -8,12 +8,14 @@ from typing import TypeAlias
 import numpy as np
 
 from tessera.core.graph.graph import Graph, Value
-from tessera.core.schedule.plan import Group, Plan
+from tessera.core.schedule.plan import CALL, Group, Plan
 from tessera.core.settings import Settings, current
 from tessera.core.targets import Target, generation
+from tessera.graphs.host_steps import RoutineStep
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.expand_calls import expand_calls
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
@@ -37,7 +39,7 @@ class GroupKernel:
     compiled: Compiled | None
 
 
-Ready: TypeAlias = tuple[GroupKernel, Launcher]
+Ready: TypeAlias = tuple[GroupKernel, Launcher] | RoutineStep
 
 
 class Executable:
@@ -55,7 +57,7 @@ class Executable:
     @cached_property
     def graph(self) -> Graph:
         """The graph after the passes that keep every bit."""
-        simplified = simplify(self.traced)
+        simplified = simplify(expand_calls(self.traced))
         split = split_reductions(simplified)
         return simplified if split is simplified else simplify(split)
 
@@ -85,14 +87,18 @@ class Executable:
         known = dict(zip(self.graph.inputs, aligned or [True] * len(self.graph.inputs), strict=False))
         inside = {value: True for group in self.plan.groups for value in group.outputs}
         lies = {**known, **inside} if target.kind.on_gpu else {}
-        return tuple(self._compile(group, target, lies) for group in self.plan.groups)
+        return tuple(self._compile(group, target, lies) for group in self.plan.groups if group.kind != CALL)
 
     def _ready(self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object]) -> tuple[Ready, ...]:
         key = (target, aligned, current())
         found = self._kernels.get(key)
         if found is None:
             at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
-            found = tuple((kernel, self._load(kernel, at_hand)) for kernel in self.kernels(at_hand, aligned))
+            kernels = iter(self.kernels(at_hand, aligned))
+            found = tuple(
+                RoutineStep(group) if group.kind == CALL else (kernel := next(kernels), self._load(kernel, at_hand))
+                for group in self.plan.groups
+            )
             self._kernels[key] = found
         return found
 
@@ -114,13 +120,17 @@ class Executable:
         return runtime_of(target.kind).load(made)
 
     def _run(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
-        """Launch the kernels in order; each value is an array of its own."""
+        """Launch the kernels and call the routines in order; each value is an array of its own."""
         memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
         like: Operand[object] = inputs[0] if inputs else operand(np.empty(0, np.float32), "out")
         left = dict(self.plan.aliases)
         noted = recording()
-        for kernel, launcher in kernels:
+        for step in kernels:
             _alias(memory, left)
+            if isinstance(step, RoutineStep):
+                step.run(memory, like)
+                continue
+            kernel, launcher = step
             for value in kernel.group.outputs:
                 memory[value] = empty(like, value.type.shape, value.type.dtype)
             arguments = [memory[argument.value].reshaped(argument.shape) for argument in kernel.lowered.arguments]

@@ -9,6 +9,7 @@
 An operator on arrays is a graph of its own, compiled once for each kind of operands.
 """
 
+from tessera.graphs.custom import custom
 from tessera.ops.definitions.arrays import (
     arange,
     argmax,
@@ -100,6 +101,7 @@ __all__ = [
     "conv2d",
     "cos",
     "cross_entropy",
+    "custom",
     "einsum",
     "embedding",
     "erf",

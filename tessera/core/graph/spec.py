@@ -12,6 +12,8 @@ Semantics that hold everywhere
 * `reduce` removes axes.  A sum along one axis has the association of `core/base/reductions.py`; of several axes, those
   are one axis in row-major order.
 * `view` reads an element elsewhere: an `IndexMap`; outside of the operand it is 0.
+* `call` runs a routine as a whole: nothing is fused into it, but for one that is defined by a graph, which takes the
+  place of the call once derivatives are made.
 * Nodes are pure.  Randomness is a function of a key and an element's index; state and collectives are values.
 """
 
@@ -60,7 +62,8 @@ PRIMITIVES: Final[dict[str, PrimitiveSpec]] = {
     "scan": PrimitiveSpec("T", "T same", ("axis", "kind: sum"), linear="0"),
     "random": PrimitiveSpec("T u32[2]", "T of u32: bits of Philox 4x32-10 of the key and the element's index",
                             ("stream: which of independent sequences",)),
-    "call": PrimitiveSpec("T*", "T*", ("name: of an operator that is no graph", "options"), linear="by rule"),
+    "call": PrimitiveSpec("T*", "T*", ("options of the routine",), "a routine: a function of the host or of a library, "
+                          "or a graph with an adjoint of its own", linear="by its adjoint"),
     "collective": PrimitiveSpec("T", "T", ("kind", "axis: of the mesh", "op"), linear="all"),
     "state_read": PrimitiveSpec("version", "T", ("object",)),
     "state_write": PrimitiveSpec("version T", "version", ("object",)),

@@ -6,17 +6,19 @@ from math import prod
 from tessera.core.base.plurals import counted
 from tessera.core.graph.expr import Apply, walk
 from tessera.core.graph.expr import to_text as expr_text
-from tessera.core.graph.graph import Node, Value
+from tessera.core.graph.graph import Node, Routine, Value
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.graph.infer import labels_of
 from tessera.core.graph.text import index_map_text
-from tessera.core.schedule.plan import Group, Plan
+from tessera.core.schedule.plan import CALL, Group, Plan
 
 
 def plan_text(plan: Plan) -> str:
     """Return the schedule of a graph as people read it, one kernel after the other."""
     names = _PlanNames(plan)
-    lines = [f"schedule {plan.graph.name}: {counted(len(plan.groups), 'kernel')}"]
+    calls = sum(group.kind == CALL for group in plan.groups)
+    also = f", {counted(calls, 'call')}" if calls else ""
+    lines = [f"schedule {plan.graph.name}: {counted(len(plan.groups) - calls, 'kernel')}{also}"]
     for group in plan.groups:
         lines += _group(group, names)
     for value, source in plan.aliases.items():
@@ -54,12 +56,17 @@ class _PlanNames:
         for node in plan.graph.nodes:
             for value in node.results:
                 self._names[value] = f"%{value.name}" if value.name else f"%g{node.ident}"
+            if len(node.results) > 1:
+                self._names |= {value: f"%g{node.ident}_{number}" for number, value in enumerate(node.results)}
 
     def of(self, value: Value) -> str:
         return self._names.get(value, "%?")
 
 
 def _group(group: Group, names: _PlanNames) -> Iterator[str]:
+    if group.kind == CALL:
+        yield from _call(group, names)
+        return
     axes = " ".join(f"{_axis(axis)}={extent}{'*' if axis in group.reduced else ''}"
                     for axis, extent in enumerate(group.extents))  # fmt: skip
     cost = f"{_count(operations(group))}FLOP, {_count(bytes_moved(group))}B"
@@ -68,6 +75,15 @@ def _group(group: Group, names: _PlanNames) -> Iterator[str]:
     for node in group.members:
         yield f"    {_node(node, group, names)}"
     yield f"    writes {', '.join(f'{names.of(v)}: {v.type}' for v in group.outputs)}"
+
+
+def _call(group: Group, names: _PlanNames) -> Iterator[str]:
+    (node,) = group.members
+    library = f" ({node.routine.library})" if isinstance(node.body, Routine) and node.body.library else ""
+    yield f"  call {group.ident} {group.name}{library}: {_count(bytes_moved(group))}B"
+    yield f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}"
+    where = f"  # line {node.span.line} {'/'.join(node.origin.composite)}" if node.span.line else ""
+    yield f"    writes {', '.join(f'{names.of(v)}: {v.type}' for v in group.outputs)}{where}"
 
 
 def _node(node: Node, group: Group, names: _PlanNames) -> str:

@@ -8,7 +8,7 @@ from typing import Final, cast
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.index_maps import Affine, Term
 from tessera.core.graph.infer import numbers
-from tessera.core.schedule.plan import CASCADE, ELEMENTS, MAPS, PRODUCT, ROW_LIMIT, ROWS, SCATTER, Access
+from tessera.core.schedule.plan import CALL, CASCADE, ELEMENTS, MAPS, PRODUCT, ROW_LIMIT, ROWS, SCATTER, Access
 from tessera.lowering.schedule.axes import AxisSpace, axis_space
 from tessera.lowering.schedule.regions import Found, find_cascade
 
@@ -17,6 +17,8 @@ SHORT_ROW: Final = 2048
 WHOLE_LIMIT: Final = 256
 """Longest inner axis of a product that is one step of its loop: the width of an attention head, for one."""
 POINTWISE: Final = ("map", "view", "iota", "concat", "gather", "random")
+OPAQUE: Final = ("call",)
+"""Nodes that are groups of their own, which no kernel computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ def form(members: Members) -> Form | None:
     """Return how the nodes are one kernel, or None where they are not."""
     if any(node.op == "scatter_add" for node in members.nodes):
         return _scatter(members)
+    if any(node.op in OPAQUE for node in members.nodes):
+        return Form(CALL, AxisSpace((), {})) if len(members.nodes) == 1 else None
     anchors = [node for node in members.nodes if node.op in ("contract", "reduce")]
     if any(node.op in ("concat", "gather", "random") for node in members.nodes):
         return None if anchors else _elements(members)

@@ -38,6 +38,9 @@ def evaluate(graph: Graph, inputs: Sequence[Numbers], observer: Observer | None 
 
 def evaluate_node(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
     """Return the results of one node."""
+    several = _SEVERAL.get(node.op)
+    if several is not None:
+        return several(node, operands)
     rule = _RULES.get(node.op)
     if rule is None:
         raise NoImplementation(f"the oracle cannot run {node.op}", node.span)
@@ -195,6 +198,19 @@ def _iota(node: Node, operands: Sequence[Numbers]) -> Numbers:
     del operands
     return np.arange(node.result.type.shape[0], dtype=np.int64)
 
+
+def _call(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
+    """Run the routine on NumPy arrays, or the graph that it is."""
+    routine = node.routine
+    if routine.definition is not None:
+        return evaluate(routine.definition, operands)
+    if routine.run is None:
+        raise NoImplementation(f"the oracle cannot run {routine.name}", node.span)
+    made = routine.run([_contiguous(each) for each in operands], node.attributes)
+    return tuple(np.asarray(each) for each in made)
+
+
+_SEVERAL: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], tuple[Numbers, ...]]]] = {"call": _call}
 
 _RULES: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers]]] = {
     "map": _map, "contract": _contract, "reduce": _reduce, "view": _view, "concat": _concat, "gather": _gather,

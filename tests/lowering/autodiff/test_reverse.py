@@ -36,7 +36,7 @@ from tessera.core.graph.graph import Graph, Node, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.core.graph.text import to_text
 from tessera.core.graph.verify import verify
-from tessera.lowering.autodiff.linearize import jvp
+from tessera.lowering.autodiff.forward import jvp
 from tessera.lowering.autodiff.reverse import grad, value_and_grad, vjp
 from tessera.runtime.interpret.graph import evaluate
 

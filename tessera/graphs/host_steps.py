@@ -1,0 +1,95 @@
+"""Steps of an executable that are no kernels: calls of routines, between the launches."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from tessera.core.errors.call_site import at_call
+from tessera.core.errors.catalog import BadCapture, WrongResult
+from tessera.core.graph.graph import Node, Tensor, Value
+from tessera.core.schedule.plan import Group
+from tessera.runtime.arrays.cupy_views import as_cupy, beside
+from tessera.runtime.arrays.interop import library_of
+from tessera.runtime.memory.device_arrays import device_of
+from tessera.runtime.memory.operands import Operand, empty, operand
+from tessera.runtime.streams.graph_capture import recording
+
+Memory: TypeAlias = dict[Value, Operand[object]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoutineStep:
+    """Calls the routine of a group that is one `call`."""
+
+    group: Group
+
+    @property
+    def node(self) -> Node:
+        """The only node."""
+        (node,) = self.group.members
+        return node
+
+    def run(self, memory: Memory, like: Operand[object]) -> None:
+        """Compute the outputs, in arrays of the library of `like`.
+
+        Raises WrongResult for a routine that returns something else than it declares, BadCapture inside of a capture:
+        what a library allocates is not there again when a graph is launched.
+        """
+        node = self.node
+        name = node.routine.name
+        if recording() is not None:
+            hint = "leave out capture_graph=True"
+            raise at_call(
+                BadCapture(f"{name} is called by the host, and cannot be part of a captured graph", hint=hint)
+            )
+        given = [memory[value] for value in node.operands]
+        with _on_stream_of([*given, like], name):
+            for value, made in zip(node.results, self._results(given), strict=True):
+                if value in self.group.outputs:
+                    memory[value] = adopted(made, like, name)
+
+    def _results(self, given: Sequence[Operand[object]]) -> list[Operand[object]]:
+        node, routine = self.node, self.node.routine
+        assert routine.run is not None
+        arrays = [each.value if routine.native else _numeric(each, routine.name) for each in given]
+        made = [operand(each, routine.name) for each in routine.run(arrays, node.attributes)]
+        found = [Tensor(each.dtype, each.shape) for each in made]
+        declared = [value.type for value in node.results]
+        if found != declared:
+            what = [", ".join(map(str, types)) or "nothing" for types in (found, declared)]
+            hint = "return arrays of the shapes and dtypes that shape= and dtype= tell"
+            raise at_call(WrongResult(f"{routine.name} returns {what[0]}, and declares {what[1]}", hint=hint))
+        return made
+
+
+@contextmanager
+def _on_stream_of(arrays: Sequence[Operand[object]], name: str) -> Generator[None]:
+    """Let a library work on the stream that the arrays' own library works on."""
+    on_device = next((each.value for each in arrays if each.on_device), None)
+    device = device_of([on_device]) if on_device is not None else None
+    if on_device is None or device is None:
+        yield
+        return
+    with beside(on_device, device, name):
+        yield
+
+
+def _numeric(array: Operand[object], name: str) -> object:
+    """Return an array as NumPy's, or as CuPy's where it lies on a GPU.  Raises LibraryMissing without CuPy."""
+    return as_cupy(array.value, name) if array.on_device else array.view
+
+
+def adopted(made: Operand[object], like: Operand[object], name: str) -> Operand[object]:
+    """Return an array as one of the library and on the device of `like`, in C order: itself where it is one."""
+    same = library_of(made.value) == library_of(like.value) and made.on_device == like.on_device
+    if same and made.contiguous:
+        return made
+    result = empty(like, made.shape, made.dtype)
+    if result.on_device:
+        as_cupy(result.value, name)[...] = as_cupy(made.value, name)
+    else:
+        np.copyto(result.view, made.view)
+    return result
