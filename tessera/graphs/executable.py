@@ -96,7 +96,9 @@ class Executable:
             at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
             kernels = iter(self.kernels(at_hand, aligned))
             found = tuple(
-                RoutineStep(group) if group.kind == CALL else (kernel := next(kernels), self._load(kernel, at_hand))
+                RoutineStep(group, self.graph.source)
+                if group.kind == CALL
+                else (kernel := next(kernels), self._load(kernel, at_hand))
                 for group in self.plan.groups
             )
             self._kernels[key] = found

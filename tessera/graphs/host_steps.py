@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tessera.core.base.source import NOWHERE, Source
+from tessera.core.errors.base import TesseraError
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import BadCapture, WrongResult
 from tessera.core.graph.graph import Node, Tensor, Value
@@ -22,9 +24,10 @@ Memory: TypeAlias = dict[Value, Operand[object]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoutineStep:
-    """Calls the routine of a group that is one `call`."""
+    """Calls the routine of a group that is one `call`.  source: the text that the graph was captured from."""
 
     group: Group
+    source: Source
 
     @property
     def node(self) -> Node:
@@ -46,10 +49,21 @@ class RoutineStep:
                 BadCapture(f"{name} is called by the host, and cannot be part of a captured graph", hint=hint)
             )
         given = [memory[value] for value in node.operands]
-        with _on_stream_of([*given, like], name):
+        with _on_stream_of([*given, like], name), self._named():
             for value, made in zip(node.results, self._results(given), strict=True):
                 if value in self.group.outputs:
                     memory[value] = adopted(made, like, name)
+
+    @contextmanager
+    def _named(self) -> Generator[None]:
+        """Give mistakes the place of the operator in the user's text: in a graph; an operator alone is called there."""
+        try:
+            yield
+        except TesseraError as mistake:
+            if mistake.span == NOWHERE and len(self.node.origin.composite) > 1:
+                mistake.span = self.node.span
+                mistake.with_source(self.source)
+            raise
 
     def _results(self, given: Sequence[Operand[object]]) -> list[Operand[object]]:
         node, routine = self.node, self.node.routine
@@ -61,7 +75,7 @@ class RoutineStep:
         if found != declared:
             what = [", ".join(map(str, types)) or "nothing" for types in (found, declared)]
             hint = "return arrays of the shapes and dtypes that shape= and dtype= tell"
-            raise at_call(WrongResult(f"{routine.name} returns {what[0]}, and declares {what[1]}", hint=hint))
+            raise WrongResult(f"{routine.name} returns {what[0]}, and declares {what[1]}", hint=hint)
         return made
 
 

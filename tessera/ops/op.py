@@ -37,6 +37,7 @@ from tessera.ops.definitions.arrays import (
 from tessera.ops.definitions.arrays import (
     sum_ as sum,  # noqa: A004
 )
+from tessera.ops.definitions.decompositions import cholesky, svd, triangular_solve
 from tessera.ops.definitions.elementwise import (
     absolute as abs,  # noqa: A004
 )
@@ -96,6 +97,7 @@ __all__ = [
     "argmax",
     "broadcast_to",
     "cast",
+    "cholesky",
     "clip",
     "concat",
     "conv2d",
@@ -148,8 +150,10 @@ __all__ = [
     "square",
     "stack",
     "sum",
+    "svd",
     "tanh",
     "transpose",
+    "triangular_solve",
     "var",
     "where",
     "zeros",

@@ -5,7 +5,7 @@ import pytest
 
 from tessera.core.base.dtypes import f32
 from tessera.core.errors.catalog import WrongResult
-from tessera.core.graph.graph import Node, Routine, Tensor, Value
+from tessera.core.graph.graph import UNKNOWN_SOURCE, Node, Routine, Tensor, Value
 from tessera.core.schedule.plan import CALL, Group
 from tessera.graphs.host_steps import Memory, RoutineStep, adopted
 from tessera.runtime.memory.operands import operand
@@ -17,7 +17,7 @@ def step(routine: Routine, used: tuple[bool, ...]) -> tuple[RoutineStep, Memory,
     outputs = tuple(value for value, each in zip(results, used, strict=True) if each)
     node = Node("call", (x,), results, {"by": 3}, routine)
     group = Group(0, CALL, (node,), (x,), outputs, (), {}, {}, {})
-    return RoutineStep(group), {x: operand(np.ones((2, 3), np.float32), "x")}, results
+    return RoutineStep(group, UNKNOWN_SOURCE), {x: operand(np.ones((2, 3), np.float32), "x")}, results
 
 
 def test_results_that_nobody_reads_are_dropped():

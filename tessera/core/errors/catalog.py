@@ -670,6 +670,13 @@ class WrongResult(TesseraError):
     title = "not what was declared"
 
 
+class NoDecomposition(TesseraError):
+    """A matrix that has no decomposition of this kind.  Example: `op.cholesky(a)` with a negative eigenvalue in a."""
+
+    code = "TSR-E806"
+    title = "no such decomposition"
+
+
 class UnstableCarry(TesseraError):
     """A value that a loop of a graph carries, with another type after a trip than before.
 
