@@ -16,6 +16,7 @@ from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
 from tessera.lowering.graph.expand_calls import expand_calls
+from tessera.lowering.graph.expand_random import expand_random
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
@@ -57,7 +58,7 @@ class Executable:
     @cached_property
     def graph(self) -> Graph:
         """The graph after the passes that keep every bit."""
-        simplified = simplify(expand_calls(self.traced))
+        simplified = simplify(expand_random(expand_calls(self.traced)))
         split = split_reductions(simplified)
         return simplified if split is simplified else simplify(split)
 

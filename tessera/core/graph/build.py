@@ -204,6 +204,10 @@ class GraphBuilder:
         """Add `values` at their indices to zeros, in index order; outside, they are dropped."""
         return self.add("scatter_add", (index, values), axis=axis, extent=extent)
 
+    def random(self, key: Value, shape: Sequence[int], stream: int = 0) -> Value:
+        """Return random bits, u32: a function of the key, the stream and the element's index."""
+        return self.add("random", (key,), shape=tuple(shape), stream=stream)
+
     def iota(self, extent: int) -> Value:
         """Return 0, 1, 2, ... as i64."""
         return self.add("iota", (), extent=extent)

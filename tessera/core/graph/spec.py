@@ -60,8 +60,8 @@ PRIMITIVES: Final[dict[str, PrimitiveSpec]] = {
                                  ("axis", "extent: of the result along it"), linear="1"),
     "iota": PrimitiveSpec("", "T of i64 of rank 1: 0, 1, 2, ..."),
     "scan": PrimitiveSpec("T", "T same", ("axis", "kind: sum"), linear="0"),
-    "random": PrimitiveSpec("T u32[2]", "T of u32: bits of Philox 4x32-10 of the key and the element's index",
-                            ("stream: which of independent sequences",)),
+    "random": PrimitiveSpec("T u32[2]", "T of u32: bits of Philox 4x32-10, see `core/base/philox.py`",
+                            ("shape", "stream: which of independent sequences")),
     "call": PrimitiveSpec("T*", "T*", ("options of the routine",), "a routine: a function of the host or of a library, "
                           "or a graph with an adjoint of its own", linear="by its adjoint"),
     "collective": PrimitiveSpec("T", "T", ("kind", "axis: of the mesh", "op"), linear="all"),

@@ -65,7 +65,7 @@ class _Fuser:
                 if self._is_alias(node) and not self._is_anothers(node.operands[0]):
                     self.aliases[node.result] = node.operands[0]
                 continue
-            if made_of_indices(node, indices):
+            if made_of_indices(node, indices) or self._picks_number(node):
                 indices[node.result] = True
                 self.free.add(node)
             elif node.op == "view" or self._converts_input(node):
@@ -80,6 +80,10 @@ class _Fuser:
         self._materialise_views()
         ordered = self._ordered()
         return Partition(tuple(Fused(*self._checked(draft.owned)) for draft in ordered), self.aliases)
+
+    def _picks_number(self, node: Node) -> bool:
+        """Return whether a node is one number of an input, such as half of a key: what is made of it is, too."""
+        return node.op == "view" and node.result.type.size == 1 and node.operands[0] in self.graph.inputs
 
     def _converts_input(self, node: Node) -> bool:
         """Return whether a node does nothing but convert what is an input: reading it is as cheap for every user."""

@@ -81,9 +81,10 @@ def triangular_solve(a: Array, b: Array, *, lower: bool = True, transpose: bool 
 def svd(a: Array) -> Svd:
     """Return (u, s, vh) with (u * s) @ vh == a, each as long as the lesser extent; `.u`, `.s` and `.vh` name them.
 
-    s falls and is not negative; the columns of u and the rows of vh are orthonormal.  a: [..., m, n]; floats of 16 bits are computed in f32.  The derivatives of u and vh have 1 / (s_i^2 - s_j^2): they
-    grow without bound as singular values meet, and what belongs to two equal ones is left out, which is right for
-    functions that do not depend on how vectors of equal singular values are chosen.  That of s always exists.
+    s falls and is not negative; the columns of u and the rows of vh are orthonormal.  a: [..., m, n]; floats of 16 bits
+    are computed in f32.  The derivatives of u and vh have 1 / (s_i^2 - s_j^2): they grow without bound as singular
+    values meet, and what belongs to two equal ones is left out, which is right for functions that do not depend on how
+    vectors of equal singular values are chosen.  That of s always exists.
     Raises OperandMismatch for something without two axes, or without elements, NoDecomposition, when it runs, where the
     iteration does not converge, LibraryMissing on a GPU without CuPy.
     """

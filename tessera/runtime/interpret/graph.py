@@ -6,6 +6,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from tessera.core.base.philox import random_bits
 from tessera.core.base.reductions import identity, tree_sum
 from tessera.core.errors.catalog import NoImplementation
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
@@ -199,6 +200,11 @@ def _iota(node: Node, operands: Sequence[Numbers]) -> Numbers:
     return np.arange(node.result.type.shape[0], dtype=np.int64)
 
 
+def _random(node: Node, operands: Sequence[Numbers]) -> Numbers:
+    shape = node.result.type.shape
+    return random_bits(operands[0], math.prod(shape), cast("int", node.attributes["stream"])).reshape(shape)
+
+
 def _call(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
     """Run the routine on NumPy arrays, or the graph that it is."""
     routine = node.routine
@@ -214,5 +220,5 @@ _SEVERAL: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], tuple[Numbers, 
 
 _RULES: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers]]] = {
     "map": _map, "contract": _contract, "reduce": _reduce, "view": _view, "concat": _concat, "gather": _gather,
-    "scatter_add": _scatter_add, "iota": _iota,
+    "scatter_add": _scatter_add, "iota": _iota, "random": _random,
 }  # fmt: skip

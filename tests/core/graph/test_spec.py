@@ -31,7 +31,7 @@ def test_types_that_do_not_follow_from_operands(op: str):
         infer(op, (), {}, None)
 
 
-@pytest.mark.parametrize("op", [*(op for op in NO_TYPE if op != "call"), "scan", "random"])
+@pytest.mark.parametrize("op", [*(op for op in NO_TYPE if op != "call"), "scan"])
 def test_the_oracle_says_what_it_cannot_run(op: str):
     with pytest.raises(NoImplementation, match=f"the oracle cannot run {op}"):
         evaluate_node(Node(op, (), (Value(Tensor(f32, ())),)), ())
