@@ -49,6 +49,8 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
     inside = [node for node in removed if node not in outer]
     if any(node.op != "contract" or axis not in space.axes[node.result] for node in inside):
         return None
+    if not _depends_on(nodes, outer).isdisjoint(inside):
+        return None  # a contraction is an atom, which no reduction has a part in
     inner = tuple(dict.fromkeys(each for node in inside for each in removed[node]))
     if any(space.extents[each] > MOST_INNER for each in inner):
         return None
@@ -65,6 +67,17 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
     if not all(any(builder.atoms[number] in read for number in arguments(body)) for body in _bodies(cascade)):
         return None
     return Found(cascade, axis, inner, outer, tuple(builder.atoms))
+
+
+def _depends_on(nodes: Sequence[Node], sources: Sequence[Node]) -> set[Node]:
+    """Return the nodes that need the result of one of `sources`, which are in order."""
+    made = {value for node in sources for value in node.results}
+    found: set[Node] = set()
+    for node in nodes:
+        if not made.isdisjoint(node.operands):
+            found.add(node)
+            made.update(node.results)
+    return found
 
 
 def _bodies(cascade: Cascade) -> list[Expr]:
