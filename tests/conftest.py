@@ -1,6 +1,5 @@
 """What every test shares: a cache of its own, and skips that say what is missing."""
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support.targets import missing_gpu
 
 # Compiled kernels go to a directory of this test run, never to the user's own.  It is set before any test module is
 # imported, since settings are read once; `_cache` removes it at exit.  The workers of pytest-xdist inherit it from the
@@ -34,20 +35,12 @@ settings.register_profile("ci", parent=settings.get_profile("default"), derandom
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
-def _missing_gpu() -> str:
-    """Why tests that need a GPU cannot run, or an empty string."""
-    smi = shutil.which("nvidia-smi")
-    if smi is None or subprocess.run([smi, "-L"], capture_output=True, check=False).returncode != 0:
-        return "no NVIDIA GPU"
-    return "" if importlib.util.find_spec("cupy") else "no cupy: pip install tessera[cuda13]"
-
-
 def _missing_browser() -> str:
     """Why tests that need a browser cannot run, or an empty string."""
     return "" if any(map(shutil.which, CHROMIUM)) else "no Chromium: apt-get install chromium"
 
 
-MISSING = {"gpu": _missing_gpu, "browser": _missing_browser}
+MISSING = {"gpu": missing_gpu, "browser": _missing_browser}
 
 
 def _left_behind() -> list[str]:

@@ -1,6 +1,6 @@
 """A planned graph made ready for a target: compiled kernels, and how their arrays are passed on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -19,13 +19,15 @@ from tessera.lowering.graph.expand_calls import expand_calls
 from tessera.lowering.graph.expand_random import expand_random
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import split_reductions
-from tessera.lowering.schedule.emit.to_program import Lowered, to_program
+from tessera.lowering.schedule.emit.to_program import Lowered, arguments_of, to_program
 from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
+from tessera.runtime.driver.driver import driver
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
 from tessera.runtime.launch.on_stream import record_launch
 from tessera.runtime.memory.operands import Operand, as_result, empty, operand, packed
+from tessera.runtime.memory.owned import DeviceArray, to_device
 from tessera.runtime.streams.graph_capture import recording
 from tessera.session.compiled import Compiled
 from tessera.session.session import Session, session
@@ -40,7 +42,15 @@ class GroupKernel:
     compiled: Compiled | None
 
 
-Ready: TypeAlias = tuple[GroupKernel, Launcher] | RoutineStep
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A kernel that can be launched."""
+
+    kernel: GroupKernel
+    launcher: Launcher
+
+
+Step: TypeAlias = Ready | RoutineStep
 
 
 class Executable:
@@ -53,14 +63,14 @@ class Executable:
         self.traced = traced
         self.options = options or Options()
         self._session = home or session()
-        self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Ready, ...]] = {}
+        self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Step, ...]] = {}
 
     @cached_property
     def graph(self) -> Graph:
         """The graph after the passes that keep every bit."""
         simplified = simplify(expand_random(expand_calls(self.traced)))
-        split = split_reductions(simplified)
-        return simplified if split is simplified else simplify(split)
+        changed = split_reductions(simplified)
+        return simplified if changed is simplified else simplify(changed)
 
     @cached_property
     def plan(self) -> Plan:
@@ -74,6 +84,8 @@ class Executable:
         target = chosen_target(self.options, arrays)
         aligned = tuple(self._aligned(each) for each in inputs) if target.kind.on_gpu else (False,) * len(inputs)
         kernels = self._ready(target, aligned, arrays)
+        if target.kind.on_gpu and recording() is None and all(isinstance(each.value, np.ndarray) for each in inputs):
+            return self._run_from_host(kernels, inputs)
         return self._run(kernels, inputs)
 
     @staticmethod
@@ -90,20 +102,35 @@ class Executable:
         lies = {**known, **inside} if target.kind.on_gpu else {}
         return tuple(self._compile(group, target, lies) for group in self.plan.groups if group.kind != CALL)
 
-    def _ready(self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object]) -> tuple[Ready, ...]:
+    def _ready(self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object]) -> tuple[Step, ...]:
         key = (target, aligned, current())
         found = self._kernels.get(key)
         if found is None:
             at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
-            kernels = iter(self.kernels(at_hand, aligned))
+            compiled = self.kernels(at_hand, aligned)
+            launched = map(Ready, compiled, self._loaded(compiled, at_hand))
             found = tuple(
-                RoutineStep(group, self.graph.source)
-                if group.kind == CALL
-                else (kernel := next(kernels), self._load(kernel, at_hand))
+                RoutineStep(group, self.graph.source) if group.kind == CALL else next(launched)
                 for group in self.plan.groups
             )
             self._kernels[key] = found
         return found
+
+    @cached_property
+    def _last_used(self) -> list[tuple[Value, ...]]:
+        """The values that each group is the last one to use, but for those that are kept."""
+        last: dict[Value, int] = {}
+        for number, group in enumerate(self.plan.groups):
+            if group.kind == CALL:
+                used = [*group.inputs, *group.outputs]
+            else:
+                used = [argument.value for _, argument in arguments_of(group)]
+            last.update(dict.fromkeys(used, number))
+        kept = self.graph.outputs
+        return [
+            tuple(value for value, at in last.items() if at == number and value not in kept)
+            for number in range(len(self.plan.groups))
+        ]
 
     def _compile(self, group: Group, target: Target, aligned: Mapping[Value, bool]) -> GroupKernel:
         kind = target.kind
@@ -112,6 +139,9 @@ class Executable:
         lowered = to_program(group, steps.blocks, steps.options, self.graph.source, aligned)
         compiled = self._session.compile(lowered.program, target) if kind.backend else None
         return GroupKernel(group, lowered, compiled)
+
+    def _loaded(self, kernels: Sequence[GroupKernel], target: Target) -> list[Launcher]:
+        return [self._load(kernel, target) for kernel in kernels]
 
     def _load(self, kernel: GroupKernel, target: Target) -> Launcher:
         compiled = kernel.compiled
@@ -122,27 +152,46 @@ class Executable:
         )  # fmt: skip
         return runtime_of(target.kind).load(made)
 
-    def _run(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
-        """Launch the kernels and call the routines in order; each value is an array of its own."""
-        memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
+    def _run_from_host(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+        """Run on a GPU from and to NumPy's arrays: what passes between the kernels stays on the device."""
+        device = driver().device()
+
+        def allocate(value: Value) -> Operand[object]:
+            return operand(DeviceArray(value.type.shape, value.type.dtype.numpy, device), value.name)
+
+        copies: list[Operand[object]] = [operand(to_device(each.view, device), each.name) for each in inputs]
+        made = self._launch(steps, copies, allocate)
+        return tuple(each.value.get() for each in made if isinstance(each.value, DeviceArray))
+
+    def _run(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+        """Run where the arrays are, with arrays of their library."""
         like: Operand[object] = inputs[0] if inputs else operand(np.empty(0, np.float32), "out")
+        made = self._launch(steps, inputs, lambda value: empty(like, value.type.shape, value.type.dtype))
+        return tuple(as_result(each, like) for each in made)
+
+    def _launch(
+        self, steps: Sequence[Step], inputs: Sequence[Operand[object]], allocate: Callable[[Value], Operand[object]]
+    ) -> list[Operand[object]]:
+        """Take the steps in order, and return the outputs; memory is given back behind its last use."""
+        memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
         left = dict(self.plan.aliases)
         noted = recording()
-        for step in kernels:
-            _alias(memory, left)
-            if isinstance(step, RoutineStep):
-                step.run(memory, like)
-                continue
-            kernel, launcher = step
-            for value in kernel.group.outputs:
-                memory[value] = empty(like, value.type.shape, value.type.dtype)
-            arguments = [memory[argument.value].reshaped(argument.shape) for argument in kernel.lowered.arguments]
-            if noted is None:
-                launcher(*arguments)
-            else:
-                record_launch(noted, None, launcher, tuple(arguments), None)
         _alias(memory, left)
-        return tuple(as_result(memory[value], like) for value in self.graph.outputs)
+        for step, last_used in zip(steps, self._last_used, strict=True):
+            if isinstance(step, RoutineStep):
+                step.run(memory, allocate)
+            else:
+                for value in step.kernel.group.outputs:
+                    memory[value] = allocate(value)
+                arguments = [memory[each.value].reshaped(each.shape) for each in step.kernel.lowered.arguments]
+                if noted is None:
+                    step.launcher(*arguments)
+                else:
+                    record_launch(noted, None, step.launcher, tuple(arguments), None)
+            _alias(memory, left)
+            for value in last_used:
+                del memory[value]
+        return [memory[value] for value in self.graph.outputs]
 
 
 def _alias(memory: dict[Value, Operand[object]], left: dict[Value, Value]) -> None:

@@ -1,6 +1,6 @@
 """Steps of an executable that are no kernels: calls of routines, between the launches."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,10 +16,12 @@ from tessera.core.schedule.plan import Group
 from tessera.runtime.arrays.cupy_views import as_cupy, beside
 from tessera.runtime.arrays.interop import library_of
 from tessera.runtime.memory.device_arrays import device_of
-from tessera.runtime.memory.operands import Operand, empty, operand
+from tessera.runtime.memory.operands import Operand, operand
+from tessera.runtime.memory.owned import DeviceArray, to_device
 from tessera.runtime.streams.graph_capture import recording
 
 Memory: TypeAlias = dict[Value, Operand[object]]
+Allocate: TypeAlias = Callable[[Value], Operand[object]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +37,8 @@ class RoutineStep:
         (node,) = self.group.members
         return node
 
-    def run(self, memory: Memory, like: Operand[object]) -> None:
-        """Compute the outputs, in arrays of the library of `like`.
+    def run(self, memory: Memory, allocate: Allocate) -> None:
+        """Compute the outputs, in arrays of the library of those that `allocate` makes.
 
         Raises WrongResult for a routine that returns something else than it declares, BadCapture inside of a capture:
         what a library allocates is not there again when a graph is launched.
@@ -49,10 +51,10 @@ class RoutineStep:
                 BadCapture(f"{name} is called by the host, and cannot be part of a captured graph", hint=hint)
             )
         given = [memory[value] for value in node.operands]
-        with _on_stream_of([*given, like], name), self._named():
+        with _on_stream_of(given, name), self._named():
             for value, made in zip(node.results, self._results(given), strict=True):
                 if value in self.group.outputs:
-                    memory[value] = adopted(made, like, name)
+                    memory[value] = placed(made, allocate(value), name)
 
     @contextmanager
     def _named(self) -> Generator[None]:
@@ -68,7 +70,7 @@ class RoutineStep:
     def _results(self, given: Sequence[Operand[object]]) -> list[Operand[object]]:
         node, routine = self.node, self.node.routine
         assert routine.run is not None
-        arrays = [each.value if routine.native else _numeric(each, routine.name) for each in given]
+        arrays = [_on_host(each).value if routine.native else _numeric(each, routine.name) for each in given]
         made = [operand(each, routine.name) for each in routine.run(arrays, node.attributes)]
         found = [Tensor(each.dtype, each.shape) for each in made]
         declared = [value.type for value in node.results]
@@ -82,28 +84,35 @@ class RoutineStep:
 @contextmanager
 def _on_stream_of(arrays: Sequence[Operand[object]], name: str) -> Generator[None]:
     """Let a library work on the stream that the arrays' own library works on."""
-    on_device = next((each.value for each in arrays if each.on_device), None)
-    device = device_of([on_device]) if on_device is not None else None
-    if on_device is None or device is None:
+    foreign = [each.value for each in arrays if each.on_device and not isinstance(each.value, DeviceArray)]
+    device = device_of(foreign[:1])
+    if device is None:
         yield
         return
-    with beside(on_device, device, name):
+    with beside(foreign[0], device, name):
         yield
+
+
+def _on_host(array: Operand[object]) -> Operand[object]:
+    """Return what the caller gave as NumPy's, and passes between kernels on a GPU, as NumPy's again."""
+    return operand(array.value.get(), array.name) if isinstance(array.value, DeviceArray) else array
 
 
 def _numeric(array: Operand[object], name: str) -> object:
     """Return an array as NumPy's, or as CuPy's where it lies on a GPU.  Raises LibraryMissing without CuPy."""
-    return as_cupy(array.value, name) if array.on_device else array.view
+    found = _on_host(array)
+    return as_cupy(found.value, name) if found.on_device else found.view
 
 
-def adopted(made: Operand[object], like: Operand[object], name: str) -> Operand[object]:
-    """Return an array as one of the library and on the device of `like`, in C order: itself where it is one."""
-    same = library_of(made.value) == library_of(like.value) and made.on_device == like.on_device
+def placed(made: Operand[object], place: Operand[object], name: str) -> Operand[object]:
+    """Return an array as one of the library and on the device of `place`, in C order: itself where it is one."""
+    same = library_of(made.value) == library_of(place.value) and made.on_device == place.on_device
     if same and made.contiguous:
         return made
-    result = empty(like, made.shape, made.dtype)
-    if result.on_device:
-        as_cupy(result.value, name)[...] = as_cupy(made.value, name)
+    if isinstance(place.value, DeviceArray):
+        return operand(to_device(np.ascontiguousarray(made.view), place.value.device), name)
+    if place.on_device:
+        as_cupy(place.value, name)[...] = as_cupy(made.value, name)
     else:
-        np.copyto(result.view, made.view)
-    return result
+        np.copyto(place.view, made.view)
+    return place

@@ -9,7 +9,7 @@ from tessera.core.graph.expr import Apply, walk
 from tessera.core.program.program import Attribute
 from tessera.core.schedule.options import SCHEDULE
 from tessera.core.schedule.plan import ELEMENTS, MAPS, ROWS, SCATTER, CascadeLoop, Group
-from tessera.lowering.schedule.form import ends
+from tessera.lowering.schedule.form import cascade_row, ends
 from tessera.performance import schedules
 from tessera.performance.machine_kind import MachineKind
 
@@ -75,15 +75,15 @@ def _rows(group: Group) -> dict[int, int]:
 def _cascade(group: Group, loop: CascadeLoop, machine: MachineKind) -> dict[int, int]:
     """The library's blocks of attention: rows and steps of the loop; inner axes and columns are whole."""
     blocks = {axis: group.extents[axis] for axis in (*loop.inner, *loop.columns)}
-    kept = [axis for axis in group.axes[loop.reductions[0].result] if axis not in loop.columns]
+    row = cascade_row(loop, loop.columns, group.members, group.axes)
     dtypes = [value.type.dtype for value in group.inputs if value.type.dtype.is_float]
     dtype = max(dtypes, key=lambda each: each.bits) if dtypes else BY_NAME["f32"]
     width = max((group.extents[axis] for axis in (*loop.inner, *loop.columns)), default=1)
-    rows = group.extents[kept[-1]] if kept else 1
+    rows = 1 if row is None else group.extents[row]
     chosen = schedules.forward_schedule(machine, rows, group.extents[loop.axis], width, dtype, causal=True)
     blocks[loop.axis] = chosen["BN"]
-    if kept:
-        blocks[kept[-1]] = chosen["BM"]
+    if row is not None:
+        blocks[row] = chosen["BM"]
     return blocks
 
 

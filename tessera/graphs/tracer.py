@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
-from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, i64, promote
+from tessera.core.base.dtypes import BY_NAME, COMPUTE_TYPES, DType, boolean, f32, i32, i64, promote
 from tessera.core.errors.call_site import at_call
 from tessera.core.errors.catalog import CannotTrace, OperandMismatch
 from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply
@@ -373,9 +373,21 @@ def contraction(
     x: Tracer, y: Tracer, labels: Sequence[Sequence[int]], result: Sequence[int], *, tile_shape: tuple[int, ...] = (),
     exact: bool = False, compute: str = "", dtype: DType | None = None,
 ) -> Tracer:  # fmt: skip
-    """Contract two values in the dtype in which they meet, and round the sums to it, or to `dtype`."""
+    """Contract two values in the dtype in which they meet, and round the sums to it, or to `dtype`.
+
+    Of bools it says whether any product holds, as NumPy's products do.  Raises OperandMismatch for a compute type of
+    other operands.
+    """
     met = promote(x.dtype, y.dtype)
     builder = x.trace.builder
+    if compute and COMPUTE_TYPES[compute].operand_dtype != met:
+        raise OperandMismatch(
+            f"compute={compute} rounds factors of {COMPUTE_TYPES[compute].operand_dtype}, and these are {met}",
+            hint=f"leave it out: {met} is multiplied as it is",
+        )
+    if met == boolean:
+        counts = contraction(x.astype(i32), y.astype(i32), labels, result, tile_shape=tile_shape, exact=exact)
+        return compare("ne", counts, 0)
     made = builder.contract(
         builder.cast(x.value, met), builder.cast(y.value, met), labels, result, exact=exact, tile_shape=tile_shape,
         compute=compute,

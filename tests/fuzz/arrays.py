@@ -42,7 +42,7 @@ class Array:
         """A fresh array, the same each time."""
         shape = tuple(extents[e] for e in self.shape)
         random = np.random.default_rng([seed, *self.name.encode()])
-        return _view(self.view, shape, lambda wanted: _in_a_margin(numbers(self.dtype, self.values, wanted, random)))
+        return viewed(self.view, shape, lambda wanted: _in_a_margin(numbers(self.dtype, self.values, wanted, random)))
 
 
 def numbers(dtype: str, values: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
@@ -81,7 +81,7 @@ def _in_a_margin(array: np.ndarray) -> np.ndarray:
     return inside
 
 
-def _view(view: str, shape: tuple[int, ...], make: Callable[[tuple[int, ...]], np.ndarray]) -> np.ndarray:
+def viewed(view: str, shape: tuple[int, ...], make: Callable[[tuple[int, ...]], np.ndarray]) -> np.ndarray:
     """An array of `shape` that lies in memory as `view` says."""
     if view == "offset":
         return make((*shape[:-1], shape[-1] + 3))[..., 3:]

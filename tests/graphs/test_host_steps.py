@@ -7,8 +7,12 @@ from tessera.core.base.dtypes import f32
 from tessera.core.errors.catalog import WrongResult
 from tessera.core.graph.graph import UNKNOWN_SOURCE, Node, Routine, Tensor, Value
 from tessera.core.schedule.plan import CALL, Group
-from tessera.graphs.host_steps import Memory, RoutineStep, adopted
-from tessera.runtime.memory.operands import operand
+from tessera.graphs.host_steps import Memory, RoutineStep, placed
+from tessera.runtime.memory.operands import Operand, operand
+
+
+def fresh(value: Value) -> Operand[object]:
+    return operand(np.empty(value.type.shape, value.type.dtype.numpy), "out")
 
 
 def step(routine: Routine, used: tuple[bool, ...]) -> tuple[RoutineStep, Memory, tuple[Value, ...]]:
@@ -23,7 +27,7 @@ def step(routine: Routine, used: tuple[bool, ...]) -> tuple[RoutineStep, Memory,
 def test_results_that_nobody_reads_are_dropped():
     routine = Routine("parts", run=lambda arrays, options: [arrays[0], np.asarray(arrays[0]) * options["by"]])  # pyright: ignore[reportOperatorIssue]
     made, memory, (first, second) = step(routine, (False, True))
-    made.run(memory, operand(np.empty(0, np.float32), "out"))
+    made.run(memory, fresh)
     assert first not in memory
     np.testing.assert_array_equal(memory[second].view, np.full((2, 3), 3, np.float32))
 
@@ -31,21 +35,21 @@ def test_results_that_nobody_reads_are_dropped():
 def test_another_type_than_declared_is_refused():
     made, memory, _ = step(Routine("rounds", run=lambda arrays, _: [np.zeros((2, 3))]), (True,))
     with pytest.raises(WrongResult, match=r"rounds returns f64\[2, 3\], and declares f32\[2, 3\]"):
-        made.run(memory, operand(np.empty(0, np.float32), "out"))
+        made.run(memory, fresh)
 
 
 def test_results_in_another_order_are_copied():
     turned = operand(np.arange(6, dtype=np.float32).reshape(2, 3).T, "x")
-    like = operand(np.empty(0, np.float32), "out")
-    got = adopted(turned, like, "f")
-    assert got.contiguous
-    np.testing.assert_array_equal(got.view, turned.view)
-    assert adopted(got, like, "f") is got
+    place = operand(np.empty((3, 2), np.float32), "out")
+    assert placed(turned, place, "f") is place
+    np.testing.assert_array_equal(place.view, turned.view)
+    straight = operand(turned.view.copy(), "x")
+    assert placed(straight, place, "f") is straight
 
 
 def test_arrays_of_another_library_are_copied():
     torch = pytest.importorskip("torch")
-    like = operand(torch.zeros(1), "out")
-    got = adopted(operand(np.ones(3, np.float32), "x"), like, "f")
+    place = operand(torch.zeros(3), "out")
+    got = placed(operand(np.ones(3, np.float32), "x"), place, "f")
     assert isinstance(got.value, torch.Tensor)
     np.testing.assert_array_equal(got.view, np.ones(3))

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from support.gradients import Make, graph_of
+from support.targets import RUNNABLE
 from tessera.core.base.dtypes import DType, bf16, boolean, f16, f32, f64, i32, i64
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Argument, Literal, apply
@@ -70,9 +71,7 @@ def run(built: Graph, arrays: Sequence[Numbers], target: str) -> tuple[object, .
     return Executable(built, Options(target=target))(*arrays)
 
 
-def check(
-    built: Graph, arrays: Sequence[Numbers] | None = None, *, targets: Sequence[str] = ("interpret", "cpu")
-) -> None:
+def check(built: Graph, arrays: Sequence[Numbers] | None = None, *, targets: Sequence[str] = RUNNABLE) -> None:
     """Run a graph on small integers, for which every target has the oracle's bits."""
     arrays = small_integers([value.type for value in built.inputs]) if arrays is None else arrays
     wanted = evaluate(built, arrays)
@@ -81,9 +80,7 @@ def check(
             assert_same_bits(found, each)
 
 
-def close(
-    built: Graph, arrays: Sequence[Numbers], tolerance: float, *, targets: Sequence[str] = ("interpret", "cpu")
-) -> None:
+def close(built: Graph, arrays: Sequence[Numbers], tolerance: float, *, targets: Sequence[str] = RUNNABLE) -> None:
     """Compare the outputs of a graph with the oracle's, relatively to the greatest of each."""
     wanted = evaluate(built, arrays)
     for target in targets:

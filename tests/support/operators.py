@@ -10,12 +10,13 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from support.targets import RUNNABLE
 from tessera import graph
 from tessera.core.settings import overridden
 
 Array: TypeAlias = Any
 """An operand or a result: of NumPy, or a tracer."""
-TARGETS: Final = ("interpret", "cpu")
+TARGETS: Final = RUNNABLE
 FLOATS: Final[dict[str, DTypeLike]] = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16
 }  # fmt: skip
@@ -30,22 +31,22 @@ def drawn(shape: Sequence[int], dtype: DTypeLike, seed: int = 0, low: float = -2
 
 
 def everywhere(function: Callable[..., object], *arguments: object) -> NDArray[Any]:
-    """Return what `function` gives on `cpu`, at once; it must give the same bits captured, and nearly on `interpret`."""
-    with overridden(target="cpu"):
-        eager = np.asarray(function(*arguments))
-        module = np.asarray(graph.module(function)(*arguments))
-    np.testing.assert_array_equal(_bits(module), _bits(eager))
-    with overridden(target="interpret"):
-        interpreted = np.asarray(function(*arguments))
-        captured = np.asarray(graph.module(function)(*arguments))
-    np.testing.assert_array_equal(_bits(captured), _bits(interpreted))
-    assert interpreted.dtype == eager.dtype
-    assert interpreted.shape == eager.shape
-    if interpreted.dtype.kind in "iub":
-        np.testing.assert_array_equal(interpreted, eager)
-    else:
-        name = next((name for name, dtype in FLOATS.items() if eager.dtype == dtype), "f32")
-        close(interpreted, eager, 2 * TOLERANCE[name])
+    """Return what `function` gives on `cpu`, at once; it must give the same bits captured, and nearly on all targets."""
+    results: dict[str, NDArray[Any]] = {}
+    for target in TARGETS:
+        with overridden(target=target):
+            results[target] = np.asarray(function(*arguments))
+            module = np.asarray(graph.module(function)(*arguments))
+        np.testing.assert_array_equal(_bits(module), _bits(results[target]))
+    eager = results["cpu"]
+    for made in results.values():
+        assert made.dtype == eager.dtype
+        assert made.shape == eager.shape
+        if made.dtype.kind in "iub":
+            np.testing.assert_array_equal(made, eager)
+        else:
+            name = next((name for name, dtype in FLOATS.items() if eager.dtype == dtype), "f32")
+            close(made, eager, 2 * TOLERANCE[name])
     return eager
 
 

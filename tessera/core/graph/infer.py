@@ -84,6 +84,7 @@ def _contract(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     _require(len(set(result)) == len(result) and set(result) <= set(extents), f"the result has not labels {result}")
     left, right = operands
     _require(left.dtype == right.dtype, f"a contraction of {left.dtype} and {right.dtype}")
+    _require(left.dtype != boolean, "bool is not summed: convert it")
     accumulate = BY_NAME[str(attributes["accumulate"])]
     _require(
         accumulate.bits >= left.dtype.bits and accumulate.is_float == left.dtype.is_float,

@@ -49,6 +49,7 @@ class CascadeLoop:
 
     axis: that the loop goes over; inner: axes that contractions inside of it sum over; columns: see `Form`
     reductions: the nodes whose results it gives; atoms: the values that the region's atoms are
+    ended: numbers of the atoms that are absent behind the end of the axis
     """
 
     cascade: Cascade
@@ -57,6 +58,7 @@ class CascadeLoop:
     columns: tuple[int, ...]
     reductions: tuple[Node, ...]
     atoms: tuple[Value, ...]
+    ended: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,11 +5,13 @@ index, branches give bounds of what they compare.  Extents and ids are taken to 
 them is known not to wrap; whatever might leave 62 bits is unknown.  `divisibility.py` says what divides an integer.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from tessera.core.mlir import AnyOp, ir
+from tessera.lowering.analysis.divisibility import multiple_of
 from tessera.lowering.base.ir_walk import ancestors, constant, defining
 
 LARGEST_EXTENT: Final = 1 << 47
@@ -139,8 +141,12 @@ class IntegerRanges:
             return None
         above = {symbol: number - 1 for symbol, number in up.above.items()}
         start, stride = constant(first), constant(step)
-        if start is not None and stride is not None and constant(last) is not None and above[None] >= start:
+        if start is not None and stride is not None and above[None] >= start:
             above[None] = start + (above[None] - start) // stride * stride
+        elif stride is not None and above[None] >= 0:
+            apart = math.gcd(multiple_of(first), stride)
+            # Powers of two divide what arithmetic that wraps makes, too.
+            above[None] -= above[None] % (apart & -apart)
         return _checked(low.low, above)
 
     # -- from the branches around it ---------------------------------------------------------------------------

@@ -10,17 +10,25 @@ import numpy as np
 from tessera.core.base.dtypes import DType
 from tessera.core.graph.expr import Literal
 from tessera.core.graph.graph import Node
+from tessera.core.graph.infer import numbers
 
 
 def constant_of(node: Node) -> Literal | None:
     """Return the number that a contraction or a reduction over no elements gives everywhere, else None."""
     if node.op not in ("contract", "reduce"):
         return None
-    if all(operand.type.size for operand in node.operands) or (node.op == "reduce" and not node.result.type.size):
+    if not _sums_nothing(node):
         return None
     dtype = node.result.type.dtype
     kind = str(node.attributes["kind"]) if node.op == "reduce" else "contract"
     return Literal(_number(kind, dtype), dtype)
+
+
+def _sums_nothing(node: Node) -> bool:
+    if node.op == "contract":
+        return not all(operand.type.size for operand in node.operands)
+    shape = node.operands[0].type.shape
+    return any(shape[axis] == 0 for axis in numbers(node.attributes["axes"]))
 
 
 def _number(kind: str, dtype: DType) -> float | int:

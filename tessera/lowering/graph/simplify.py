@@ -204,15 +204,17 @@ class _Simplifier:
         """Let a value without axes of extent 1 stand for the result of a node, which has them."""
         builder = self.rewriter.builder
         value = builder.view(made, reshape(made.type.shape, node.result.type.shape))
-        self.makers.setdefault(value, builder.nodes[-1])
+        if value is not made:
+            self.makers[value] = builder.nodes[-1]
         self.rewriter.replace(node, value)
 
     def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:
-        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: no product is -0."""
+        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: only what underflows is -0."""
         dtype, result = node.result.type.dtype, numbers(node.attributes["result"])
         axes = tuple(tuple(result.index(label) for label in mine) for mine in labels)
         sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]
-        body = apply("add", apply("mul", *sides), Literal(_zero(dtype), dtype))
+        zero = Literal(_zero(dtype), dtype)
+        body = apply("fma", *sides, zero) if dtype.is_float else apply("add", apply("mul", *sides), zero)
         self._change(node, "map", operands, {"axes": axes, "shape": node.result.type.shape}, body)
 
     def _contract(self, node: Node, operands: list[Value]) -> None:

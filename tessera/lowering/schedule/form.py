@@ -1,14 +1,27 @@
 """Decide whether a set of nodes is one kernel, of which kind, and how its arrays lie along its axes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final, cast
 
+from tessera.core.graph.expr import arguments
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.index_maps import Affine, Term
 from tessera.core.graph.infer import numbers
-from tessera.core.schedule.plan import CALL, CASCADE, ELEMENTS, MAPS, PRODUCT, ROW_LIMIT, ROWS, SCATTER, Access
+from tessera.core.schedule.plan import (
+    CALL,
+    CASCADE,
+    ELEMENTS,
+    MAPS,
+    PRODUCT,
+    ROW_LIMIT,
+    ROWS,
+    SCATTER,
+    Access,
+    CascadeLoop,
+)
+from tessera.lowering.schedule.atom_products import parted
 from tessera.lowering.schedule.axes import AxisSpace, axis_space
 from tessera.lowering.schedule.regions import Found, find_cascade
 
@@ -162,11 +175,48 @@ def _cascade(members: Members, anchors: Sequence[Node], space: AxisSpace) -> For
     found = find_cascade(members.nodes, space, members.outputs)
     if found is None or any({found.axis, *found.inner} & set(space.axes[value]) for value in members.outputs):
         return None
+    if not all(_is_product_of_blocks(node, found, space) for node in anchors if node not in found.reductions):
+        return None
     rows = set(space.axes[found.reductions[0].result])
     columns = [axis for node in found.reductions for axis in space.axes[node.result] if axis not in rows]
     if len(set(columns)) > 1 or any(space.extents[axis] > WHOLE_LIMIT for axis in columns):
         return None
     return Form(CASCADE, space, (found.axis, *found.inner), found, tuple(dict.fromkeys(columns)))
+
+
+def _is_product_of_blocks(node: Node, found: Found, space: AxisSpace) -> bool:
+    """Return whether a contraction in a cascade is a product of two blocks, which share one inner axis and no other."""
+    left, right = (set(space.axes[operand]) for operand in node.operands)
+    inner = {axis for axis in found.inner if space.extents[axis] > 1}
+    return found.axis not in left & right and len(inner) <= 1 and inner <= left | right
+
+
+def cascade_row(
+    loop: Found | CascadeLoop, columns: Sequence[int], nodes: Sequence[Node], axes: Mapping[Value, tuple[int, ...]]
+) -> int | None:
+    """Return the axis of which a cascade takes several rows at a time: the last that stays, where products allow it.
+
+    A product of two blocks has rows of one operand and columns of the other.  An axis that both have, or that one has
+    beside the columns, is a batch, which goes element by element.  None: there is no other axis.
+    """
+    kept = [axis for axis in axes[loop.reductions[0].result] if axis not in columns]
+    if not kept:
+        return None
+    row = kept[-1]
+
+    def has(number: int, wanted: Collection[int]) -> bool:
+        return not set(wanted).isdisjoint(axes[loop.atoms[number]])
+
+    for moment in loop.cascade.moments:
+        _, right = parted(moment.payload, lambda number: has(number, columns))
+        if right is not None and any(has(number, (row,)) for number in arguments(right)):
+            return None
+    for node in nodes:
+        if node.op == "contract" and node not in loop.reductions:
+            left, right = ({row, loop.axis} & set(axes[operand]) for operand in node.operands)
+            if left & right or len(left) == 2 or len(right) == 2:
+                return None
+    return row
 
 
 def sum_axes(node: Node, space: AxisSpace) -> tuple[int, ...]:
@@ -192,8 +242,8 @@ def blocked_axes(found: Form, members: Members) -> tuple[int, ...]:
         return found.space.axes[members.outputs[0]][-2:]
     if found.kind == CASCADE:
         assert found.cascade is not None
-        kept = found.space.axes[found.cascade.reductions[0].result]
-        return (*found.reduced, *found.columns, *kept[-1:])
+        row = cascade_row(found.cascade, found.columns, members.nodes, found.space.axes)
+        return (*found.reduced, *found.columns, *(() if row is None else (row,)))
     if found.kind == ROWS:
         rows = row_axis(found, members)
         return (*found.reduced, *(() if rows is None else (rows,)))

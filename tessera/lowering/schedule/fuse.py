@@ -210,7 +210,7 @@ class _Fuser:
     def _worthwhile(self, draft: _Draft, target: _Draft) -> bool:
         """Do not compute a small tensor again for each of many elements, unless that is as cheap as reading it."""
         mine = max(node.result.type.size for node in draft.owned)
-        theirs = max(node.result.type.size for node in target.owned)
+        theirs = max(value.type.size for node in target.owned for value in node.results)
         gathers = any(node.op in ("gather", "concat", "random") for node in draft.owned)
         return not (gathers and theirs > mine)
 
@@ -339,19 +339,28 @@ def separate_uses(graph: Graph) -> Graph:
     after:  `contract(view(x), x)`
     """
     rewriter = Rewriter(graph)
+    indices: dict[Value, bool] = {}
     for node in graph.nodes:
+        indices.update(dict.fromkeys(node.results, made_of_indices(node, indices)))
         operands = list(node.operands)
         repeated = (
             len(set(operands)) < len(operands) and node.op == "map" and len(set(labels_of(node.attributes["axes"]))) > 1
         )
-        if node.op == "contract" or repeated:
-            for place, operand in enumerate(operands):
-                if len(graph.users.get(operand, ())) > 1 or operands.count(operand) > 1 or operand in graph.outputs:
-                    operands[place] = rewriter.view_of(operand, node)
-        for place, operand in enumerate(operands):
-            maker = graph.producers.get(operand)
-            if maker is not None and maker.op == "iota" and len(graph.users[operand]) > 1:
-                with rewriter.builder.within(rewriter.origin(node, maker), node.span):
-                    operands[place] = rewriter.builder.iota(operand.type.shape[0])
+        for place, operand in enumerate(node.operands):
+            several = operands.count(operand) > 1  # the last one of equal operands may stay
+            elsewhere = len(graph.users.get(operand, ())) > 1
+            if indices.get(operand, False):
+                if (several and repeated) or (graph.producers[operand].op == "iota" and (several or elsewhere)):
+                    operands[place] = _again(operand, graph, rewriter, node)
+            elif (repeated or node.op == "contract") and (several or elsewhere or operand in graph.outputs):
+                operands[place] = rewriter.view_of(operand, node)
         rewriter.keep(node, operands)
     return rewriter.finish()
+
+
+def _again(value: Value, graph: Graph, rewriter: Rewriter, user: Node) -> Value:
+    """Compute what is made of indices once more, for one user alone."""
+    maker = graph.producers[value]
+    operands = [_again(operand, graph, rewriter, user) for operand in maker.operands]
+    with rewriter.builder.within(rewriter.origin(user, maker), user.span):
+        return rewriter.builder.add(maker.op, operands, maker.body, value.name, **maker.attributes)

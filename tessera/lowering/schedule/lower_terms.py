@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tessera.core.base.dtypes import DType
-from tessera.core.graph.expr import Expr, Literal, apply, cast
+from tessera.core.graph.expr import Apply, Expr, Literal, apply, cast
 from tessera.core.schedule.cascade import Region
 from tessera.lowering.schedule.moments import AnchorKey, CentreKey, MomentKey, Plan, Sum, anchor_data
 from tessera.lowering.schedule.rebuild import accumulated_in, number, sum_of
@@ -44,7 +44,7 @@ class StateForms:
             extremum_symbol(place, dtype): anchor_symbol(anchor, keys[anchor].dtype)
             for place, (dtype, anchor) in tied.items()
         }
-        self.results = Results(arguments, same)
+        self.results = Results(arguments, same, self._sum_of, self._is_masked)
         self._moments = {moment_symbol(place, key.dtype): key for key, place in plan.moments.items()}
 
     def extremum(self, place: int, dtype: DType, offset: Linear) -> NormalForm:
@@ -146,11 +146,14 @@ class StateForms:
         return symbol(centre_symbol(self.plan.centres[key], key.dtype), varies=False)
 
     def expression(self, form: NormalForm, dtype: DType) -> Expr:
-        """Return a normal form over the state as an expression, in which nothing over nothing is 0."""
+        """Return a normal form over the state as an expression."""
         if not dtype.is_float:
             return form[0].parameters[0][0] if len(form) == 1 and form[0].parameters else sum_of(form, dtype)
-        wide = accumulated_in(dtype)
-        guards = {term: self._vanishing(term) for term in form}
+        return self._sum_of(form, accumulated_in(dtype))
+
+    def _sum_of(self, form: NormalForm, wide: DType) -> Expr:
+        """Return a normal form as an expression of floats, in which nothing over or times anything is 0."""
+        guards = {term: self._guards(term) for term in form}
         plain = tuple(term for term in form if not guards[term])
         result = sum_of(plain, wide) if plain or not form else None
         for term, divisors in guards.items():
@@ -161,12 +164,31 @@ class StateForms:
         return result
 
     @staticmethod
-    def _guarded(term: Term, divisors: tuple[Expr, ...], dtype: DType) -> Expr:
+    def _guarded(term: Term, zeros: tuple[Expr, ...], dtype: DType) -> Expr:
         part = sum_of((term,), dtype)
-        for divisor in divisors:
-            empty = apply("cmp", cast(divisor, dtype), number(0.0, dtype), predicate="eq")
+        for each in zeros:
+            empty = apply("cmp", cast(each, dtype), number(0.0, dtype), predicate="eq")
             part = apply("select", empty, Literal(0.0, dtype), part)
         return part
+
+    def _guards(self, term: Term) -> tuple[Expr, ...]:
+        """Return what a term is 0 with, whatever its other factors are."""
+        divisors = self._vanishing(term)
+        others = [(expr, power) for expr, power in term.parameters if expr not in divisors]
+        if not term.shift and all(self._is_finite(expr, power) for expr, power in others):
+            return divisors
+        # A sum of no elements: those that a mask hides were never multiplied with an infinite factor.
+        masked = [expr for expr, power in others if power > 0 and self._is_masked(expr)]
+        return (*divisors, *masked[:1])
+
+    def _is_masked(self, expr: Expr) -> bool:
+        return expr in self._moments and bool(self._moments[expr].indicator)
+
+    def _is_finite(self, expr: Expr, power: float) -> bool:
+        """Return whether a factor is finite where what the loop sums is."""
+        if power < 0:
+            return _never_zero(expr)
+        return expr in self._moments or isinstance(expr, Literal)
 
     def _vanishing(self, term: Term) -> tuple[Expr, ...]:
         """Return the divisors of a term that are 0 only where the term is: sums of exponentials without an element."""
@@ -190,6 +212,15 @@ class StateForms:
                 return []  # it never is: an exponential of results
             found += keys
         return found
+
+
+def _never_zero(expr: Expr) -> bool:
+    """Return whether a divisor is replaced where it is 0."""
+    if not isinstance(expr, Apply) or expr.opcode != "select":
+        return False
+    condition, instead, divisor = expr.operands
+    zero = apply("cmp", divisor, Literal(0.0, divisor.dtype), predicate="eq")
+    return condition == zero and isinstance(instead, Literal) and instead.value != 0
 
 
 def _within(mine: MomentKey, theirs: MomentKey) -> bool:

@@ -63,7 +63,8 @@ def _group(number: int, fused: Fused) -> Group:
     if found.cascade is not None:
         axis, inner = layout.marked[0], layout.marked[1 : 1 + len(found.cascade.inner)]
         columns = layout.marked[1 + len(inner) :]
-        loop = CascadeLoop(found.cascade.cascade, axis, inner, columns, found.cascade.reductions, found.cascade.atoms)
+        mine = found.cascade
+        loop = CascadeLoop(mine.cascade, axis, inner, columns, mine.reductions, mine.atoms, mine.ended)
     return Group(number, found.kind, members.nodes, members.inputs, members.outputs, layout.extents, layout.axes,
                  layout.loads, layout.stores, layout.reduced, loop)  # fmt: skip
 

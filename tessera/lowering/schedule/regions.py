@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from tessera.core.base.dtypes import DType, f32
-from tessera.core.graph.expr import Apply, Argument, Expr, apply, arguments, substitute, walk
+from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, substitute, walk
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.infer import numbers
 from tessera.core.schedule.cascade import Cascade, Reduction, Region
 from tessera.lowering.schedule.axes import AxisSpace
+from tessera.lowering.schedule.axis_ends import read_along
 from tessera.lowering.schedule.derive import derive
 from tessera.lowering.schedule.guarded_anchors import cancel_guards
 from tessera.lowering.schedule.terms import NotSeparable
@@ -29,6 +32,7 @@ class Found:
 
     axis: of the group, that the loop goes over; inner: axes that contractions inside of it sum over
     reductions: the nodes, in order; atoms: the values that the region's atoms are
+    ended: numbers of the atoms that are absent behind the end of the axis
     """
 
     cascade: Cascade
@@ -36,6 +40,7 @@ class Found:
     inner: tuple[int, ...]
     reductions: tuple[Node, ...]
     atoms: tuple[Value, ...]
+    ended: frozenset[int]
 
 
 def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Value]) -> Found | None:
@@ -63,10 +68,9 @@ def find_cascade(nodes: Sequence[Node], space: AxisSpace, outputs: Sequence[Valu
     cascade = _derived(region, _needed(nodes, outer, axis, space, outputs))
     if cascade is None or cascade.centres:
         return None
-    read = _read_along(nodes, axis, space)
-    if not all(any(builder.atoms[number] in read for number in arguments(body)) for body in _bodies(cascade)):
-        return None
-    return Found(cascade, axis, inner, outer, tuple(builder.atoms))
+    read = read_along(nodes, axis, space.axes)
+    ended = frozenset(number for number, value in enumerate(builder.atoms) if value in read)
+    return Found(cascade, axis, inner, outer, tuple(builder.atoms), ended)
 
 
 def _depends_on(nodes: Sequence[Node], sources: Sequence[Node]) -> set[Node]:
@@ -77,30 +81,6 @@ def _depends_on(nodes: Sequence[Node], sources: Sequence[Node]) -> set[Node]:
         if not made.isdisjoint(node.operands):
             found.add(node)
             made.update(node.results)
-    return found
-
-
-def _bodies(cascade: Cascade) -> list[Expr]:
-    """Return what each reduction's elements are absent by: exponents, extrema, and what has no exponent to weigh it."""
-    return [
-        *(anchor.exponent for anchor in cascade.anchors),
-        *(extremum.body for extremum in cascade.extrema),
-        *(moment.payload for moment in cascade.moments if moment.anchor is None),
-    ]
-
-
-def _read_along(nodes: Sequence[Node], axis: int, space: AxisSpace) -> set[Value]:
-    """Return the values with elements from memory along an axis: behind its end these are absent, and no others."""
-    made = {value for node in nodes for value in node.results}
-    found = {value for value, axes in space.axes.items() if value not in made and axis in axes}
-    for node in nodes:
-        if node.op == "view":
-            places = {term.axis for affine in node.index_map.axes for term in affine.terms}
-            along = any(space.axes[node.result][place] == axis for place in places)
-        else:
-            along = axis in space.axes.get(node.result, ()) and any(operand in found for operand in node.operands)
-        if along:
-            found.add(node.result)
     return found
 
 
@@ -213,19 +193,27 @@ def _dtype(value: Value) -> DType:
 
 
 def _widened(expr: Expr) -> Expr:
-    """Return an expression without conversions between floats that only lose bits."""
+    """Return an expression without conversions between floats that only lose bits: shorter floats are f32 in it."""
     done: dict[Expr, Expr] = {}
     for each in walk(expr):
         if not isinstance(each, Apply):
-            done[each] = each
+            done[each] = _wide_literal(each) if isinstance(each, Literal) else each
             continue
         operands = [done[operand] for operand in each.operands]
         if each.opcode == "cast":
             (operand,) = operands
-            narrows = each.dtype.is_float and operand.dtype.is_float and each.dtype.bits < f32.bits
-            done[each] = operand if narrows else cast_expr(operand, each.dtype)
-        elif each.opcode in ("cmp", "select"):
-            done[each] = Apply(each.opcode, tuple(operands), each.dtype, each.predicate)
+            short = each.dtype.is_float and each.dtype.bits < f32.bits
+            rounded = operand if short and operand.dtype.is_float else cast_expr(operand, each.dtype)
+            done[each] = cast_expr(rounded, f32) if short else rounded
         else:
-            done[each] = Apply(each.opcode, tuple(operands), operands[0].dtype, each.predicate)
+            dtype = each.dtype if each.opcode == "cmp" else operands[-1].dtype
+            done[each] = Apply(each.opcode, tuple(operands), dtype, each.predicate)
     return done[expr]
+
+
+def _wide_literal(literal: Literal) -> Literal:
+    """Return a number of a shorter float as that number in f32."""
+    dtype = literal.dtype
+    if not dtype.is_float or dtype.bits >= f32.bits:
+        return literal
+    return Literal(float(np.asarray(literal.value, dtype.numpy)), f32)

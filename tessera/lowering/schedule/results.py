@@ -31,6 +31,8 @@ from tessera.lowering.schedule.terms import (
 )
 
 _LOG_2: Final = math.log(2)
+_LOWEST: Final = -1e30
+"""Below every exponent, and still a number that others can be taken from."""
 
 
 class Results:
@@ -38,11 +40,16 @@ class Results:
 
     arguments: the normal form of each argument of the expressions that are asked for; filled as results become known
     tied: maxima that are anchors, by their symbols: in exponents the anchor stands for both, so that they cancel
+    write: makes an expression of floats of a normal form; masked: whether a symbol is a sum of perhaps no elements
     """
 
-    def __init__(self, arguments: dict[int, NormalForm], tied: Mapping[Expr, Expr]) -> None:
+    def __init__(
+        self, arguments: dict[int, NormalForm], tied: Mapping[Expr, Expr],
+        write: Callable[[NormalForm, DType], Expr] = sum_of, masked: Callable[[Expr], bool] = lambda _: False,
+    ) -> None:  # fmt: skip
         self.arguments = arguments
         self.tied = tied
+        self.write, self.masked = write, masked
         self.groups: dict[Expr, NormalForm] = {}  # what symbols that stand for sums are
         self._done: dict[Expr, NormalForm] = {}
 
@@ -71,7 +78,7 @@ class Results:
         """Return an expression of results over the state, in its own type."""
         terms = self.value(expr)
         if expr.dtype.is_float:
-            return sum_of(terms, expr.dtype)
+            return self.write(terms, expr.dtype)
         if len(terms) == 1 and len(terms[0].parameters) == 1 and terms[0] == Term(1.0, parameters=terms[0].parameters):
             return terms[0].parameters[0][0]
         return sum_of(terms, expr.dtype)
@@ -92,7 +99,7 @@ class Results:
         )
         if len(rest) < 2:
             return multiply(rest, (Term(1.0, parameters=common, shift=shift),))
-        whole = sum_of(rest, dtype)
+        whole = self.write(rest, dtype)
         self.groups[whole] = rest
         return multiply(symbol(whole, varies=False), (Term(1.0, parameters=common, shift=shift),))
 
@@ -100,15 +107,23 @@ class Results:
         """Return the greatest of the exponents: what they share, plus the maximum of what they do not."""
         shifts = [term.shift for term in terms]
         shared = tuple(pair for pair in shifts[0] if all(pair in shift for shift in shifts[1:]))
-        others = {add_linear(shift, scale_linear(shared, -1.0)): None for shift in shifts}
+        others = {add_linear(term.shift, scale_linear(shared, -1.0)): term for term in terms}
         if len(others) == 1:
             return shifts[0]
         greatest: Expr | None = None
-        for other in others:
-            value = linear_of(other, dtype)
+        for other, term in others.items():
+            value = self._exponent(linear_of(other, dtype), term, dtype)
             greatest = value if greatest is None else apply("max", greatest, value)
         assert greatest is not None
         return add_linear(shared, ((((greatest, 1.0),), 1.0),))
+
+    def _exponent(self, value: Expr, term: Term, dtype: DType) -> Expr:
+        """Return the exponent of a term as it counts beside others: not at all where the term sums nothing."""
+        sums = [expr for expr, power in term.parameters if power > 0 and self.masked(expr)]
+        if not sums:
+            return value
+        empty = apply("cmp", sums[0], Literal(0.0, sums[0].dtype), predicate="eq")
+        return apply("select", empty, Literal(_LOWEST, dtype), value)
 
     def power(self, base: NormalForm, exponent: float, dtype: DType) -> NormalForm:
         """Return a normal form to a power that is a number."""

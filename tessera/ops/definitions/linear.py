@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tessera.core.base.dtypes import boolean
 from tessera.core.errors.catalog import OperandMismatch
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.graphs import tracer
@@ -96,7 +97,7 @@ def _product(left: Array, term: str, right: Array, other: str, wanted: str) -> A
         rank = len(wanted)
         places = [wanted.index(letter) for letter in term], [wanted.index(letter) for letter in other]
         spread = [_spread(each, where, rank) for each, where in zip((left, right), places, strict=True)]
-        return spread[0] * spread[1]
+        return spread[0] & spread[1] if left.dtype == right.dtype == boolean else spread[0] * spread[1]
     return contraction(left, right, labels, [letters[letter] for letter in wanted])
 
 

@@ -24,6 +24,7 @@ from tessera.graphs.function import operator
 from tessera.graphs.trace import is_operand
 from tessera.graphs.tracer import Tracer, apply_expr, as_tracer, indices
 from tessera.ops.definitions.normal import DOUBLE, SINGLE, normal
+from tessera.runtime.arrays.host import plain
 
 Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
 
@@ -43,10 +44,11 @@ def key(seed: object) -> Array:
 
     Raises OperandMismatch for another seed.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 1 << 64:
+    number = plain(seed)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 64:
         hint = "give an integer from 0 to 2^64 - 1; op.fold_in(key, n) takes integers of a graph"
         raise at_call(OperandMismatch(f"{seed!r} is no seed", hint=hint))
-    return np.array([int(seed) & 0xFFFFFFFF, int(seed) >> 32], np.uint32)
+    return np.array([number & 0xFFFFFFFF, number >> 32], np.uint32)
 
 
 @operator("split_key")

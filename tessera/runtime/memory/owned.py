@@ -32,7 +32,7 @@ class DeviceArray:
     settled: what was in its place before is done, so that any stream may use it at once
     """
 
-    __slots__ = ("__weakref__", "address", "device", "layout")
+    __slots__ = ("__weakref__", "address", "device", "layout", "owner")
 
     _layouts: dict[_Layout, _Layout] = {}  # noqa: RUF012 - interned, by design shared
 
@@ -42,6 +42,7 @@ class DeviceArray:
         api = door.driver()
         self.layout = self._layouts.setdefault((shape, dtype), (shape, dtype))
         self.device = device
+        self.owner: DeviceArray | None = None
         with api.inside(device), api.relaxed():  # memory is no part of what is captured meanwhile
             self.address = api.allocate(max(1, self.nbytes), 0)
             if settled:
@@ -69,6 +70,15 @@ class DeviceArray:
             "data": (self.address, False), "shape": self.shape, "typestr": self.dtype.str, "strides": None,
             "version": 3, "stream": _LEGACY,
         }  # fmt: skip
+
+    def reshape(self, shape: tuple[int, ...]) -> "DeviceArray":
+        """Return the same memory with other extents, which hold as many elements."""
+        if math.prod(shape) != math.prod(self.shape):
+            raise CudaFailure(f"{list(self.shape)} has not as many elements as {list(shape)}")
+        made = object.__new__(DeviceArray)
+        made.layout = self._layouts.setdefault((shape, self.dtype), (shape, self.dtype))
+        made.device, made.address, made.owner = self.device, self.address, self
+        return made
 
     def get(self) -> AnyArray:
         """Return the elements as a NumPy array; wait for everything on the default stream first.

@@ -73,7 +73,9 @@ class _Inference:
         self.padded = padded
         self.aligned = aligned
         self.layouts: dict[ir.Value, Layout] = {}
+        self.said: set[ir.Value] = set()
         self.links: dict[ir.Value, list[tuple[ir.Value, Rule]]] = {}
+        self.carriers: dict[ir.Value, list[ir.Value]] = {}
         self._narrow = self._narrowest()
 
     def _narrowest(self) -> dict[int, int]:
@@ -92,9 +94,13 @@ class _Inference:
         for op in self.operations:
             for source, target, rule in self._links(op):
                 self.links.setdefault(source, []).append((target, rule))
-        for op in self.operations:
-            if op in accumulators:
-                self.say(op.results[0], accumulators[op])
+                if op.name in ("tessera.dot", "scf.for"):
+                    self.carriers.setdefault(source, []).append(target)
+        products = [op for op in self.operations if op in accumulators]
+        for op in products:
+            self._fix(op, accumulators[op])
+        for op in products:
+            self.say(op.results[0], accumulators[op])
         for op in self.operations:
             if op.name == "tessera.reduce":
                 self.say(op.operands[0], self._reduction(op))
@@ -124,10 +130,24 @@ class _Inference:
         waiting = [(value, layout)]
         while waiting:
             value, layout = waiting.pop()
+            if value in self.said or self.layouts.get(value, layout) != layout:
+                continue
+            self.layouts[value] = layout
+            self.said.add(value)
+            waiting += [(target, rule(layout)) for target, rule in self.links.get(value, ())]
+
+    def _fix(self, op: AnyOp, layout: Layout) -> None:
+        """Give a product's result its layout, and what carries it to the next product, before others reach them.
+
+        Another product's tiles may be linked with them by a value that both use.
+        """
+        waiting = list(op.results)
+        while waiting:
+            value = waiting.pop()
             if value in self.layouts:
                 continue
             self.layouts[value] = layout
-            waiting += [(target, rule(layout)) for target, rule in self.links.get(value, ())]
+            waiting += self.carriers.get(value, ())
 
     # -- links between layouts --------------------------------------------------------------------------------------
 

@@ -66,12 +66,16 @@ class BlockEmitter:
         if found is None:
             node = self.makers.get(value)
             if node is None or value in self.group.loads:
-                found = self.tiles.load(self.arrays.read[value], self.group.loads[value])
+                found = self._load(value)
             else:
                 with self.builder.at(node.span):
                     found = self._compute(node)
             self.held[value] = found
         return found
+
+    def _load(self, value: Tensor) -> Held:
+        """Load a block of what is read from memory."""
+        return self.tiles.load(self.arrays.read[value], self.group.loads[value])
 
     def _compute(self, node: Node) -> Held:
         axes = self.group.axes[node.result]

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from tessera.core.base.dtypes import DType
+from tessera.core.base.dtypes import DType, i64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, arguments
 from tessera.core.graph.graph import Node
 from tessera.core.graph.graph import Value as Tensor
@@ -22,8 +22,10 @@ from tessera.core.program.build import ProgramBuilder
 from tessera.core.program.program import Value
 from tessera.core.schedule.cascade import Anchor, Cascade, Moment
 from tessera.core.schedule.plan import CascadeLoop, Group
-from tessera.lowering.schedule.emit.atom_products import divided_once, parted
+from tessera.lowering.schedule.atom_products import divided_once, parted
+from tessera.lowering.schedule.axis_ends import ends
 from tessera.lowering.schedule.emit.blocks import BlockEmitter
+from tessera.lowering.schedule.emit.index_floats import convert_first
 from tessera.lowering.schedule.emit.tiles import Arrays, Held, Tiles
 from tessera.lowering.schedule.emit.visible_blocks import VisibleBlocks
 
@@ -53,7 +55,35 @@ class CascadeEmitter(BlockEmitter):
         self.lags = [number not in tied for number in range(len(self.cascade.anchors))]
         block = tiles.blocks.get(self.loop.axis, 1)
         self.blocks = VisibleBlocks(builder, group, tiles, self.rows)
-        self.even = group.extents[self.loop.axis] % block == 0 and block % _COLUMNS == 0 and len(self.rows) == 1
+        self.ragged = group.extents[self.loop.axis] % block != 0
+        self.even = (not self.ragged or self._hides_ends()) and block % _COLUMNS == 0 and len(self.rows) == 1
+        self.cut = self.ragged and self._hides_ends()
+        indices = [(n, group.axes[atom]) for n, atom in enumerate(self.loop.atoms) if self._is_index(atom)]
+        self.index_ranges = {number: (0, group.extents[axis] - 1) for number, (axis,) in indices}
+
+    def _is_index(self, value: Tensor) -> bool:
+        maker = self.makers.get(value)
+        return maker is not None and maker.op == "iota"
+
+    def _hides_ends(self) -> bool:
+        """Return whether scores of -inf behind the axis' end suffice: all that is summed is weighed by them, and is 0.
+
+        What the last block loads there is 0 then, and the block is masked; all others need no mask.
+        """
+        cascade = self.cascade
+        if any(extremum.anchor is None for extremum in cascade.extrema):
+            return False
+        for moment in cascade.moments:
+            rows, columns = parted(moment.payload, lambda n: bool(set(self.columns) & set(self._atom_axes(n))))
+            if moment.anchor is None or rows is not None or not isinstance(columns, Argument | None):
+                return False
+            if columns is not None and self.loop.axis not in self._atom_axes(columns.number):
+                return False
+        return True
+
+    def _load(self, value: Tensor) -> Held:
+        held = super()._load(value)
+        return self.tiles.filled(held) if self.cut and self.loop.axis in held.axes else held
 
     def _inside(self) -> None:
         self.held.clear()
@@ -149,7 +179,8 @@ class CascadeEmitter(BlockEmitter):
             shrinks.append(shrink)
         for extremum in cascade.extrema:
             if extremum.anchor is None:
-                held = self._expression(extremum.body)
+                none = -math.inf if extremum.kind == "max" else math.inf
+                held = self._ended(self._expression(extremum.body), extremum.body, none)
                 best = self.tiles.reduce(self._full(held), self.rows, (self.loop.axis,), extremum.kind)
                 old = Held(next(tops), self.rows)
                 after.append(self.tiles.align(self._binary(extremum.kind, old, best), self.rows))
@@ -158,28 +189,66 @@ class CascadeEmitter(BlockEmitter):
 
     def _scores(self, anchor: Anchor) -> tuple[Held, float]:
         """Return an exponent as a tile and a scale to base 2; elements that are not visible are -inf."""
+        scores, scale = self._visible_scores(anchor)
+        return scores if self.cut else self._ended(scores, anchor.exponent, -math.inf), scale
+
+    def _ended(self, held: Held, body: Expr, neutral: float) -> Held:
+        """Return the tile of an expression, with a number behind the end of the axis where it is not absent there."""
+        if not self.ragged or ends(body, self.loop.ended, neutral):
+            return held
+        build, axis, dtype = self.builder, self.loop.axis, held.value.type.dtype
+        place = Held(build.arange(self.tiles.index[axis], self.tiles.blocks[axis]), (axis,))
+        inside = apply("cmp", Argument(1, i64), Argument(2, i64), predicate="lt")
+        chosen = apply("select", inside, Argument(0, dtype), Literal(neutral, dtype))
+        return self.tiles.expression(chosen, [held, place, Held(build.index(self.group.extents[axis]))], self.order)
+
+    def _visible_scores(self, anchor: Anchor) -> tuple[Held, float]:
         body, scale = anchor.exponent, _LOG2_E
         if isinstance(body, Apply) and body.opcode == "mul":
             literal = next((each for each in body.operands if isinstance(each, Literal)), None)
             rest = next((each for each in body.operands if not isinstance(each, Literal)), None)
             if literal is not None and rest is not None and literal.value > 0:
                 body, scale = rest, scale * literal.value
-        if anchor.indicator is None:
+        visible, partial = self._visible(anchor)
+        if visible is None:
             return self._expression(body), scale
-        masked = apply("select", anchor.indicator, body, Literal(-math.inf, body.dtype))
-        partial = self.blocks.partial(anchor.indicator)
+        more = [self._places()] if self.cut else []
+        masked = apply("select", visible, body, Literal(-math.inf, body.dtype))
         if partial is None:
-            return self._expression(masked), scale
+            return self._expression(masked, *more), scale
         plain = self._full(self._expression(body))
         before = dict(self.held)
 
         def select() -> Sequence[Value]:
-            made = self._full(self._expression(masked)).value
+            made = self._full(self._expression(masked, *more)).value
             self.held = dict(before)
             return (made,)
 
         (scores,) = self.builder.branch(partial, select, lambda: (plain.value,))
         return Held(scores, plain.axes), scale
+
+    def _places(self) -> Held:
+        """Return the indices of the block along the loop's axis."""
+        axis = self.loop.axis
+        return Held(self.builder.arange(self.tiles.index[axis], self.tiles.blocks[axis]), (axis,))
+
+    def _visible(self, anchor: Anchor) -> tuple[Expr | None, Value | None]:
+        """Return which elements count, over the atoms and the places of the block, and whether a block has others."""
+        build, axis = self.builder, self.loop.axis
+        visible, partial = anchor.indicator, None
+        if visible is not None:
+            partial = self.blocks.partial(visible)
+        if not self.cut:
+            return visible, partial
+        extent = self.group.extents[axis]
+        end = apply("cmp", Argument(len(self.loop.atoms), i64), Literal(extent, i64), predicate="lt")
+        last = build.arithmetic("add", self.tiles.index[axis], build.index(self.tiles.blocks[axis]))
+        beyond = build.compare("gt", last, build.index(extent))
+        if visible is None:
+            return end, beyond
+        if partial is not None:
+            partial = build.value("or", (partial, beyond), partial.type)
+        return apply("and", visible, end), partial
 
     def _powers(self, scores: Held, scale: float, below: Held) -> Held:
         """Return exp2(scores * scale + below)."""
@@ -232,6 +301,8 @@ class CascadeEmitter(BlockEmitter):
             held = self._expression(rows)
             weight = held if weight is None else self._binary("mul", weight, held)
         weight = weight or Held(self.builder.constant(1.0, moment.dtype))
+        if moment.anchor is None:
+            weight = self._ended(weight, moment.payload, 0.0)
         if moment.indicator is not None and not self._hidden(moment):
             zero = Literal(0.0, moment.dtype)
             body = apply("select", moment.indicator, Argument(len(self.loop.atoms), moment.dtype), zero)
@@ -294,6 +365,7 @@ class CascadeEmitter(BlockEmitter):
     def _expression(self, body: Expr, *more: Held) -> Held:
         """Return an expression over atoms, and after them over `more`."""
         used = arguments(body)
+        body = convert_first(body, self.index_ranges)
         operands = [
             self._atom(number, value) if number in used else Held(self.builder.index(0))
             for number, value in enumerate(self.loop.atoms)

@@ -146,11 +146,14 @@ class Tiles:
         build = self.builder
         if not axes:
             return Held(build.read(array, starts))
-        tile = build.load(array, starts, extents, dropped)
-        if access.padded:
-            zero = build.constant(0.0 if dtype_of(tile).is_float else 0, dtype_of(tile))
-            tile = build.value("fill", (tile, zero), tile.type)
-        return Held(tile, axes)
+        held = Held(build.load(array, starts, extents, dropped), axes)
+        return self.filled(held) if access.padded else held
+
+    def filled(self, held: Held) -> Held:
+        """Return a tile with 0 for what lies outside of its array."""
+        build, dtype = self.builder, dtype_of(held.value)
+        zero = build.constant(0.0 if dtype.is_float else 0, dtype)
+        return Held(build.value("fill", (held.value, zero), held.value.type), held.axes)
 
     def store(self, array: Value, access: Access, held: Held) -> None:
         """Store a block of an array."""

@@ -42,8 +42,8 @@ class VisibleBlocks:
         first, last = build.index(0), build.index(extent)
         for bound in lower:
             if not bound.numerator.symbols:
-                at = build.arithmetic("mul", build.arithmetic("floordiv", self._at(bound, up=True), width), width)
-                first = build.arithmetic("max", first, at)
+                least = build.arithmetic("max", self._at(bound, up=True), first)
+                first = build.arithmetic("mul", build.arithmetic("floordiv", least, width), width)
         for bound in upper:
             if not bound.numerator.symbols:
                 at = build.arithmetic("add", self._at(bound, up=False), build.index(1))

@@ -2,7 +2,7 @@
 
 from tessera.core.base.dtypes import f32
 from tessera.core.graph.expr import Argument, Literal, apply
-from tessera.lowering.schedule.emit.atom_products import divided_once, parted
+from tessera.lowering.schedule.atom_products import divided_once, parted
 
 A, B, C = (Argument(number, f32) for number in range(3))
 

@@ -1,0 +1,17 @@
+"""The targets that this machine can run: a GPU's too, where there is one."""
+
+import importlib.util
+import shutil
+import subprocess
+from typing import Final
+
+
+def missing_gpu() -> str:
+    """Why tests that need a GPU cannot run, or an empty string."""
+    smi = shutil.which("nvidia-smi")
+    if smi is None or subprocess.run([smi, "-L"], capture_output=True, check=False).returncode != 0:
+        return "no NVIDIA GPU"
+    return "" if importlib.util.find_spec("cupy") else "no cupy: pip install tessera[cuda13]"
+
+
+RUNNABLE: Final = ("interpret", "cpu") if missing_gpu() else ("interpret", "cpu", "cuda")
