@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+from typing import cast as cast_type
 
 from tessera.core.base.dtypes import DType, boolean
 from tessera.core.program.spec import BINARY, PREDICATES, UNARY
@@ -132,7 +133,7 @@ def fold(expr: Expr, leaf: Callable[[Argument | Literal], object], node: Callabl
 
 
 MOST_SHOWN: Final = 64
-"""Operations of an expression that is written out."""
+"""Operations of an expression that is written out, shared ones as often as they are used."""
 _SYMBOLS: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^",
     "shl": "<<", "shr": ">>",
@@ -145,8 +146,8 @@ def to_text(expr: Expr, names: Sequence[str] = ()) -> str:
 
     Of a long one, such as ten rounds of a generator of random bits, only how long it is and a checksum.
     """
-    operations = sum(isinstance(each, Apply) for each in walk(expr))
-    if operations > MOST_SHOWN:
+    if _length(expr) > MOST_SHOWN:
+        operations = sum(isinstance(each, Apply) for each in walk(expr))
         used = ", ".join(names[n] if n < len(names) else f"x{n}" for n in arguments(expr))
         return f"{operations} operations of {used} (#{_checksum(expr):08x})"
 
@@ -165,6 +166,15 @@ def to_text(expr: Expr, names: Sequence[str] = ()) -> str:
         return f"{each.dtype.name if each.opcode == 'cast' else each.opcode}({', '.join(operands)})"
 
     return str(fold(expr, leaf, node))
+
+
+def _length(expr: Expr) -> int:
+    """Return how many operations are written out: shared ones as often as they are used."""
+
+    def node(_: Apply, *operands: int) -> int:
+        return 1 + sum(operands)
+
+    return cast_type("int", fold(expr, lambda _: 0, node))
 
 
 def _checksum(expr: Expr) -> int:
