@@ -72,6 +72,7 @@ from tessera.ops.definitions.linear import (
 )
 from tessera.ops.definitions.networks import (
     adam,
+    adamw,
     cross_entropy,
     embedding,
     flash_attention,
@@ -105,6 +106,7 @@ from tessera.ops.definitions.sums import cumsum, scatter_add, spmm
 __all__ = [
     "abs",
     "adam",
+    "adamw",
     "arange",
     "argmax",
     "broadcast_to",

@@ -20,8 +20,8 @@ BLOCK: Final = 64
 def cumsum(x: Array, axis: int = -1) -> Array:
     """Return the running sums along an axis, as NumPy's `cumsum`; floats of 16 bits are summed in f32.
 
-    Sums in blocks of 64 are made directly; what comes before a block is the running sum of the blocks' totals, made in the
-    same way, and added last.  Raises OperandMismatch for an axis that is not there.
+    In blocks of 64 the sums are made directly; what comes before a block is the running sum of the totals of blocks,
+    made in the same way, and added last.  Raises OperandMismatch for an axis that is not there.
     """
     given = as_tracer(x)
     place = axes_of(given.ndim, axis)[0]
