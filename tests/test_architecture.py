@@ -169,6 +169,8 @@ COVERED_BY: Final = {
             "tessera/lowering/cuda/simt/tile_values.py",
         ),
         "tests/lowering/driver/test_compile.py": ("tessera/lowering/base/target_code.py",),
+        "tests/lowering/graph/rules/test_reassociate.py": ("tessera/lowering/graph/rules/scaling.py",),
+        "tests/lowering/graph/rules/test_table.py": ("tessera/lowering/graph/rules/rule.py",),
         "tests/lowering/math/test_vector_math.py": (
             "tessera/lowering/math/algebra.py",
             "tessera/lowering/math/double_double.py",

@@ -12,11 +12,12 @@ given.  On a GPU the graph is a CUDA graph; on the CPU it is the list of the lau
 libraries do inside the `with` is not part of the graph, and runs at once.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar, cast
 
 from tessera.core.errors.catalog import BadCapture
+from tessera.core.graph.permissions import BITS, read_permissions
 from tessera.graphs.function import GraphFunction
 from tessera.kernels.options import Options
 from tessera.runtime.launch.graph_replay import Graph
@@ -45,20 +46,22 @@ def capture() -> Generator[Graph]:
 
 
 def module(
-    name: str | Callable[P, R] = "", /, *, target: str | None = None
+    name: str | Callable[P, R] = "", /, *, target: str | None = None, algebra: str | Collection[str] = BITS
 ) -> "GraphFunction[P, R] | Callable[[Callable[P, R]], GraphFunction[P, R]]":
     """Capture a function of operators as one graph: `@graph.module("attention")`, or `@graph.module`.
 
     The function runs once for each kind of arguments, on values that stand for arrays; what it returns is computed by
-    the kernels that the graph is divided into.  target: where it runs whatever the setting says
+    the kernels that the graph is divided into.  target: where it runs whatever the setting says; algebra: how the
+    compiler may change the function beyond what keeps every bit: "real" as if numbers were real, or classes of
+    rewrites such as {"reassociate", "fold"}.  Raises BadPermission.
     """
-    options = Options(target=target)
+    options, permitted = Options(target=target), read_permissions(algebra)
     if callable(name):
-        return GraphFunction(name, "", options)
+        return GraphFunction(name, "", options, permitted)
     chosen = name
 
     def make(function: Callable[P, R]) -> GraphFunction[P, R]:
-        return GraphFunction(function, chosen, options)
+        return GraphFunction(function, chosen, options, permitted)
 
     return make
 

@@ -15,7 +15,7 @@ returns lies at the same place each time, and is computed anew by each call.
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -24,6 +24,7 @@ import numpy as np
 from tessera.api.graph import Graph, capture
 from tessera.api.jitted import Jitted
 from tessera.core.errors.catalog import BadCapture
+from tessera.core.graph.permissions import BITS, read_permissions
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import current_trace
 from tessera.runtime.arrays.host import as_array, is_array
@@ -111,18 +112,21 @@ def _identity(value: object) -> tuple[object, ...]:
 @overload
 def jit(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def jit(function: None = None, /, *, capture_graph: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def jit(
-    function: Callable[P, R] | None = None, /, *, capture_graph: bool = False
+    function: None = None, /, *, capture_graph: bool = False, algebra: str | Collection[str] = BITS
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def jit(
+    function: Callable[P, R] | None = None, /, *, capture_graph: bool = False, algebra: str | Collection[str] = BITS
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a function of operators as one graph; a function that launches kernels runs as it is.
 
-    `@jit(capture_graph=True)` captures what either of them launches, see above.  Raises, when called, CannotTrace and
-    the mistakes of operators.
+    `@jit(capture_graph=True)` captures what either of them launches, see above.  algebra: as for `graph.module`.
+    Raises BadPermission; when called, CannotTrace and the mistakes of operators.
     """
+    permitted = read_permissions(algebra)
 
     def make(host: Callable[P, R]) -> Callable[P, R]:
-        compiled = host if isinstance(cast("object", host), GraphFunction) else Jitted(host)
+        compiled = host if isinstance(cast("object", host), GraphFunction) else Jitted(host, permitted)
         return Jit(compiled) if capture_graph else compiled
 
     return make if function is None else make(function)

@@ -37,8 +37,8 @@ class Jitted(GraphFunction[P, R]):
     regions: the privileges of its parameters, by their names
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
-        super().__init__(function)
+    def __init__(self, function: Callable[P, R], algebra: frozenset[str] = frozenset()) -> None:
+        super().__init__(function, algebra=algebra)
         self.on_host: bool | None = None
         self.regions = regions_of(function)
 

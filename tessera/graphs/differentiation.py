@@ -33,7 +33,10 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
         name: str,
     ) -> None:  # fmt: skip
         self._transform, self._returned, self._argnums = transform, returned, argnums
-        super().__init__(cast("Callable[P, R]", function), f"{name}_{getattr(function, '__name__', 'graph')}")
+        # What the function is permitted holds for its derivative.
+        algebra: frozenset[str] = getattr(function, "algebra", frozenset[str]())
+        name = f"{name}_{getattr(function, '__name__', 'graph')}"
+        super().__init__(cast("Callable[P, R]", function), name, algebra=algebra)
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
         captured = capture(self.function, structure, types, self._names(structure), self.name)

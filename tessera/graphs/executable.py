@@ -12,17 +12,20 @@ from tessera.core.schedule.plan import CALL, Group, Plan
 from tessera.core.settings import Settings, current
 from tessera.core.targets import Target, generation
 from tessera.graphs.host_steps import RoutineStep
+from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
 from tessera.lowering.graph.expand_calls import expand_calls
 from tessera.lowering.graph.expand_random import expand_random
+from tessera.lowering.graph.explain import Alternatives, explain
+from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
-from tessera.lowering.graph.split_reductions import split_reductions
 from tessera.lowering.schedule.emit.to_program import Lowered, arguments_of, to_program
-from tessera.lowering.schedule.plan_graph import plan_graph
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
+from tessera.runtime.arrays.interop import is_jax
+from tessera.runtime.arrays.pointers import address
 from tessera.runtime.driver.driver import driver
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
 from tessera.runtime.launch.on_stream import record_launch
@@ -57,25 +60,47 @@ class Executable:
     """Runs a graph on arrays of its inputs' types, on one target.
 
     traced: as it was captured; graph: after the passes on graphs
+    algebra: the classes of rewrites that are permitted, beyond those that keep every bit
     """
 
-    def __init__(self, traced: Graph, options: Options | None = None, home: Session | None = None) -> None:
-        self.traced = traced
+    def __init__(
+        self, traced: Graph, options: Options | None = None, home: Session | None = None,
+        algebra: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.traced, self.algebra = traced, algebra
         self.options = options or Options()
         self._session = home or session()
         self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Step, ...]] = {}
 
     @cached_property
-    def graph(self) -> Graph:
-        """The graph after the passes that keep every bit."""
-        simplified = simplify(expand_random(expand_calls(self.traced)))
-        changed = split_reductions(simplified)
-        return simplified if changed is simplified else simplify(changed)
+    def simplified(self) -> Graph:
+        """The graph without what changes no bit and costs nothing to leave out."""
+        return simplify(expand_random(expand_calls(self.traced)))
 
     @cached_property
+    def rewritten(self) -> Rewritten:
+        """The cheapest graphs that permitted rules make of it."""
+        return rewrite(self.simplified, self.algebra)
+
+    @cached_property
+    def chosen(self) -> PlannedGraph:
+        """The rewritten graph whose kernels cost least, and these."""
+        return cheapest_plan(self.rewritten.candidates)
+
+    @cached_property
+    def alternatives(self) -> Alternatives:
+        """What rewriting chose and what not, with prices; computed when asked for."""
+        return explain(self.simplified, self.algebra, self.chosen.place)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after all passes."""
+        return self.chosen.graph
+
+    @property
     def plan(self) -> Plan:
         """The kernels that compute it; the same for every target."""
-        return plan_graph(self.graph)
+        return self.chosen.plan
 
     def __call__(self, *arrays: object) -> tuple[object, ...]:
         """Return the outputs for arrays of the inputs' types, in the library of the first one (without any: NumPy)."""
@@ -86,6 +111,8 @@ class Executable:
         kernels = self._ready(target, aligned, arrays)
         if target.kind.on_gpu and recording() is None and all(isinstance(each.value, np.ndarray) for each in inputs):
             return self._run_from_host(kernels, inputs)
+        if any(each.on_device and is_jax(each.value) for each in inputs):
+            return self._run_for_jax(kernels, inputs)
         return self._run(kernels, inputs)
 
     @staticmethod
@@ -118,25 +145,14 @@ class Executable:
 
     @cached_property
     def _last_used(self) -> list[tuple[Value, ...]]:
-        """The values that each group is the last one to use, but for those that are kept."""
-        last: dict[Value, int] = {}
-        for number, group in enumerate(self.plan.groups):
-            if group.kind == CALL:
-                used = [*group.inputs, *group.outputs]
-            else:
-                used = [argument.value for _, argument in arguments_of(group)]
-            last.update(dict.fromkeys(used, number))
-        kept = self.graph.outputs
-        return [
-            tuple(value for value, at in last.items() if at == number and value not in kept)
-            for number in range(len(self.plan.groups))
-        ]
+        return _last_uses(self.plan.groups, self.graph.outputs)
 
     def _compile(self, group: Group, target: Target, aligned: Mapping[Value, bool]) -> GroupKernel:
         kind = target.kind
         machine = MachineKind(generation(target.arch) if kind.on_gpu else None, None, kind.tile_elements)
         steps = steps_of(group, machine)
-        lowered = to_program(group, steps.blocks, steps.options, self.graph.source, aligned)
+        options = {**steps.options, "fast": True} if "approximate" in self.algebra else steps.options
+        lowered = to_program(group, steps.blocks, options, self.graph.source, aligned)
         compiled = self._session.compile(lowered.program, target) if kind.backend else None
         return GroupKernel(group, lowered, compiled)
 
@@ -162,6 +178,41 @@ class Executable:
         copies: list[Operand[object]] = [operand(to_device(each.view, device), each.name) for each in inputs]
         made = self._launch(steps, copies, allocate)
         return tuple(each.value.get() for each in made if isinstance(each.value, DeviceArray))
+
+    def _run_for_jax(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+        """Run on JAX's arrays on a GPU.  JAX gives no views of its arrays: only what is returned is its own."""
+        like = next(each for each in inputs if each.on_device)
+        device = driver().device_of(address(like.view)) if like.view.size else driver().device()
+        roots = {self._root(value): value for value in self.graph.outputs}
+        returned: dict[Value, object] = {}
+
+        def placed(array: Operand[object]) -> Operand[object]:
+            return operand(
+                DeviceArray.over(address(array.view), array.shape, array.view.dtype, device, array.value), array.name
+            )
+
+        def allocate(value: Value) -> Operand[object]:
+            kind = value.type.dtype
+            if value not in roots:
+                return operand(DeviceArray(value.type.shape, kind.numpy, device), value.name)
+            made = empty(like, roots[value].type.shape, kind)
+            returned[roots[value]] = made.value
+            return operand(placed(made).reshaped(value.type.shape), value.name)
+
+        self._launch(steps, [placed(each) for each in inputs], allocate)
+        with driver().inside(device):
+            driver().wait(0)  # JAX has streams of its own
+        given = dict(zip(self.graph.inputs, inputs, strict=True))
+        return tuple(
+            returned[value] if value in returned else given[self._root(value)].reshaped(value.type.shape)
+            for value in self.graph.outputs
+        )
+
+    def _root(self, value: Value) -> Value:
+        """Return the value whose memory a value has."""
+        while value in self.plan.aliases:
+            value = self.plan.aliases[value]
+        return value
 
     def _run(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run where the arrays are, with arrays of their library."""
@@ -192,6 +243,17 @@ class Executable:
             for value in last_used:
                 del memory[value]
         return [memory[value] for value in self.graph.outputs]
+
+
+def _last_uses(groups: Sequence[Group], kept: Sequence[Value]) -> list[tuple[Value, ...]]:
+    """Return the values that each group is the last one to use, but for those that are kept."""
+    last: dict[Value, int] = {}
+    for number, group in enumerate(groups):
+        used = [*group.inputs, *group.outputs]
+        if group.kind != CALL:
+            used = [argument.value for _, argument in arguments_of(group)]
+        last.update(dict.fromkeys(used, number))
+    return [tuple(value for value, at in last.items() if at == n and value not in kept) for n in range(len(groups))]
 
 
 def _alias(memory: dict[Value, Operand[object]], left: dict[Value, Value]) -> None:

@@ -19,6 +19,7 @@ from tessera.graphs.structure import Branch, Structure, flatten, names_of, unfla
 from tessera.graphs.trace import current_trace, tensor_of, tracing
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
 from tessera.kernels.options import Options
+from tessera.lowering.graph.explain import Alternatives
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,8 +65,12 @@ class GraphFunction(Generic[P, R]):
     it becomes part of that.
     """
 
-    def __init__(self, function: Callable[P, R], name: str = "", options: Options | None = None) -> None:
+    def __init__(
+        self, function: Callable[P, R], name: str = "", options: Options | None = None,
+        algebra: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.function = function
+        self.algebra = algebra
         self.name = name or getattr(function, "__name__", "graph")
         self.options = options or Options()
         self._known: OrderedDict[tuple[object, ...], tuple[Captured, Executable]] = OrderedDict()
@@ -107,13 +112,16 @@ class GraphFunction(Generic[P, R]):
             captured = self._captured(structure, types)
             # What a function closes over may be something else now: the same graph, other arrays.
             same = found is not None and _computes(found[0].graph) == _computes(captured.graph)
-            executable = found[1] if found is not None and same else Executable(captured.graph, self.options)
+            executable = found[1] if found is not None and same else self._executable(captured.graph)
             found = self._known[key] = captured, executable
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         self._latest = found[1]
         return found
+
+    def _executable(self, captured: Graph) -> Executable:
+        return Executable(captured, self.options, algebra=self.algebra)
 
     def _captured(self, structure: Structure, types: Sequence[Tensor]) -> Captured:
         """Capture the function for arguments of one kind."""
@@ -140,8 +148,9 @@ class GraphFunction(Generic[P, R]):
     def inspect_ir(self, level: str = "graph", *arguments: P.args, **keywords: P.kwargs) -> str:
         """Return a level of the compiler as text, for arguments like these or for those of the last call.
 
-        `level`: "graph" as it was captured, "simplified" after the passes that keep every bit, "schedule": the kernels
-        and what each computes.  Raises UnknownLevel, NotCalledYet.
+        `level`: "graph" as it was captured, "simplified" without what is computed twice or for nothing, "rewritten" by
+        the rules that `algebra` permits, "schedule": the kernels and what each computes.  Raises UnknownLevel,
+        NotCalledYet.
         """
         if arguments or keywords:
             leaves: list[object] = []
@@ -150,10 +159,22 @@ class GraphFunction(Generic[P, R]):
         if level == "graph":
             return to_text(executable.traced)
         if level == "simplified":
+            return to_text(executable.simplified)
+        if level == "rewritten":
             return to_text(executable.graph)
         if level == "schedule":
             return plan_text(executable.plan)
-        raise UnknownLevel(f"a graph has no level {level!r}", hint="choose graph, simplified or schedule")
+        raise UnknownLevel(f"a graph has no level {level!r}", hint="choose graph, simplified, rewritten or schedule")
+
+    def alternatives(self, *arguments: P.args, **keywords: P.kwargs) -> Alternatives:
+        """Return what rewriting chose, what it rejected and what further permissions would give, with prices.
+
+        For arguments like these or for those of the last call; `print` shows it.  Raises NotCalledYet.
+        """
+        if arguments or keywords:
+            leaves: list[object] = []
+            self._prepared(flatten((arguments, keywords), leaves), leaves)
+        return self.executable.alternatives
 
     @property
     def executable(self) -> Executable:

@@ -17,7 +17,7 @@ from tessera.runtime.arrays.cupy_views import as_cupy, beside
 from tessera.runtime.arrays.interop import library_of
 from tessera.runtime.memory.device_arrays import device_of
 from tessera.runtime.memory.operands import Operand, operand
-from tessera.runtime.memory.owned import DeviceArray, to_device
+from tessera.runtime.memory.owned import DeviceArray
 from tessera.runtime.streams.graph_capture import recording
 
 Memory: TypeAlias = dict[Value, Operand[object]]
@@ -110,8 +110,8 @@ def placed(made: Operand[object], place: Operand[object], name: str) -> Operand[
     if same and made.contiguous:
         return made
     if isinstance(place.value, DeviceArray):
-        return operand(to_device(np.ascontiguousarray(made.view), place.value.device), name)
-    if place.on_device:
+        place.value.set(np.ascontiguousarray(made.view))
+    elif place.on_device:
         as_cupy(place.value, name)[...] = as_cupy(made.value, name)
     else:
         np.copyto(place.view, made.view)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ import pytest
 import tessera
 from api.test_stream import TEXT, arrays
 from tessera import graph, stream
-from tessera.core.errors.catalog import BadCapture, ExtentMismatch
+from tessera.core.errors.catalog import BadCapture, BadPermission, ExtentMismatch
+from tessera.core.graph.permissions import ALGEBRA
+from tessera.graphs.function import GraphFunction
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +124,27 @@ def test_arrays_of_the_capture_live_as_long_as_the_graph(kernels: ModuleType):
         kernels.shift(x + 1, y)
     graph.launch(g)
     np.testing.assert_array_equal(y, x + 2)
+
+
+def test_permissions_are_given_on_the_module():
+    x, w = np.ones((4, 4), np.float32), np.ones((4, 1), np.float32)
+
+    def chain(x: AnyLibrarysArray, w: AnyLibrarysArray) -> AnyLibrarysArray:
+        return (x @ x) @ w
+
+    cases: list[tuple[str | set[str], frozenset[str]]] = [
+        ("bits", frozenset()),
+        ("real", ALGEBRA),
+        ({"reassociate", "fold"}, frozenset({"reassociate", "fold"})),
+    ]
+    for algebra, classes in cases:
+        made = cast("GraphFunction[..., AnyLibrarysArray]", graph.module("chain", algebra=algebra)(chain))
+        assert made.algebra == classes
+        np.testing.assert_array_equal(made(x, w), np.full((4, 1), 16))
+
+
+def test_unknown_permissions_are_refused_with_the_choices():
+    with pytest.raises(BadPermission, match="algebra='fast' is no class of rewrites") as raised:
+        graph.module("chain", algebra="fast")
+    assert "reassociate, fold, cancel" in raised.value.hint
+    assert raised.value.source is not None

@@ -10,7 +10,8 @@ from api.test_graph import PLACES, AnyLibrarysArray, places
 from api.test_stream import TEXT, arrays
 from tessera import graph, jit, stream
 from tessera.api.jit import Jit
-from tessera.core.errors.catalog import BadCapture
+from tessera.core.errors.catalog import BadCapture, BadPermission
+from tessera.graphs.function import GraphFunction
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +108,16 @@ def test_a_function_that_launches_nothing_or_waits():
     with pytest.raises(BadCapture, match="waiting for streams"):
         waits()
     assert repr(Jit(len)) == "<jit len, 0 graphs>"
+
+
+def test_permissions_of_a_function_of_operators():
+    @jit(algebra={"reassociate"})
+    def chain(x: AnyLibrarysArray, y: AnyLibrarysArray, z: AnyLibrarysArray) -> AnyLibrarysArray:
+        return (x @ y) @ z
+
+    made = chain(*(np.ones(shape, np.float32) for shape in ((64, 64), (64, 64), (64, 2))))
+    np.testing.assert_array_equal(made, np.full((64, 2), 4096))
+    assert isinstance(chain, GraphFunction)
+    assert chain.executable.rewritten.rules == ("chain-order",)
+    with pytest.raises(BadPermission, match="'exact' is no class"):
+        jit(algebra="exact")

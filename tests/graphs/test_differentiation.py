@@ -10,6 +10,7 @@ import tessera
 from support.operators import Array, close, drawn
 from tessera import graph, op
 from tessera.core.errors.catalog import OperandMismatch
+from tessera.core.graph.permissions import ALGEBRA
 from tessera.graphs.differentiation import Derivative, Paired, inlined
 from tessera.graphs.function import GraphFunction
 from tessera.graphs.trace import tracing
@@ -73,3 +74,10 @@ def test_a_graph_is_put_into_another():
         (got,) = inlined(small, [as_tracer(X, trace)], trace)
     assert got.shape == ()
     assert [node.op for node in trace.builder.nodes] == [node.op for node in small.nodes]
+
+
+def test_permissions_hold_for_derivatives():
+    for algebra in (ALGEBRA, frozenset[str]()):
+        made = tessera.grad(GraphFunction(cubes, algebra=algebra))
+        assert isinstance(made, Derivative)
+        assert made.algebra == algebra

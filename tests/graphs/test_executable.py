@@ -6,13 +6,17 @@
 import numpy as np
 import pytest
 
-from support.operators import TARGETS, drawn
+from support.operators import TARGETS, Array, drawn
 from tessera import graph, op
 from tessera.core.base.dtypes import f32
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.graph import Graph, Tensor, Value
+from tessera.core.graph.permissions import read_permissions
 from tessera.core.settings import overridden
 from tessera.graphs.executable import Executable
+from tessera.graphs.function import GraphFunction
+from tessera.kernels.options import Options
+from tessera.session.session import resolve_target
 
 
 def doubled(shape: tuple[int, ...]) -> Graph:
@@ -55,6 +59,32 @@ def test_operators_are_part_of_a_captured_graph(target: str):
             graph.launch(captured)
             np.testing.assert_array_equal(y, np.square(np.maximum(x, 0)))  # type: ignore[arg-type]
     assert len(captured.kernels) == 2
+
+
+def test_approximations_need_permission():
+    builder = GraphBuilder()
+    x = Value(Tensor(f32, (64,)), "x")
+    built = builder.finish("exp", [x], [builder.unary("exp", x)])
+    for algebra, fast in (("real", None), ("approximate", True)):
+        run = Executable(built, algebra=read_permissions(algebra))
+        (kernel,) = run.kernels(resolve_target("interpret"))
+        assert kernel.lowered.program.options.get("fast") is fast
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rewritten_graphs_run(target: str):
+    """A chain that is multiplied from the narrow end, and three products of one operand as one."""
+    x = drawn((24, 16), np.float32)
+    weights = [drawn((16, 8), np.float32, seed) for seed in range(3)]
+
+    def attend(x: Array, *weights: Array) -> Array:
+        q, k, v = (x @ w for w in weights)
+        return op.matmul(op.matmul(q, op.transpose(k, (1, 0))), v)
+
+    function = GraphFunction[..., Array](attend, "", Options(target=target), read_permissions({"reassociate"}))
+    q, k, v = (x @ w for w in weights)
+    np.testing.assert_allclose(function(x, *weights), q @ (k.T @ v), rtol=1e-4, atol=1e-4)
+    assert function.executable.rewritten.rules
 
 
 def test_the_plan_is_the_same_for_every_target():

@@ -118,12 +118,12 @@ def test_levels():
     with pytest.raises(NotCalledYet, match="was not called yet"):
         function.inspect_ir("graph")
     assert "tensor<3xf64>" in function.inspect_ir("graph", np.ones(3))
-    for level in ("graph", "simplified"):
+    for level in ("graph", "simplified", "rewritten"):
         assert function.inspect_ir(level).startswith('"graph.module"')
     assert function.inspect_ir("schedule").startswith("schedule")
     with pytest.raises(UnknownLevel, match="a graph has no level 'tile'") as raised:
         function.inspect_ir("tile")
-    assert "choose graph, simplified or schedule" in str(raised.value)
+    assert "choose graph, simplified, rewritten or schedule" in str(raised.value)
 
 
 def test_several_threads():
@@ -157,3 +157,24 @@ def test_the_graph_without_compiling():
     found = captured(lambda x: x + 1).graph_for(np.ones(3))
     assert [value.type.shape for value in found.graph.inputs] == [(3,)]
     assert found.captured == ()
+
+
+def test_alternatives():
+    def chain(x: Array, y: Array, z: Array) -> Array:
+        return (x @ y) @ z
+
+    arrays = [np.ones(shape, np.float32) for shape in ((128, 128), (128, 128), (128, 2))]
+    kept, free = (GraphFunction[..., Array](chain, algebra=frozenset(names)) for names in ((), ("reassociate",)))
+    with pytest.raises(NotCalledYet):
+        kept.alternatives()
+    found = kept.alternatives(*arrays)
+    assert found.chosen.rules == ()
+    assert [name for name, _ in found.with_permission] == ["reassociate"]
+    free(*arrays)
+    found = free.alternatives()
+    assert found.chosen.rules == ("chain-order",)
+    assert found.chosen.price < found.before
+    (lines,) = found.chosen.lines
+    assert lines
+    assert 'rule = "chain-order"' in free.inspect_ir("rewritten")
+    assert "chain-order" not in free.inspect_ir("simplified")

@@ -30,6 +30,7 @@ NAMES = [
     "15_meshes_and_workbench",
     "16_from_slow_to_fast",
     "17_operator_graphs",
+    "18_small_gpt",
     "20_puzzles",
 ]
 LARGEST_OUTPUT = 100_000

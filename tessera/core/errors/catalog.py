@@ -632,6 +632,13 @@ class BadCapture(TesseraError):
     title = "cannot be part of a graph"
 
 
+class BadPermission(TesseraError):
+    """Something that no graph can be permitted.  Example: `@graph.module("block", algebra="fast")`."""
+
+    code = "TSR-E719"
+    title = "no such permission"
+
+
 class BadTileIR(TesseraError):
     """Edited Tile IR that cannot be compiled.  Example: `k.compile(x, from_ir=text)` with 40 stages of a pipeline."""
 

@@ -33,10 +33,11 @@ def bytes_moved(group: Group) -> int:
 
 def operations(group: Group) -> int:
     """Return the floating-point operations of a kernel; those of maps count one each."""
-    return sum(_operations(node) for node in group.members)
+    return sum(flops(node) for node in group.members)
 
 
-def _operations(node: Node) -> int:
+def flops(node: Node) -> int:
+    """Return the floating-point operations of a node."""
     if node.op == "contract":
         extents: dict[int, int] = {}
         for operand, labels in zip(node.operands, labels_of(node.attributes["labels"]), strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tessera.core.base.dtypes import DType
-from tessera.core.graph.expr import Argument, Literal, Number, apply, cast
+from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply, cast
 from tessera.core.graph.graph import Body, Graph, Node, Value
 from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, orienting, reshape
 from tessera.core.graph.infer import labels_of, numbers
@@ -47,7 +47,7 @@ class _Simplifier:
         operands = self.rewriter.operands(node)
         constant = constant_of(node)
         if constant is not None:
-            self._change(node, "map", [], {"axes": (), "shape": node.result.type.shape}, constant)
+            self._map_anew(node, constant, [], [], node.result.type.shape)
             return
         match node.op:
             case "view":
@@ -96,8 +96,7 @@ class _Simplifier:
         places = _places(index_map, operand.type.shape)
         if node.result in self.graph.outputs and places is not None and not is_reshape(index_map, operand.type.shape):
             body = Argument(0, operand.type.dtype)
-            attributes = {"axes": (places,), "shape": index_map.shape}
-            self._change(node, "map", [operand], attributes, body)
+            self._map_anew(node, body, [operand], [places], index_map.shape)
             return
         self._keep(node, [operand], node.attributes, index_map)
 
@@ -127,15 +126,6 @@ class _Simplifier:
         self.makers[turned] = self.rewriter.builder.nodes[-1]
         return turned, reshape(shape, index_map.shape)
 
-    def _change(
-        self, node: Node, op: str, operands: Sequence[Value], attributes: Mapping[str, Attribute], body: Body
-    ) -> None:
-        """Put a new node in the place of one."""
-        with self.rewriter.builder.within(self.rewriter.origin(node), node.span):
-            value = self.rewriter.builder.add(op, operands, body, node.result.name, **attributes)
-        self.rewriter.replace(node, value)
-        self.makers[value] = self.rewriter.builder.nodes[-1]
-
     def _labelled(self, operand: Value) -> tuple[Value, tuple[int, ...]] | None:
         """Return what a transposition or repetition reads, and which of the view's axes its axes are."""
         maker = self.makers.get(operand)
@@ -154,8 +144,8 @@ class _Simplifier:
                 return
         axes = list(labels_of(node.attributes["axes"]))
         shape = numbers(node.attributes["shape"])
-        if 1 in shape and node.result not in self.graph.outputs:
-            self._without_units(node, operands, axes, shape)
+        if 1 in shape:
+            self._map_anew(node, body, operands, axes, shape)
             return
         for place, operand in enumerate(operands):
             found = self._labelled(operand)
@@ -164,17 +154,16 @@ class _Simplifier:
                 axes[place] = tuple(axes[place][axis] for axis in inner)
         self._keep(node, operands, {**node.attributes, "axes": tuple(axes)}, body)
 
-    def _without_units(
-        self, node: Node, operands: list[Value], axes: Sequence[tuple[int, ...]], shape: tuple[int, ...]
+    def _map_anew(
+        self, node: Node, body: Expr, operands: Sequence[Value], axes: Sequence[tuple[int, ...]], shape: Sequence[int]
     ) -> None:
-        """Compute a map without its axes of extent 1, and put these back by a view."""
+        """Let a map stand for a node: without its axes of extent 1, which a view puts back."""
         kept = [axis for axis, extent in enumerate(shape) if extent != 1]
         small = tuple(shape[axis] for axis in kept)
         builder = self.rewriter.builder
         with builder.within(self.rewriter.origin(node), node.span):
             squeezed = [self._squeezed(operand) for operand in operands]
             places = tuple(tuple(kept.index(axis) for axis in each if axis in kept) for each in axes)
-            body = node.expr
             key = ("map", tuple(squeezed), (("axes", places), ("shape", small)), body)
             made = self.seen.get(key)
             if made is None:
@@ -191,8 +180,11 @@ class _Simplifier:
                 operand, index_map = maker.operands[0], together
         if index_map.is_identity(operand.type.shape):
             return operand
-        value = self.rewriter.builder.view(operand, index_map)
-        self.makers[value] = self.rewriter.builder.nodes[-1]
+        key = ("view", (operand,), (), index_map)
+        value = self.seen.get(key)
+        if value is None:
+            value = self.seen[key] = self.rewriter.builder.view(operand, index_map)
+            self.makers[value] = self.rewriter.builder.nodes[-1]
         return value
 
     def _squeezed(self, operand: Value) -> Value:
@@ -209,13 +201,13 @@ class _Simplifier:
         self.rewriter.replace(node, value)
 
     def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:
-        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: only what underflows is -0."""
+        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: what underflows is -0."""
         dtype, result = node.result.type.dtype, numbers(node.attributes["result"])
         axes = tuple(tuple(result.index(label) for label in mine) for mine in labels)
         sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]
         zero = Literal(_zero(dtype), dtype)
         body = apply("fma", *sides, zero) if dtype.is_float else apply("add", apply("mul", *sides), zero)
-        self._change(node, "map", operands, {"axes": axes, "shape": node.result.type.shape}, body)
+        self._map_anew(node, body, operands, axes, node.result.type.shape)
 
     def _contract(self, node: Node, operands: list[Value]) -> None:
         labels = list(labels_of(node.attributes["labels"]))
@@ -224,7 +216,7 @@ class _Simplifier:
         result = numbers(node.attributes["result"])
         units = {label for label, size in extents.items() if size == 1}
         sums = any(label not in result and label not in units for label in extents)
-        if units and sums and node.result not in self.graph.outputs:
+        if units and sums:
             builder = self.rewriter.builder
             with builder.within(self.rewriter.origin(node), node.span):
                 squeezed = [self._squeezed(operand) for operand in operands]
@@ -259,7 +251,7 @@ class _Simplifier:
     def _reduce(self, node: Node, operands: list[Value]) -> None:
         axes = numbers(node.attributes["axes"])
         shape = operands[0].type.shape
-        if 1 in shape and node.result not in self.graph.outputs:
+        if 1 in shape:
             kept = [axis for axis, extent in enumerate(shape) if extent != 1]
             removed = tuple(place for place, axis in enumerate(kept) if axis in axes)
             builder = self.rewriter.builder

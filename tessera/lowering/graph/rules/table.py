@@ -1,0 +1,17 @@
+"""All rules of the e-graph, and those that a set of permissions lets fire."""
+
+from collections.abc import Collection
+from typing import Final
+
+from tessera.core.graph.permissions import BITS
+from tessera.lowering.graph.rules import bits, cancel, fold, reassociate, widen
+from tessera.lowering.graph.rules.rule import RewriteRule
+
+RULES: Final[tuple[RewriteRule, ...]] = (
+    *bits.RULES, *reassociate.RULES, *fold.RULES, *cancel.RULES, *widen.RULES,
+)  # fmt: skip
+
+
+def permitted(classes: Collection[str]) -> tuple[RewriteRule, ...]:
+    """Return the rules that change no bit, and those of the classes that a program permits."""
+    return tuple(rule for rule in RULES if rule.klass == BITS or rule.klass in classes)
