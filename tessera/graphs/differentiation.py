@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Generic, ParamSpec, TypeVar, cast
 
 from tessera.core.errors.catalog import OperandMismatch
-from tessera.core.graph.graph import Graph, Node, Tensor, Value
+from tessera.core.graph.graph import Graph, Tensor
 from tessera.graphs.function import Captured, GraphFunction, capture
 from tessera.graphs.structure import Branch, Structure, flatten, leaves_in, names_of, unflatten
 from tessera.graphs.trace import Trace
 from tessera.graphs.tracer import Tracer, as_tracer, trace_of
-from tessera.lowering.autodiff import linearize, reverse
+from tessera.lowering.autodiff import forward as forward_mode
+from tessera.lowering.autodiff import reverse
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,18 +81,7 @@ class Derivative(GraphFunction[P, R], Generic[P, R]):
 
 def inlined(graph: Graph, inputs: Sequence[Tracer], trace: Trace) -> list[Tracer]:
     """Append the nodes of a graph to the one that is being captured; return its outputs there."""
-    values: dict[Value, Value] = {value: each.value for value, each in zip(graph.inputs, inputs, strict=True)}
-    builder = trace.builder
-    outer = builder.origin.composite
-    for node in graph.nodes:
-        results = tuple(replace(value) for value in node.results)
-        values.update(zip(node.results, results, strict=True))
-        origin = replace(node.origin, parents=(), composite=(*outer, *node.origin.composite))
-        builder.append(
-            Node(node.op, tuple(values[operand] for operand in node.operands), results, node.attributes, node.body,
-                 0, origin, node.span)
-        )  # fmt: skip
-    return [Tracer(trace, values[value]) for value in graph.outputs]
+    return [Tracer(trace, value) for value in trace.builder.inline(graph, [each.value for each in inputs])]
 
 
 class Paired(Derivative[..., object]):
@@ -104,7 +94,9 @@ class Paired(Derivative[..., object]):
         def returned(result: Structure, by: Structure) -> Structure:
             return Branch(tuple, (), (result, result if forward else by))
 
-        super().__init__(function, linearize.jvp if forward else reverse.vjp, returned, 0, "jvp" if forward else "vjp")
+        super().__init__(
+            function, forward_mode.jvp if forward else reverse.vjp, returned, 0, "jvp" if forward else "vjp"
+        )
 
     def _names(self, structure: Structure) -> list[str]:
         assert isinstance(structure, Branch)

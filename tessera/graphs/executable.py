@@ -3,22 +3,26 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from tessera.core.graph.graph import Graph, Value
-from tessera.core.schedule.plan import Group, Plan
+from tessera.core.schedule.plan import CALL, Group, Plan
 from tessera.core.settings import Settings, current
 from tessera.core.targets import Target, generation
+from tessera.graphs.host_steps import RoutineStep
 from tessera.graphs.plan_choice import PlannedGraph, cheapest_plan
 from tessera.graphs.steps import steps_of
 from tessera.kernels.options import Options
 from tessera.kernels.target_choice import chosen_target, target_at_hand
+from tessera.lowering.graph.expand_calls import expand_calls
+from tessera.lowering.graph.expand_random import expand_random
 from tessera.lowering.graph.explain import Alternatives, explain
 from tessera.lowering.graph.rewrite import Rewritten, rewrite
 from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.graph.split_reductions import RULE as SPLIT_RULE
-from tessera.lowering.schedule.emit.to_program import Lowered, to_program
+from tessera.lowering.schedule.emit.to_program import Lowered, arguments_of, to_program
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
 from tessera.runtime.arrays.interop import is_jax
@@ -44,11 +48,13 @@ class GroupKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """A kernel that can be launched.  last_used: the values that no later one needs."""
+    """A kernel that can be launched."""
 
     kernel: GroupKernel
     launcher: Launcher
-    last_used: tuple[Value, ...]
+
+
+Step: TypeAlias = Ready | RoutineStep
 
 
 class Executable:
@@ -65,12 +71,12 @@ class Executable:
         self.traced, self.algebra = traced, algebra
         self.options = options or Options()
         self._session = home or session()
-        self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Ready, ...]] = {}
+        self._kernels: dict[tuple[Target, tuple[bool, ...], Settings], tuple[Step, ...]] = {}
 
     @cached_property
     def simplified(self) -> Graph:
         """The graph without what changes no bit and costs nothing to leave out."""
-        return simplify(self.traced)
+        return simplify(expand_random(expand_calls(self.traced)))
 
     @cached_property
     def rewritten(self) -> Rewritten:
@@ -133,18 +139,25 @@ class Executable:
         known = dict(zip(self.graph.inputs, aligned or [True] * len(self.graph.inputs), strict=False))
         inside = {value: True for group in self.plan.groups for value in group.outputs}
         lies = {**known, **inside} if target.kind.on_gpu else {}
-        return tuple(self._compile(group, target, lies) for group in self.plan.groups)
+        return tuple(self._compile(group, target, lies) for group in self.plan.groups if group.kind != CALL)
 
-    def _ready(self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object]) -> tuple[Ready, ...]:
+    def _ready(self, target: Target, aligned: tuple[bool, ...], arrays: Sequence[object]) -> tuple[Step, ...]:
         key = (target, aligned, current())
         found = self._kernels.get(key)
         if found is None:
             at_hand = target_at_hand(self.options, target, arrays) if target.kind.backend else target
             compiled = self.kernels(at_hand, aligned)
-            last = _last_uses(compiled, self.graph.outputs)
-            found = tuple(Ready(*each) for each in zip(compiled, self._loaded(compiled, at_hand), last, strict=True))
+            launched = map(Ready, compiled, self._loaded(compiled, at_hand))
+            found = tuple(
+                RoutineStep(group, self.graph.source) if group.kind == CALL else next(launched)
+                for group in self.plan.groups
+            )
             self._kernels[key] = found
         return found
+
+    @cached_property
+    def _last_used(self) -> list[tuple[Value, ...]]:
+        return _last_uses(self.plan.groups, self.graph.outputs)
 
     def _compile(self, group: Group, target: Target, aligned: Mapping[Value, bool]) -> GroupKernel:
         kind = target.kind
@@ -167,7 +180,7 @@ class Executable:
         )  # fmt: skip
         return runtime_of(target.kind).load(made)
 
-    def _run_from_host(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+    def _run_from_host(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run on a GPU from and to NumPy's arrays: what passes between the kernels stays on the device."""
         device = driver().device()
 
@@ -175,10 +188,10 @@ class Executable:
             return operand(DeviceArray(value.type.shape, value.type.dtype.numpy, device), value.name)
 
         copies: list[Operand[object]] = [operand(to_device(each.view, device), each.name) for each in inputs]
-        made = self._launch(kernels, copies, allocate)
+        made = self._launch(steps, copies, allocate)
         return tuple(each.value.get() for each in made if isinstance(each.value, DeviceArray))
 
-    def _run_for_jax(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+    def _run_for_jax(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run on JAX's arrays on a GPU.  JAX gives no views of its arrays: only what is returned is its own."""
         like = next(each for each in inputs if each.on_device)
         device = driver().device_of(address(like.view)) if like.view.size else driver().device()
@@ -198,7 +211,7 @@ class Executable:
             returned[roots[value]] = made.value
             return operand(placed(made).reshaped(value.type.shape), value.name)
 
-        self._launch(kernels, [placed(each) for each in inputs], allocate)
+        self._launch(steps, [placed(each) for each in inputs], allocate)
         with driver().inside(device):
             driver().wait(0)  # JAX has streams of its own
         given = dict(zip(self.graph.inputs, inputs, strict=True))
@@ -213,40 +226,46 @@ class Executable:
             value = self.plan.aliases[value]
         return value
 
-    def _run(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+    def _run(self, steps: Sequence[Step], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run where the arrays are, with arrays of their library."""
         like: Operand[object] = inputs[0] if inputs else operand(np.empty(0, np.float32), "out")
-        made = self._launch(kernels, inputs, lambda value: empty(like, value.type.shape, value.type.dtype))
+        made = self._launch(steps, inputs, lambda value: empty(like, value.type.shape, value.type.dtype))
         return tuple(as_result(each, like) for each in made)
 
     def _launch(
-        self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]], allocate: Callable[[Value], Operand[object]]
+        self, steps: Sequence[Step], inputs: Sequence[Operand[object]], allocate: Callable[[Value], Operand[object]]
     ) -> list[Operand[object]]:
-        """Launch the kernels in order, and return the outputs; memory is given back behind its last use."""
+        """Take the steps in order, and return the outputs; memory is given back behind its last use."""
         memory: dict[Value, Operand[object]] = dict(zip(self.graph.inputs, inputs, strict=True))
         left = dict(self.plan.aliases)
         noted = recording()
         _alias(memory, left)
-        for ready in kernels:
-            for value in ready.kernel.group.outputs:
-                memory[value] = allocate(value)
-            arguments = [memory[each.value].reshaped(each.shape) for each in ready.kernel.lowered.arguments]
-            if noted is None:
-                ready.launcher(*arguments)
+        for step, last_used in zip(steps, self._last_used, strict=True):
+            if isinstance(step, RoutineStep):
+                step.run(memory, allocate)
             else:
-                record_launch(noted, None, ready.launcher, tuple(arguments), None)
+                for value in step.kernel.group.outputs:
+                    memory[value] = allocate(value)
+                arguments = [memory[each.value].reshaped(each.shape) for each in step.kernel.lowered.arguments]
+                if noted is None:
+                    step.launcher(*arguments)
+                else:
+                    record_launch(noted, None, step.launcher, tuple(arguments), None)
             _alias(memory, left)
-            for value in ready.last_used:
+            for value in last_used:
                 del memory[value]
         return [memory[value] for value in self.graph.outputs]
 
 
-def _last_uses(kernels: Sequence[GroupKernel], kept: Sequence[Value]) -> list[tuple[Value, ...]]:
-    """Return the values that each kernel is the last one to use, but for those that are kept."""
+def _last_uses(groups: Sequence[Group], kept: Sequence[Value]) -> list[tuple[Value, ...]]:
+    """Return the values that each group is the last one to use, but for those that are kept."""
     last: dict[Value, int] = {}
-    for number, kernel in enumerate(kernels):
-        last.update(dict.fromkeys((each.value for each in kernel.lowered.arguments), number))
-    return [tuple(value for value, at in last.items() if at == n and value not in kept) for n in range(len(kernels))]
+    for number, group in enumerate(groups):
+        used = [*group.inputs, *group.outputs]
+        if group.kind != CALL:
+            used = [argument.value for _, argument in arguments_of(group)]
+        last.update(dict.fromkeys(used, number))
+    return [tuple(value for value, at in last.items() if at == n and value not in kept) for n in range(len(groups))]
 
 
 def _alias(memory: dict[Value, Operand[object]], left: dict[Value, Value]) -> None:

@@ -122,10 +122,13 @@ def current_trace() -> Trace | None:
 
 
 @contextmanager
-def tracing() -> Generator[Trace]:
-    """Capture what is called inside the `with`; captures nest, the innermost one counts."""
+def tracing(builder: GraphBuilder | None = None) -> Generator[Trace]:
+    """Capture what is called inside the `with`; captures nest, the innermost one counts.
+
+    builder: appends to a graph that is there already
+    """
     before = _ACTIVE.trace
-    _ACTIVE.trace = Trace(parent=before)
+    _ACTIVE.trace = Trace(builder or GraphBuilder(), parent=before)
     try:
         yield _ACTIVE.trace
     finally:

@@ -9,6 +9,7 @@
 An operator on arrays is a graph of its own, compiled once for each kind of operands.
 """
 
+from tessera.graphs.custom import custom
 from tessera.ops.definitions.arrays import (
     arange,
     argmax,
@@ -36,6 +37,7 @@ from tessera.ops.definitions.arrays import (
 from tessera.ops.definitions.arrays import (
     sum_ as sum,  # noqa: A004
 )
+from tessera.ops.definitions.decompositions import cholesky, svd, triangular_solve
 from tessera.ops.definitions.elementwise import (
     absolute as abs,  # noqa: A004
 )
@@ -70,6 +72,7 @@ from tessera.ops.definitions.linear import (
 )
 from tessera.ops.definitions.networks import (
     adam,
+    adamw,
     cross_entropy,
     embedding,
     flash_attention,
@@ -87,30 +90,53 @@ from tessera.ops.definitions.networks import (
     softmax_safe,
     split_qkv,
 )
+from tessera.ops.definitions.random import (
+    dropout,
+    fold_in,
+    key,
+    poisson,
+    randn,
+    random_bits,
+    split_key,
+    uniform,
+)
+from tessera.ops.definitions.spectral import fft, fft2d, ifft, ifft2d, rfft
+from tessera.ops.definitions.sums import cumsum, scatter_add, spmm
 
 __all__ = [
     "abs",
     "adam",
+    "adamw",
     "arange",
     "argmax",
     "broadcast_to",
     "cast",
+    "cholesky",
     "clip",
     "concat",
     "conv2d",
     "cos",
     "cross_entropy",
+    "cumsum",
+    "custom",
+    "dropout",
     "einsum",
     "embedding",
     "erf",
     "exp",
     "exp2",
+    "fft",
+    "fft2d",
     "flash_attention",
+    "fold_in",
     "full",
     "gather",
     "gelu",
     "gemm",
+    "ifft",
+    "ifft2d",
     "join_heads",
+    "key",
     "layernorm",
     "layernorm_safe",
     "log",
@@ -127,12 +153,17 @@ __all__ = [
     "one_hot",
     "ones",
     "pad",
+    "poisson",
+    "randn",
+    "random_bits",
     "relu",
     "reshape",
+    "rfft",
     "rmsnorm",
     "rmsnorm_safe",
     "rotary",
     "rsqrt",
+    "scatter_add",
     "sgd",
     "sigmoid",
     "silu",
@@ -141,13 +172,18 @@ __all__ = [
     "softmax_safe",
     "softplus",
     "split",
+    "split_key",
     "split_qkv",
+    "spmm",
     "sqrt",
     "square",
     "stack",
     "sum",
+    "svd",
     "tanh",
     "transpose",
+    "triangular_solve",
+    "uniform",
     "var",
     "where",
     "zeros",

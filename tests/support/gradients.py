@@ -11,7 +11,7 @@ from tessera.core.graph.expr import Argument, Literal, apply
 from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.graph.verify import verify
 from tessera.lowering.autodiff.composites import Adjoint
-from tessera.lowering.autodiff.linearize import jvp
+from tessera.lowering.autodiff.forward import jvp
 from tessera.lowering.autodiff.reverse import vjp
 from tessera.runtime.interpret.graph import evaluate
 from tessera.runtime.interpret.rounding import Numbers

@@ -660,6 +660,40 @@ class NotOnCudaTile(TesseraError):
     title = "cannot be a CUDA Tile kernel"
 
 
+class LibraryMissing(TesseraError):
+    """A library that an operator calls, and that is not installed.  Example: `op.svd` on a GPU without CuPy."""
+
+    code = "TSR-E803"
+    title = "a library is missing"
+
+
+class WrongResult(TesseraError):
+    """An operator of one's own that returns other arrays than it declares.
+
+    Example: `@op.custom(shape=lambda x: x.shape)` on a function that returns the sum of x.
+    """
+
+    code = "TSR-E804"
+    title = "not what was declared"
+
+
+class NoDecomposition(TesseraError):
+    """A matrix that has no decomposition of this kind.  Example: `op.cholesky(a)` with a negative eigenvalue in a."""
+
+    code = "TSR-E806"
+    title = "no such decomposition"
+
+
+class UnstableCarry(TesseraError):
+    """A value that a loop of a graph carries, with another type after a trip than before.
+
+    Example: `op.scan(f, carry, xs)` where `f` returns an f64 carry for one of f32.
+    """
+
+    code = "TSR-E805"
+    title = "a carry changes its type"
+
+
 class NotDifferentiable(TesseraError):
     """Something without a derivative in a gradient.  Example: `grad` by an input of integers, or through a sort."""
 

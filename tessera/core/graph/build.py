@@ -8,9 +8,9 @@ from tessera.core.base.dtypes import DType, f32, f64
 from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply
 from tessera.core.graph.expr import cast as cast_expr
-from tessera.core.graph.graph import UNKNOWN_SOURCE, Body, Graph, Node, Origin, Tensor, Value
+from tessera.core.graph.graph import UNKNOWN_SOURCE, Body, Graph, Node, Origin, Routine, Tensor, Value
 from tessera.core.graph.index_maps import IndexMap, broadcast, identity, nests, reshape, transpose
-from tessera.core.graph.infer import infer
+from tessera.core.graph.infer import infer, infer_all
 from tessera.core.program.program import Attribute
 
 
@@ -57,6 +57,35 @@ class GraphBuilder:
         result = Value(kind, name, self.span)
         self.append(Node(op, tuple(operands), (result,), attributes, body, self._next, self.origin, self.span))
         return result
+
+    def add_all(
+        self, op: str, operands: Sequence[Value], body: Body = None, **attributes: Attribute
+    ) -> tuple[Value, ...]:
+        """Append one node and return all of its results.  Raises IllTyped."""
+        kinds = infer_all(op, [operand.type for operand in operands], attributes, body)
+        results = tuple(Value(kind, "", self.span) for kind in kinds)
+        self.append(Node(op, tuple(operands), results, attributes, body, self._next, self.origin, self.span))
+        return results
+
+    def call(self, routine: Routine, operands: Sequence[Value], **options: Attribute) -> tuple[Value, ...]:
+        """Call a routine.  Raises IllTyped for operands that it refuses."""
+        return self.add_all("call", operands, routine, **options)
+
+    def inline(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """Append the nodes of a graph with these values for its inputs; return its outputs here.
+
+        Nodes keep their place in the text, and are parts of the composite that is being built.
+        """
+        values = dict(zip(graph.inputs, inputs, strict=True))
+        for node in graph.nodes:
+            results = tuple(replace(value) for value in node.results)
+            values.update(zip(node.results, results, strict=True))
+            origin = replace(self.origin, composite=(*self.origin.composite, *node.origin.composite))
+            self.append(
+                Node(node.op, tuple(values[operand] for operand in node.operands), results, node.attributes, node.body,
+                     0, origin, node.span)
+            )  # fmt: skip
+        return [values[value] for value in graph.outputs]
 
     def append(self, node: Node) -> None:
         """Append a node that is ready, with the next number unless it brings a later one."""
@@ -174,6 +203,10 @@ class GraphBuilder:
     def scatter_add(self, index: Value, values: Value, extent: int, axis: int = 0) -> Value:
         """Add `values` at their indices to zeros, in index order; outside, they are dropped."""
         return self.add("scatter_add", (index, values), axis=axis, extent=extent)
+
+    def random(self, key: Value, shape: Sequence[int], stream: int = 0) -> Value:
+        """Return random bits, u32: a function of the key, the stream and the element's index."""
+        return self.add("random", (key,), shape=tuple(shape), stream=stream)
 
     def iota(self, extent: int) -> Value:
         """Return 0, 1, 2, ... as i64."""

@@ -5,9 +5,11 @@ with the same meaning, and every expression knows its dtype.
 """
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+from typing import cast as cast_type
 
 from tessera.core.base.dtypes import DType, boolean
 from tessera.core.program.spec import BINARY, PREDICATES, UNARY
@@ -130,6 +132,8 @@ def fold(expr: Expr, leaf: Callable[[Argument | Literal], object], node: Callabl
     return done[expr]
 
 
+MOST_SHOWN: Final = 64
+"""Operations of an expression that is written out, shared ones as often as they are used."""
 _SYMBOLS: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^",
     "shl": "<<", "shr": ">>",
@@ -138,7 +142,14 @@ _COMPARISONS: Final = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
 
 
 def to_text(expr: Expr, names: Sequence[str] = ()) -> str:
-    """Return `expr` as people write it; names: of its arguments, `x0`, `x1`, ... where there are none."""
+    """Return `expr` as people write it; names: of its arguments, `x0`, `x1`, ... where there are none.
+
+    Of a long one, such as ten rounds of a generator of random bits, only how long it is and a checksum.
+    """
+    if _length(expr) > MOST_SHOWN:
+        operations = sum(isinstance(each, Apply) for each in walk(expr))
+        used = ", ".join(names[n] if n < len(names) else f"x{n}" for n in arguments(expr))
+        return f"{operations} operations of {used} (#{_checksum(expr):08x})"
 
     def leaf(each: Argument | Literal) -> str:
         if isinstance(each, Literal):
@@ -155,6 +166,29 @@ def to_text(expr: Expr, names: Sequence[str] = ()) -> str:
         return f"{each.dtype.name if each.opcode == 'cast' else each.opcode}({', '.join(operands)})"
 
     return str(fold(expr, leaf, node))
+
+
+def _length(expr: Expr) -> int:
+    """Return how many operations are written out: shared ones as often as they are used."""
+
+    def node(_: Apply, *operands: int) -> int:
+        return 1 + sum(operands)
+
+    return cast_type("int", fold(expr, lambda _: 0, node))
+
+
+def _checksum(expr: Expr) -> int:
+    """Return a number that tells long expressions apart, the same in every run."""
+    places: dict[Expr, int] = {}
+    lines: list[str] = []
+    for each in walk(expr):
+        places[each] = len(places)
+        if isinstance(each, Apply):
+            operands = [places[operand] for operand in each.operands]
+            lines.append(f"{each.opcode} {each.predicate} {each.dtype.name} {operands}")
+        else:
+            lines.append(repr(each))
+    return zlib.crc32("\n".join(lines).encode())
 
 
 def _number(value: Number) -> str:

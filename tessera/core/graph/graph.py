@@ -1,16 +1,19 @@
 """Graphs as immutable data: tensors, nodes, and whole graphs; `spec.py` is the table of the primitives."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from tessera.core.base.dtypes import DType
 from tessera.core.base.source import NOWHERE, Source, Span
 from tessera.core.graph.expr import Expr
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.program.program import Attribute
+
+if TYPE_CHECKING:
+    from tessera.core.graph.build import GraphBuilder
 
 UNKNOWN_SOURCE = Source("<unknown>", "")
 
@@ -62,8 +65,35 @@ class Origin:
     composite: tuple[str, ...] = ()
 
 
-Body: TypeAlias = "Expr | IndexMap | Graph | None"
-"""What some primitives hold besides attributes: the function of a `map`, the map of a `view`, a loop's graph."""
+Body: TypeAlias = "Expr | IndexMap | Routine | tuple[Graph, ...] | None"
+"""What some primitives hold besides attributes.
+
+The function of a `map`, the map of a `view`, what a `call` calls, the graphs of a `loop`, a `while` or a `branch`.
+"""
+
+NodeAdjoint: TypeAlias = Callable[["GraphBuilder", "Node", Sequence[Value]], Sequence[Value | None]]
+"""Appends the nodes of an adjoint: from the cotangents of the results that are floats to one an operand, or None."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routine:
+    """Describe what a `call` means: its results, its derivative, and what computes it.
+
+    name: of the operator; library: what stands behind it, for people: "LAPACK, cuSOLVER"
+    definition: the graph that it is, or else
+    types: of the results, from those of the operands and the node's attributes; raises ValueError for what it refuses
+    run: computes it on arrays
+    native: whether `run` takes the caller's own arrays, such as PyTorch's, instead of those of NumPy or CuPy
+    adjoint: None for an operator without a derivative
+    """
+
+    name: str
+    library: str = ""
+    types: Callable[[Sequence[Tensor], Mapping[str, Attribute]], Sequence[Tensor]] | None = None
+    run: Callable[[Sequence[object], Mapping[str, Attribute]], Sequence[object]] | None = None
+    definition: "Graph | None" = None
+    native: bool = False
+    adjoint: NodeAdjoint | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +123,19 @@ class Node:
         """The body of a `map`."""
         assert self.op == "map"
         return cast("Expr", self.body)
+
+    @property
+    def routine(self) -> Routine:
+        """The body of a `call`."""
+        assert isinstance(self.body, Routine)
+        return self.body
+
+    @property
+    def graphs(self) -> "tuple[Graph, ...]":
+        """The graphs that the body holds."""
+        if isinstance(self.body, Routine):
+            return (self.body.definition,) if self.body.definition is not None else ()
+        return self.body if isinstance(self.body, tuple) else ()
 
     @property
     def index_map(self) -> IndexMap:
@@ -135,5 +178,5 @@ class Graph:
         """Yield every node, those of bodies after the node that holds them."""
         for node in self.nodes:
             yield node
-            if isinstance(node.body, Graph):
-                yield from node.body.walk()
+            for inner in node.graphs:
+                yield from inner.walk()

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias, cast
 
 from tessera.core.base.dtypes import BY_NAME, boolean, f64, i64, u32
 from tessera.core.graph.expr import Argument, Expr, walk
-from tessera.core.graph.graph import Body, Tensor
+from tessera.core.graph.graph import Body, Routine, Tensor
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.graph.spec import REDUCTIONS
 from tessera.core.program.program import Attribute
@@ -27,6 +27,13 @@ def infer(op: str, operands: Types, attributes: Attributes, body: Body) -> Tenso
     if op not in _RULES:
         raise IllTyped(f"{op} has no rule for its type")
     return _RULES[op](operands, attributes, body)
+
+
+def infer_all(op: str, operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, ...]:
+    """Return the types of all results of a primitive; what `infer` gives where there is one.  Raises IllTyped."""
+    if op in _SEVERAL:
+        return _SEVERAL[op](operands, attributes, body)
+    return (infer(op, operands, attributes, body),)
 
 
 def numbers(value: Attribute) -> Numbers:
@@ -155,6 +162,23 @@ def _random(operands: Types, attributes: Attributes, body: Body) -> Tensor:
     _require(key == Tensor(u32, (2,)), f"a key is u32[2], not {key}")
     return Tensor(u32, numbers(attributes["shape"]))
 
+
+def _call(operands: Types, attributes: Attributes, body: Body) -> tuple[Tensor, ...]:
+    _require(isinstance(body, Routine), "a call has a routine")
+    routine = cast("Routine", body)
+    if routine.definition is not None:
+        given = tuple(value.type for value in routine.definition.inputs)
+        _require(given == tuple(operands), f"{routine.name} is defined for other operands")
+        return tuple(value.type for value in routine.definition.outputs)
+    _require(routine.types is not None, f"{routine.name} does not say what it returns")
+    assert routine.types is not None
+    try:
+        return tuple(routine.types(operands, attributes))
+    except ValueError as wrong:
+        raise IllTyped(str(wrong)) from wrong
+
+
+_SEVERAL: Final[Mapping[str, Callable[[Types, Attributes, Body], tuple[Tensor, ...]]]] = {"call": _call}
 
 _RULES: Final[Mapping[str, Callable[[Types, Attributes, Body], Tensor]]] = {
     "map": _map, "contract": _contract, "reduce": _reduce, "view": _view, "concat": _concat, "gather": _gather,

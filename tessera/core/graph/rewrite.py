@@ -34,7 +34,11 @@ class Rewriter:
 
     def replace(self, node: Node, value: Value) -> None:
         """Let `value` stand for the only result of a node."""
-        self._values[node.result] = value
+        self.stand_in(node.result, value)
+
+    def stand_in(self, old: Value, new: Value) -> None:
+        """Let a value stand for one of the old graph."""
+        self._values[old] = new
 
     def origin(self, *parents: Node) -> Origin:
         """Return the origin of a node that this pass makes of `parents`."""

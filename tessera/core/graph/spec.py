@@ -12,6 +12,8 @@ Semantics that hold everywhere
 * `reduce` removes axes.  A sum along one axis has the association of `core/base/reductions.py`; of several axes, those
   are one axis in row-major order.
 * `view` reads an element elsewhere: an `IndexMap`; outside of the operand it is 0.
+* `call` runs a routine as a whole: nothing is fused into it, but for one that is defined by a graph, which takes the
+  place of the call once derivatives are made.
 * Nodes are pure.  Randomness is a function of a key and an element's index; state and collectives are values.
 """
 
@@ -58,9 +60,10 @@ PRIMITIVES: Final[dict[str, PrimitiveSpec]] = {
                                  ("axis", "extent: of the result along it"), linear="1"),
     "iota": PrimitiveSpec("", "T of i64 of rank 1: 0, 1, 2, ..."),
     "scan": PrimitiveSpec("T", "T same", ("axis", "kind: sum"), linear="0"),
-    "random": PrimitiveSpec("T u32[2]", "T of u32: bits of Philox 4x32-10 of the key and the element's index",
-                            ("stream: which of independent sequences",)),
-    "call": PrimitiveSpec("T*", "T*", ("name: of an operator that is no graph", "options"), linear="by rule"),
+    "random": PrimitiveSpec("T u32[2]", "T of u32: bits of Philox 4x32-10, see `core/base/philox.py`",
+                            ("shape", "stream: which of independent sequences")),
+    "call": PrimitiveSpec("T*", "T*", ("options of the routine",), "a routine: a function of the host or of a library, "
+                          "or a graph with an adjoint of its own", linear="by its adjoint"),
     "collective": PrimitiveSpec("T", "T", ("kind", "axis: of the mesh", "op"), linear="all"),
     "state_read": PrimitiveSpec("version", "T", ("object",)),
     "state_write": PrimitiveSpec("version T", "version", ("object",)),

@@ -12,7 +12,7 @@ from typing import Final
 from tessera.core.base.dtypes import DType
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.graph.expr import to_text as expr_text
-from tessera.core.graph.graph import Graph, Node, Tensor, Value
+from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap
 from tessera.core.program.program import Attribute
 
@@ -92,18 +92,19 @@ def _node(node: Node, names: _TensorNames) -> str:
     attributes = {name: _attribute(value) for name, value in node.attributes.items() if value not in ("", None)}
     if isinstance(node.body, IndexMap):
         attributes["map"] = json.dumps(index_map_text(node.body))
-    elif node.body is not None and not isinstance(node.body, Graph):
-        attributes["body"] = json.dumps(expr_text(node.body))
+    elif isinstance(node.body, Routine):
+        attributes |= {"name": json.dumps(node.body.name)}
+        attributes |= {"library": json.dumps(node.body.library)} if node.body.library else {}
+    elif node.op == "map":
+        attributes["body"] = json.dumps(expr_text(node.expr))
     if node.origin.composite:
         attributes["composite"] = json.dumps("/".join(node.origin.composite))
     if node.origin.rule:
         attributes["rule"] = json.dumps(node.origin.rule)
         attributes["parents"] = "[" + ", ".join(f'"g{parent}"' for parent in node.origin.parents) + "]"
     listed = ", ".join(f"{name} = {text}" for name, text in attributes.items())
-    region = ""
-    if isinstance(node.body, Graph):
-        inner = to_text(node.body).rstrip().replace("\n", "\n  ")
-        region = f" ({{\n  {inner}\n  }})"
+    inner = ["\n  " + to_text(graph).rstrip().replace("\n", "\n  ") + "\n  " for graph in node.graphs]
+    region = f" ({', '.join(f'{{{text}}}' for text in inner)})" if inner else ""
     head = f'{results} = "graph.{node.op}"({operands}){region}'
     return f"{head}{f' {{{listed}}}' if listed else ''} : ({kinds}) -> {made} {_location(node.ident, node.span)}"
 

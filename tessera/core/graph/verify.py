@@ -1,7 +1,9 @@
 """Verify a graph: every node as the table says, values before their uses, numbers used once."""
 
-from tessera.core.graph.graph import Graph, Node, Value
-from tessera.core.graph.infer import IllTyped, infer
+from collections.abc import Sequence
+
+from tessera.core.graph.graph import Graph, Node, Tensor, Value
+from tessera.core.graph.infer import IllTyped, infer_all
 from tessera.core.graph.spec import PRIMITIVES
 
 
@@ -32,11 +34,13 @@ def _verify_node(node: Node, known: set[Value], numbers: set[int]) -> None:
     for value in node.results:
         if value in known:
             raise IllTyped(f"makes a value twice: {value}")
-    if isinstance(node.body, Graph):
-        verify(node.body)
-        return
-    if node.op in ("call", "collective"):
-        return
-    inferred = infer(node.op, [operand.type for operand in node.operands], node.attributes, node.body)
-    if inferred != node.result.type:
-        raise IllTyped(f"its result is {node.result.type}, and must be {inferred}")
+    for inner in node.graphs:
+        verify(inner)
+    inferred = infer_all(node.op, [operand.type for operand in node.operands], node.attributes, node.body)
+    made = tuple(value.type for value in node.results)
+    if inferred != made:
+        raise IllTyped(f"its result is {_listed(made)}, and must be {_listed(inferred)}")
+
+
+def _listed(types: Sequence[Tensor]) -> str:
+    return ", ".join(map(str, types)) or "nothing"

@@ -20,6 +20,8 @@ PRODUCT: Final = "product"
 """A kernel of blocks of a contraction, with maps of the result as its epilogue."""
 CASCADE: Final = "cascade"
 """A kernel of one loop that computes reductions which use each other: attention, a product behind a normalization."""
+CALL: Final = "call"
+"""No kernel: the host calls a library or a function, and waits for nothing else."""
 
 ROW_LIMIT: Final = 16384
 """Longest row kept as one tile: 16384 f32 are 32 registers in each of 512 lanes.

@@ -7,11 +7,11 @@ from math import prod
 from tessera.core.base.plurals import counted
 from tessera.core.graph.expr import Apply, walk
 from tessera.core.graph.expr import to_text as expr_text
-from tessera.core.graph.graph import Node, Value
+from tessera.core.graph.graph import Node, Routine, Value
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.graph.infer import labels_of
 from tessera.core.graph.text import index_map_text
-from tessera.core.schedule.plan import Group, Plan
+from tessera.core.schedule.plan import CALL, Group, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,9 @@ def plan_text(plan: Plan) -> str:
 def plan_lines(plan: Plan, known: Mapping[Value, str] | None = None) -> Iterator[PlanLine]:
     """Yield the lines of the text.  known: names of values; without, inputs have theirs, and others numbers."""
     names = _PlanNames(plan, known or {})
-    yield PlanLine(f"schedule {plan.graph.name}: {counted(len(plan.groups), 'kernel')}")
+    calls = sum(group.kind == CALL for group in plan.groups)
+    also = f", {counted(calls, 'call')}" if calls else ""
+    yield PlanLine(f"schedule {plan.graph.name}: {counted(len(plan.groups) - calls, 'kernel')}{also}")
     for group in plan.groups:
         yield from _group(group, names)
     for value, source in plan.aliases.items():
@@ -70,6 +72,8 @@ class _PlanNames:
         for node in plan.graph.nodes:
             for value in node.results:
                 self._names[value] = f"%{value.name}" if value.name else f"%g{node.ident}"
+            if len(node.results) > 1:
+                self._names |= {value: f"%g{node.ident}_{number}" for number, value in enumerate(node.results)}
         self._names.update(known)
 
     def of(self, value: Value) -> str:
@@ -77,6 +81,9 @@ class _PlanNames:
 
 
 def _group(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
+    if group.kind == CALL:
+        yield from _call(group, names)
+        return
     axes = " ".join(f"{_axis(axis)}={extent}{'*' if axis in group.reduced else ''}"
                     for axis, extent in enumerate(group.extents))  # fmt: skip
     cost = f"{short_count(operations(group))}FLOP, {short_count(bytes_moved(group))}B"
@@ -85,6 +92,16 @@ def _group(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
     for node in group.members:
         yield PlanLine(f"    {_node(node, group, names)}", group, node)
     yield PlanLine(f"    writes {', '.join(f'{names.of(v)}: {v.type}' for v in group.outputs)}", group)
+
+
+def _call(group: Group, names: _PlanNames) -> Iterator[PlanLine]:
+    (node,) = group.members
+    library = f" ({node.routine.library})" if isinstance(node.body, Routine) and node.body.library else ""
+    yield PlanLine(f"  call {group.ident} {group.name}{library}: {short_count(bytes_moved(group))}B", group)
+    yield PlanLine(f"    reads  {', '.join(f'{names.of(v)}: {v.type}' for v in group.inputs)}", group)
+    where = f"  # line {node.span.line} {'/'.join(node.origin.composite)}" if node.span.line else ""
+    written = ", ".join(f"{names.of(v)}: {v.type}" for v in group.outputs)
+    yield PlanLine(f"    writes {written}{where}", group, node)
 
 
 def _node(node: Node, group: Group, names: _PlanNames) -> str:

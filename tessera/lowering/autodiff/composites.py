@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.graph import Graph, Node, Value
+from tessera.core.graph.graph import Graph, Node, NodeAdjoint, Value
 
 Adjoint: TypeAlias = Callable[
     [GraphBuilder, Sequence[Value], Sequence[Value], Sequence[Value]], Sequence[Value | None]
@@ -20,12 +20,27 @@ Adjoint: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The nodes of one instance of a composite.  name: of the composite, without the number of the instance."""
+    """The nodes of one instance of a composite, or a call with an adjoint of its own.
+
+    name: of the composite, without the number of the instance; adjoint: None for the one that overrides tell
+    """
 
     name: str
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    adjoint: Adjoint | None = None
+
+
+def called(node: Node, adjoint: NodeAdjoint) -> Region:
+    """Return a call as a region."""
+
+    def pulled(
+        builder: GraphBuilder, _: Sequence[Value], __: Sequence[Value], cotangents: Sequence[Value]
+    ) -> Sequence[Value | None]:
+        return adjoint(builder, node, cotangents)
+
+    return Region(node.routine.name, (node,), node.operands, node.results, pulled)
 
 
 def regions_of(graph: Graph, names: Sequence[str]) -> list[Region]:

@@ -32,7 +32,7 @@ class DerivedBuilder(GraphBuilder):
             self._note(node)
 
     def _note(self, node: Node) -> None:
-        if len(node.results) != 1 or isinstance(node.body, Graph):
+        if len(node.results) != 1 or node.graphs:
             return
         self._known.setdefault(_key(node.op, node.operands, node.body, node.attributes), node.result)
         if node.op == "map" and isinstance(node.body, Literal):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tessera.core.base.dtypes import DType, f64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, walk
 from tessera.core.graph.expr import cast as cast_expr
-from tessera.core.graph.graph import Body, Graph, Node, Tensor, Value
+from tessera.core.graph.graph import Body, Graph, Node, Routine, Tensor, Value
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.program.program import Attribute
 
@@ -42,7 +42,11 @@ def _attributes(node: Node) -> Mapping[str, Attribute]:
 def _body(body: Body) -> Body:
     if body is None or isinstance(body, IndexMap):
         return body
-    return in_f64(body) if isinstance(body, Graph) else _expr(body)
+    if isinstance(body, tuple):
+        return tuple(map(in_f64, body))
+    if isinstance(body, Routine):
+        return body if body.definition is None else replace(body, definition=in_f64(body.definition))
+    return _expr(body)
 
 
 def _expr(expr: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Forward mode: the linearization of every primitive, and `jvp`.
+"""The linearization of every primitive: what forward mode computes, and reverse mode transposes.
 
 The derivative of a node at its operands is a linear function of their tangents.  Here it is written as nodes that are
 linear in tangents: `transpose.py` turns just these around.  A tangent that is zero for certain does not exist.
@@ -21,7 +21,7 @@ from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Graph, Node, Origin, Value
 from tessera.core.graph.infer import numbers
 from tessera.lowering.autodiff.algebra import add, convert, div, is_zero, literal, mul, replaced, select, wide
-from tessera.lowering.autodiff.composites import Region, regions_of
+from tessera.lowering.autodiff.composites import Region, called, regions_of
 from tessera.lowering.autodiff.derivatives import derivative
 from tessera.lowering.autodiff.derived_builder import DerivedBuilder
 from tessera.lowering.autodiff.guards import joined
@@ -48,18 +48,8 @@ class Linearization:
     producers: Mapping[Value, Node] = field(default_factory=dict[Value, Node])
 
 
-def jvp(graph: Graph, wrt: Sequence[int]) -> Graph:
-    """Return the graph with its derivative in a direction.
-
-    Inputs: those of `graph`, then a tangent for each input that `wrt` numbers, of its type.  Outputs: those of `graph`,
-    then a tangent for each that is a float, of its type.
-    Raises NotDifferentiable for an input that is no float, or an operation without a derivative.
-    """
-    linear = linearize(graph, wrt)
-    builder = linear.builder
-    tangents = [tangent_or_zeros(linear, value) for value in graph.outputs if value.type.dtype.is_float]
-    outputs = (*graph.outputs, *tangents)
-    return finished(linear, f"{graph.name}_jvp", (*graph.inputs, *linear.inputs), outputs, [*builder.nodes])
+Push: TypeAlias = Callable[[Linearization, Region], None]
+"""Gives the outputs of a region their tangents."""
 
 
 def tangent_or_zeros(linear: Linearization, value: Value) -> Value:
@@ -97,10 +87,13 @@ def _renumbered(nodes: Sequence[Node], old: frozenset[Node], first: int) -> list
     return found
 
 
-def linearize(graph: Graph, wrt: Sequence[int], overridden: Sequence[str] = ()) -> Linearization:
+def linearize(
+    graph: Graph, wrt: Sequence[int], overridden: Sequence[str] = (), push: Push | None = None
+) -> Linearization:
     """Return the graph followed by the nodes of its tangents.
 
     overridden: names of composites that stay opaque, one linear `call` each
+    push: gives what a call makes its tangents; None: calls stay opaque as well
     """
     inputs = _tangent_inputs(graph, wrt)
     hidden = regions_of(graph, overridden)
@@ -114,7 +107,11 @@ def linearize(graph: Graph, wrt: Sequence[int], overridden: Sequence[str] = ()) 
         with builder.within(origin, node.span):
             if node in last:
                 _linearize_region(linear, last[node])
-            elif node not in inside:
+            elif node in inside:
+                continue
+            elif node.op == "call":
+                _linearize_call(linear, node, push)
+            else:
                 _linearize_node(linear, node)
     return linear
 
@@ -153,6 +150,20 @@ def _linearize_region(linear: Linearization, region: Region) -> None:
     linear.tangents.update(zip(outputs, results, strict=True))
 
 
+def _linearize_call(linear: Linearization, node: Node, push: Push | None) -> None:
+    """Give the results of a call tangents, by its adjoint.  Raises NotDifferentiable for one that has none."""
+    active = any(operand in linear.tangents for operand in node.operands)
+    if not active or not any(value.type.dtype.is_float for value in node.results):
+        return
+    if node.routine.adjoint is None:
+        raise not_differentiable(linear.graph, node)
+    region = called(node, node.routine.adjoint)
+    if push is None:
+        _linearize_region(linear, region)
+    else:
+        push(linear, region)
+
+
 def _linearize_node(linear: Linearization, node: Node) -> None:
     if not any(value.type.dtype.is_float for value in node.results):
         return
@@ -170,10 +181,14 @@ def _linearize_node(linear: Linearization, node: Node) -> None:
 
 def not_differentiable(graph: Graph, node: Node) -> TesseraError:
     """Return the mistake of differentiating a node that has no derivative."""
-    name = str(node.attributes.get("name") or node.op)
-    mistake = NotDifferentiable(
-        f"{name} has no derivative", node.span, "give the operator of which it is part an adjoint"
-    )
+    if node.op == "call":
+        name = node.routine.name
+        hint = f"write @op.custom(adjoint=f) where {name} is made: f(inputs, outputs, cotangents)"
+        mistake = NotDifferentiable(f"{name} has no adjoint", node.span, hint)
+    else:
+        mistake = NotDifferentiable(
+            f"{node.op} has no derivative", node.span, "give the operator of which it is part an adjoint"
+        )
     return mistake.with_source(graph.source)
 
 

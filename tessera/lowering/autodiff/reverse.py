@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from tessera.core.errors.base import TesseraError
 from tessera.core.errors.catalog import NotDifferentiable, WrongAdjoint
 from tessera.core.graph.dead_code import live_nodes
 from tessera.core.graph.graph import Graph, Node, Origin, Value
@@ -136,7 +137,12 @@ class _Backward:
             each or builder.full(0.0, value.type.dtype, value.type.shape)
             for each, value in zip(cotangents, node.results, strict=True)
         ]
-        made = self._overrides[region.name](builder, region.inputs, region.outputs, given)
+        adjoint = region.adjoint or self._overrides[region.name]
+        try:
+            made = adjoint(builder, region.inputs, region.outputs, given)
+        except TesseraError as mistake:
+            mistake.with_source(self._linear.graph.source)  # where it names a place in the graph's text
+            raise
         wanted = tuple(value.type.shape for value in region.inputs)
         if len(made) != len(wanted) or any(v and v.type.shape != s for v, s in zip(made, wanted, strict=True)):
             raise WrongAdjoint(

@@ -58,6 +58,8 @@ class _Simplifier:
                 self._contract(node, operands)
             case "reduce":
                 self._reduce(node, operands)
+            case _ if len(node.results) != 1 or node.graphs:
+                self.rewriter.keep(node, operands)
             case _:
                 self._keep(node, operands, node.attributes, node.body)
 

@@ -9,7 +9,18 @@ from tessera.core.graph.expr import arguments
 from tessera.core.graph.graph import Node, Value
 from tessera.core.graph.index_maps import Affine, Term, identity
 from tessera.core.graph.infer import numbers
-from tessera.core.schedule.plan import CASCADE, ELEMENTS, MAPS, PRODUCT, ROW_LIMIT, ROWS, SCATTER, Access, CascadeLoop
+from tessera.core.schedule.plan import (
+    CALL,
+    CASCADE,
+    ELEMENTS,
+    MAPS,
+    PRODUCT,
+    ROW_LIMIT,
+    ROWS,
+    SCATTER,
+    Access,
+    CascadeLoop,
+)
 from tessera.core.schedule.refusals import refused
 from tessera.lowering.schedule.atom_products import parted
 from tessera.lowering.schedule.axes import AxisSpace, axis_space
@@ -20,6 +31,8 @@ SHORT_ROW: Final = 2048
 WHOLE_LIMIT: Final = 256
 """Longest inner axis of a product that is one step of its loop: the width of an attention head, for one."""
 POINTWISE: Final = ("map", "view", "iota", "concat", "gather", "random")
+OPAQUE: Final = ("call",)
+"""Nodes that are groups of their own, which no kernel computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,8 @@ def form(members: Members) -> Form | None:
     """Return how the nodes are one kernel, or None where they are not."""
     if any(node.op == "scatter_add" for node in members.nodes):
         return _scatter(members)
+    if any(node.op in OPAQUE for node in members.nodes):
+        return Form(CALL, AxisSpace((), {})) if len(members.nodes) == 1 else None
     anchors = [node for node in members.nodes if node.op in ("contract", "reduce")]
     if any(node.op in ("concat", "gather", "random") for node in members.nodes):
         return refused("elements", *anchors) if anchors else _elements(members)

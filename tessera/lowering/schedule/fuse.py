@@ -65,7 +65,7 @@ class Fuser:
                 if self._is_alias(node) and not self._is_anothers(node.operands[0]):
                     self.aliases[node.result] = node.operands[0]
                 continue
-            if made_of_indices(node, indices):
+            if made_of_indices(node, indices) or self._picks_number(node):
                 indices[node.result] = True
                 self.free.add(node)
             elif node.op == "view" or self._converts_input(node):
@@ -81,6 +81,10 @@ class Fuser:
         self._materialise_views()
         ordered = self._ordered()
         return Partition(tuple(Fused(*self._checked(draft.owned)) for draft in ordered), self.aliases)
+
+    def _picks_number(self, node: Node) -> bool:
+        """Return whether a node is one number of an input, such as half of a key: what is made of it is, too."""
+        return node.op == "view" and node.result.type.size == 1 and node.operands[0] in self.graph.inputs
 
     def _converts_input(self, node: Node) -> bool:
         """Return whether a node does nothing but convert what is an input: reading it is as cheap for every user."""
@@ -207,7 +211,7 @@ class Fuser:
     def _worthwhile(self, draft: Draft, target: Draft) -> bool:
         """Do not compute a small tensor again for each of many elements, unless that is as cheap as reading it."""
         mine = max(node.result.type.size for node in draft.owned)
-        theirs = max(node.result.type.size for node in target.owned)
+        theirs = max(value.type.size for node in target.owned for value in node.results)
         gathers = any(node.op in ("gather", "concat", "random") for node in draft.owned)
         return not (gathers and theirs > mine)
 
@@ -356,7 +360,7 @@ def separate_uses(graph: Graph) -> Graph:
     rewriter = Rewriter(graph)
     indices: dict[Value, bool] = {}
     for node in graph.nodes:
-        indices[node.result] = made_of_indices(node, indices)
+        indices.update(dict.fromkeys(node.results, made_of_indices(node, indices)))
         operands = list(node.operands)
         repeated = (
             len(set(operands)) < len(operands) and node.op == "map" and len(set(labels_of(node.attributes["axes"]))) > 1

@@ -6,7 +6,7 @@ from math import prod
 
 from tessera.core.graph.graph import Graph, Value
 from tessera.core.graph.index_maps import Affine, Term
-from tessera.core.schedule.plan import ELEMENTS, SCATTER, Access, CascadeLoop, Group, Plan
+from tessera.core.schedule.plan import CALL, ELEMENTS, SCATTER, Access, CascadeLoop, Group, Plan
 from tessera.lowering.schedule.form import load_access
 from tessera.lowering.schedule.fuse import Fused, fuse, separate_uses
 
@@ -34,7 +34,7 @@ class _Layout:
 def _group(number: int, fused: Fused) -> Group:
     members, found = fused.members, fused.form
     space = found.space
-    if found.kind in (ELEMENTS, SCATTER):
+    if found.kind in (CALL, ELEMENTS, SCATTER):
         plain = {value: Access(value.type.shape or (1,), ()) for value in (*members.inputs, *members.outputs)}
         loads = {value: plain[value] for value in members.inputs}
         stores = {value: plain[value] for value in members.outputs}

@@ -243,6 +243,17 @@ def sgd(parameter: Array, gradient: Array, *, lr: float, weight_decay: float = 0
     return (wide - lr * slope).astype(old.dtype)
 
 
+@operator("adamw")
+def adamw(  # noqa: PLR0913 - the names of the algorithm
+    parameter: Array, gradient: Array, first: Array, second: Array, step: Array, *, lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Return what `adam` does, with a weight decay of 0.01 where none is given (Loshchilov and Hutter 2019)."""
+    return adam(
+        parameter, gradient, first, second, step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay
+    )  # fmt: skip
+
+
 @operator("adam")
 def adam(  # noqa: PLR0913 - the names of the algorithm
     parameter: Array, gradient: Array, first: Array, second: Array, step: Array, *, lr: float = 1e-3,

@@ -113,9 +113,13 @@ def _power_integer(a: Numbers, b: Numbers) -> Numbers:
 
 
 def _upper_half(a: Numbers, b: Numbers) -> Numbers:
-    """Compute the upper half of exact products, with Python's integers."""
+    """Compute the upper half of exact products, of 64 bits with Python's integers."""
+    bits = a.dtype.itemsize * 8
+    if bits < 64:
+        kind = np.uint64 if a.dtype.kind == "u" else np.int64
+        return (a.astype(kind) * b.astype(kind) >> kind(bits)).astype(a.dtype)
     product = np.asarray(a.astype(object) * b.astype(object), dtype=object)
-    return (product >> (a.dtype.itemsize * 8)).astype(a.dtype)
+    return np.asarray(product >> bits, dtype=object).astype(a.dtype)
 
 
 def _shift(left: bool) -> Callable[..., Numbers]:

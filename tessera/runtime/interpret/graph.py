@@ -6,6 +6,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from tessera.core.base.philox import random_bits
 from tessera.core.base.reductions import identity, tree_sum
 from tessera.core.errors.catalog import NoImplementation
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
@@ -38,6 +39,9 @@ def evaluate(graph: Graph, inputs: Sequence[Numbers], observer: Observer | None 
 
 def evaluate_node(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
     """Return the results of one node."""
+    several = _SEVERAL.get(node.op)
+    if several is not None:
+        return several(node, operands)
     rule = _RULES.get(node.op)
     if rule is None:
         raise NoImplementation(f"the oracle cannot run {node.op}", node.span)
@@ -196,7 +200,25 @@ def _iota(node: Node, operands: Sequence[Numbers]) -> Numbers:
     return np.arange(node.result.type.shape[0], dtype=np.int64)
 
 
+def _random(node: Node, operands: Sequence[Numbers]) -> Numbers:
+    shape = node.result.type.shape
+    return random_bits(operands[0], math.prod(shape), cast("int", node.attributes["stream"])).reshape(shape)
+
+
+def _call(node: Node, operands: Sequence[Numbers]) -> tuple[Numbers, ...]:
+    """Run the routine on NumPy arrays, or the graph that it is."""
+    routine = node.routine
+    if routine.definition is not None:
+        return evaluate(routine.definition, operands)
+    if routine.run is None:
+        raise NoImplementation(f"the oracle cannot run {routine.name}", node.span)
+    made = routine.run([_contiguous(each) for each in operands], node.attributes)
+    return tuple(np.asarray(each) for each in made)
+
+
+_SEVERAL: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], tuple[Numbers, ...]]]] = {"call": _call}
+
 _RULES: Final[Mapping[str, Callable[[Node, Sequence[Numbers]], Numbers]]] = {
     "map": _map, "contract": _contract, "reduce": _reduce, "view": _view, "concat": _concat, "gather": _gather,
-    "scatter_add": _scatter_add, "iota": _iota,
+    "scatter_add": _scatter_add, "iota": _iota, "random": _random,
 }  # fmt: skip

@@ -146,7 +146,9 @@ def _attributes(node: Node) -> Iterator[tuple[str, AttributeData]]:
             yield name, _data(value)
     if isinstance(node.body, IndexMap):
         yield "map", index_map_text(node.body)
-    elif node.body is not None and not isinstance(node.body, Graph):
+    elif isinstance(node.body, Routine):
+        yield "routine", node.body.name
+    elif isinstance(node.body, Argument | Literal | Apply):
         yield "body", to_text(node.body)
 
 

@@ -182,3 +182,17 @@ def test_text_with_names_for_some():
 def test_every_operation_is_one_of_programs():
     assert {"add", "exp", "fma", "cmp", "select", "cast"} <= OPCODES
     assert not {"load", "dot", "reduce"} & OPCODES
+
+
+def test_long_expressions_are_counted_and_told_apart():
+    """Shared operations count as often as they would be written."""
+    x = Argument(0, f32)
+    body: Expr = x
+    for _ in range(6):
+        body = apply("mul", body, body)
+    assert to_text(body).startswith("((((((x0 * x0)")
+    longer = apply("mul", body, body)
+    other = apply("mul", body, apply("add", body, body))
+    assert to_text(longer).startswith("7 operations of x0 (#")
+    assert to_text(longer, ["%y"]).startswith("7 operations of %y (#")
+    assert to_text(longer).partition("#")[2] != to_text(other).partition("#")[2]

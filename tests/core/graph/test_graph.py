@@ -40,7 +40,7 @@ def test_producers_and_users():
 
 def test_numbers_go_up_through_bodies():
     inner = diamond()
-    loop = Node("loop", (), (Value(Tensor(f32, (3,))),), {"trips": 2, "carried": 0}, inner, 1)
+    loop = Node("loop", (), (Value(Tensor(f32, (3,))),), {"trips": 2, "carried": 0}, (inner,), 1)
     graph = Graph("outer", (), (loop,), (loop.result,))
     assert [node.ident for node in graph.walk()] == [1, 0, 1, 2]
     assert graph.next_ident == 3

@@ -1,12 +1,14 @@
 """The type of every primitive's result, and what no primitive can have."""
 
+from typing import cast
+
 import pytest
 
 from tessera.core.base.dtypes import bf16, boolean, f16, f32, f64, i32, i64, u32
 from tessera.core.graph.expr import Argument, Literal, apply
-from tessera.core.graph.graph import Body, Tensor
+from tessera.core.graph.graph import Body, Graph, Routine, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, transpose
-from tessera.core.graph.infer import IllTyped, infer, labels_of, numbers
+from tessera.core.graph.infer import IllTyped, infer, infer_all, labels_of, numbers
 from tessera.core.program.program import Attribute
 
 
@@ -99,3 +101,23 @@ def test_attributes_of_numbers():
         numbers(("a",))
     with pytest.raises(IllTyped, match="not a tuple"):
         labels_of(3)
+
+
+def test_calls_have_the_types_that_their_routine_tells():
+    routine = Routine("split", types=lambda types, options: [types[0]] * cast("int", options["parts"]))
+    assert infer_all("call", [t(3)], {"parts": 2}, routine) == (t(3), t(3))
+    assert infer_all("reduce", [t(3)], {"axes": (0,), "kind": "sum"}, None) == (t(),)
+
+
+def test_calls_that_do_not_fit():
+    def refuses(types: object, options: object) -> list[Tensor]:
+        raise ValueError("not square")
+
+    for body, message in (
+        (None, "a call has a routine"),
+        (Routine("f"), "f does not say what it returns"),
+        (Routine("f", types=refuses), "not square"),
+        (Routine("f", definition=Graph("g", (Value(t(4)),), (), ())), "f is defined for other operands"),
+    ):
+        with pytest.raises(IllTyped, match=message):
+            infer_all("call", [t(3)], {}, body)

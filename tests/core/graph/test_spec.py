@@ -22,7 +22,7 @@ def test_reductions_are_those_of_programs():
 def test_rows_are_complete(op: str):
     row = PRIMITIVES[op]
     assert row.result
-    assert all(name.partition(":")[0].isidentifier() for name in row.attributes)
+    assert all(name.partition(":")[0].split()[0].isidentifier() for name in row.attributes)
 
 
 @pytest.mark.parametrize("op", NO_TYPE)
@@ -31,7 +31,7 @@ def test_types_that_do_not_follow_from_operands(op: str):
         infer(op, (), {}, None)
 
 
-@pytest.mark.parametrize("op", [*NO_TYPE, "scan", "random"])
+@pytest.mark.parametrize("op", [*(op for op in NO_TYPE if op != "call"), "scan"])
 def test_the_oracle_says_what_it_cannot_run(op: str):
     with pytest.raises(NoImplementation, match=f"the oracle cannot run {op}"):
         evaluate_node(Node(op, (), (Value(Tensor(f32, ())),)), ())

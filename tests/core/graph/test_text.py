@@ -56,7 +56,7 @@ def test_rules_bodies_and_strange_numbers():
     inner = graph_of(lambda b, x: b.unary("exp", x), (f32, (3,)))
     result = Value(Tensor(f32, (3,)), "out")
     attributes = {"trips": 2, "limit": math.inf, "none": None, "empty": "", "kept": False, "text": 'a "b"'}
-    loop = Node("loop", (), (result,), attributes, inner, 9, Origin("unroll", (3, 4)))
+    loop = Node("loop", (), (result,), attributes, (inner,), 9, Origin("unroll", (3, 4)))
     graph = Graph("outer", (), (loop,), (result,))
     text = to_text(graph)
     assert 'limit = "inf"' in text

@@ -6,7 +6,7 @@ import pytest
 
 from support.gradients import graph_of
 from tessera.core.base.dtypes import f32, f64
-from tessera.core.graph.graph import Graph, Node, Tensor, Value
+from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
 from tessera.core.graph.infer import IllTyped
 from tessera.core.graph.verify import verify
 
@@ -60,8 +60,17 @@ def test_attributes_that_do_not_fit():
 def test_bodies_are_verified():
     inner = chain()
     bad = replace(inner, nodes=inner.nodes[::-1])
-    loop = Node("loop", (), (Value(Tensor(f32, (3,))),), {"trips": 2, "carried": 0}, inner)
-    verify(Graph("outer", (), (loop,), (loop.result,)))
-    refused(
-        Graph("outer", (), (replace(loop, body=bad),), (loop.result,)), "outer: g0 .loop.: g: g1 .map.: uses a value"
-    )
+    x = Value(inner.inputs[0].type)
+    results = tuple(Value(value.type) for value in inner.outputs)
+    call = Node("call", (x,), results, {}, Routine("f", definition=inner))
+    verify(Graph("outer", (x,), (call,), results))
+    wrong = replace(call, body=Routine("f", definition=bad))
+    refused(Graph("outer", (x,), (wrong,), results), "outer: g0 .call.: g: g1 .map.: uses a value")
+
+
+def test_all_results_of_a_call_are_verified():
+    x = Value(Tensor(f32, (3,)))
+    routine = Routine("halves", types=lambda types, _: [types[0], types[0]])
+    made = Value(x.type), Value(Tensor(f64, (3,)))
+    graph = Graph("g", (x,), (Node("call", (x,), made, {}, routine),), made)
+    refused(graph, r"its result is f32\[3\], f64\[3\], and must be f32\[3\], f32\[3\]")

@@ -9,7 +9,7 @@ from support.gradients import drawn, graph_of, matmul, reals, softmax
 from tessera.core.base.dtypes import f64
 from tessera.core.errors.catalog import NotDifferentiable
 from tessera.core.graph.build import GraphBuilder
-from tessera.core.graph.graph import Graph, Node, Origin, Tensor, Value
+from tessera.core.graph.graph import Graph, Node, Origin, Routine, Tensor, Value
 from tessera.lowering.autodiff.composites import region_graph, regions_of
 from tessera.lowering.autodiff.reverse import vjp
 from tessera.runtime.interpret.graph import evaluate
@@ -90,9 +90,9 @@ def test_derived_nodes_are_no_instances():
 def test_what_has_no_derivative_may_have_an_adjoint():
     """Of a call, which is no graph: sorting, say."""
     x, y = Value(Tensor(f64, (3,)), "x"), Value(Tensor(f64, (3,)))
-    node = Node("call", (x,), (y,), {"name": "sort"}, None, 0, Origin("", (), ("sort.1",)))
+    node = Node("call", (x,), (y,), {}, Routine("sort"), 0, Origin("", (), ("sort.1",)))
     graph = Graph("g", (x,), (node,), (y,))
-    with pytest.raises(NotDifferentiable, match="sort has no derivative"):
+    with pytest.raises(NotDifferentiable, match="sort has no adjoint"):
         vjp(graph, (0,))
     backward = vjp(graph, (0,), {"sort": lambda b, inputs, outputs, cotangents: [b.scaled(cotangents[0], 2.0)]})
     assert [each.op for each in backward.nodes] == ["call", "map"]

@@ -13,7 +13,7 @@ from tessera.core.graph.expr import Argument, Literal, apply
 from tessera.core.graph.graph import Graph, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term, window
 from tessera.core.graph.verify import verify
-from tessera.lowering.autodiff.linearize import jvp
+from tessera.lowering.autodiff.forward import jvp
 from tessera.lowering.autodiff.reverse import grad
 from tessera.runtime.interpret.graph import evaluate
 

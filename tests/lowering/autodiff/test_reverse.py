@@ -32,11 +32,11 @@ from tessera.core.errors.catalog import NotDifferentiable
 from tessera.core.graph.build import GraphBuilder
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, cast
 from tessera.core.graph.expr import to_text as expr_text
-from tessera.core.graph.graph import Graph, Node, Tensor, Value
+from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
 from tessera.core.graph.index_maps import Affine, IndexMap, Term
 from tessera.core.graph.text import to_text
 from tessera.core.graph.verify import verify
-from tessera.lowering.autodiff.linearize import jvp
+from tessera.lowering.autodiff.forward import jvp
 from tessera.lowering.autodiff.reverse import grad, value_and_grad, vjp
 from tessera.runtime.interpret.graph import evaluate
 
@@ -256,9 +256,9 @@ def test_inputs_that_do_not_exist_or_are_there_twice(wrt: tuple[int, ...]):
 def test_operations_without_a_derivative_are_named_where_they_stand():
     span = Span("<cell>", 2, 5, 2, 12)
     x, y = Value(Tensor(f64, (3,)), "x"), Value(Tensor(f64, (3,)))
-    node = Node("call", (x,), (y,), {"name": "sort"}, None, 0, span=span)
+    node = Node("call", (x,), (y,), {}, Routine("sort"), 0, span=span)
     graph = Graph("g", (x,), (node,), (y,), Source("<cell>", "def f(x):\n    op.sort(x)\n"))
-    with pytest.raises(NotDifferentiable, match="sort has no derivative") as caught:
+    with pytest.raises(NotDifferentiable, match="sort has no adjoint") as caught:
         vjp(graph, (0,))
     assert str(caught.value).splitlines()[2:4] == ["   2 |     op.sort(x)", "     |     ^^^^^^^"]
 

@@ -78,3 +78,17 @@ def test_a_contraction_of_results_is_no_atom():
     space = axis_space(nodes, [out, *(node.result for node in nodes), x, y])
     assert space is not None
     assert find_cascade(nodes, space, [out]) is None
+
+
+def test_an_atom_is_nothing_that_a_reduction_has_a_part_in():
+    """Of `(x @ w) @ v`, both summed over the columns of x: the outer product needs the inner one."""
+    build = GraphBuilder()
+    x, w, v, u = (TensorValue(Tensor(f32, (8, 8))) for _ in range(4))
+    first = build.contract(x, w, ((0, 1), (1, 2)), (0, 2))  # [i, m], over l
+    second = build.contract(first, v, ((0, 2), (1, 2)), (0, 1))  # [i, l], over m
+    joined = build.map(apply("mul", Argument(0, f32), Argument(1, f32)), (second, x), ((0, 1), (0, 1)), (8, 8))
+    out = build.contract(joined, u, ((0, 1), (1, 3)), (0, 3))  # [i, j], over l
+    nodes = tuple(build.nodes)
+    space = axis_space(nodes, [out, *(value for node in nodes for value in node.results), x, w, v, u])
+    assert space is not None
+    assert find_cascade(nodes, space, [out]) is None

@@ -207,6 +207,13 @@ def test_sgd(dtype: str):
     close(everywhere(lambda p, g: op.sgd(p, g, lr=0.1, weight_decay=0.01), p, g), want, TOLERANCE[dtype])
 
 
+def test_adamw_decays_weights():
+    p, g, moment, step = drawn((3,), np.float32), drawn((3,), np.float32, 1), np.zeros(3, np.float32), np.array(1)
+    got, want = op.adamw(p, g, moment, moment, step), op.adam(p, g, moment, moment, step, weight_decay=0.01)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("dtype", ["f64", "f32", "bf16"])
 def test_three_steps_of_adam(dtype: str):
     p = drawn((9,), FLOATS[dtype], 1)

@@ -361,8 +361,8 @@ class CascadeEmitter(BlockEmitter):
             return super()._compute(node)
         build, tiles = self.builder, self.tiles
         rows, columns = self._sides(node)
-        inner = tiles.visible(self.loop.inner)
         left, right = (self.value(operand) for operand in node.operands)
+        inner = tuple(axis for axis in tiles.visible(self.loop.inner) if axis in left.axes and axis in right.axes)
         k = tiles.shape(inner)[0] if inner else 1
         m, n = self._matrix_shape(node)
         a = build.reshape(tiles.align(left, (*rows, *inner)), (m, k))

@@ -1,0 +1,219 @@
+"""Random numbers: pure functions of a key and of the element's index, the same on every target.
+
+    key = op.key(seed)
+    for_weights, for_noise = op.split_key(key)
+    w = op.randn((64, 64), for_weights)
+
+Bits are those of Philox 4x32-10, see `core/base/philox.py`.  No state is kept: the same key gives the same numbers.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+
+from tessera.core.base.dtypes import BY_NAME, DType, bf16, f16, f32, f64, i64, u32, u64
+from tessera.core.errors.call_site import at_call
+from tessera.core.errors.catalog import OperandMismatch
+from tessera.core.graph.expr import Argument, Expr, Literal, apply
+from tessera.core.graph.expr import cast as cast_expr
+from tessera.core.graph.graph import Tensor
+from tessera.graphs import tracer
+from tessera.graphs.function import operator
+from tessera.graphs.trace import is_operand
+from tessera.graphs.tracer import Tracer, apply_expr, as_tracer, indices
+from tessera.ops.definitions.normal import DOUBLE, SINGLE, normal
+from tessera.runtime.arrays.host import plain
+
+Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
+
+DRAW: Final = 0
+"""The stream of random numbers; further ones have streams of their own, so that no key meets numbers."""
+SPLIT: Final = 1
+FOLD: Final = (2, 3)
+SECOND_WORD: Final = 4
+"""The stream of the second word of numbers of 64 bits."""
+_DIGITS: Final = {f64: 53, f32: 24, f16: 11, bf16: 8}
+MOST_RATE: Final = 1000
+"""The greatest rate of `poisson`."""
+
+
+def key(seed: object) -> Array:
+    """Return the key of a seed of at most 64 bits, as an array u32[2]: what random numbers are a function of.
+
+    Raises OperandMismatch for another seed.
+    """
+    number = plain(seed)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 64:
+        hint = "give an integer from 0 to 2^64 - 1; op.fold_in(key, n) takes integers of a graph"
+        raise at_call(OperandMismatch(f"{seed!r} is no seed", hint=hint))
+    return np.array([number & 0xFFFFFFFF, number >> 32], np.uint32)
+
+
+@operator("split_key")
+def split_key(key: Array, count: int = 2) -> Array:
+    """Return `count` new keys, u32[count, 2], independent of each other and of the numbers that `key` gives."""
+    return _bits(_key(key), (count, 2), SPLIT)
+
+
+@operator("fold_in")
+def fold_in(key: Array, number: Array | int) -> Array:
+    """Return the key that an integer makes of a key: another one for each step, layer or shard.
+
+    number: an integer, or an array of integers without axes.  The key is hashed, the number added, and hashed again.
+    """
+    given = _key(key)
+    hashed = _bits(given, (2,), FOLD[0])
+    if is_operand(number) or isinstance(number, Tracer):
+        wide = indices(number, given.trace).astype(i64)
+        if wide.ndim:
+            raise OperandMismatch(f"a key is made of one integer, not of {wide.shape}")
+        low, high = wide & 0xFFFFFFFF, tracer.binary("shr", wide, 32) & 0xFFFFFFFF
+    else:
+        zero = hashed[0].astype(i64) * 0
+        low, high = zero + (int(number) & 0xFFFFFFFF), zero + (int(number) >> 32 & 0xFFFFFFFF)
+    words = [(each.astype(i64) ^ part).astype(u32) for each, part in ((hashed[0], low), (hashed[1], high))]
+    builder = given.trace.builder
+    joined = builder.concat([builder.reshape(each.value, (1,)) for each in words], 0)
+    return _bits(given.of(joined), (2,), FOLD[1])
+
+
+@operator("random_bits")
+def random_bits(shape: Sequence[int], key: Array) -> Array:
+    """Return random bits as u32."""
+    return _bits(_key(key), _shape(shape), DRAW)
+
+
+@operator("uniform")
+def uniform(shape: Sequence[int], key: Array, low: float = 0.0, high: float = 1.0, dtype: DType | str = "f32") -> Array:
+    """Return numbers spread evenly over [low, high): multiples of 2^-24 of its length, 2^-53 in f64.
+
+    Raises OperandMismatch for a dtype that is no float, or an empty interval.
+    """
+    kind = _float(dtype)
+    if not low < high:
+        raise OperandMismatch(f"there is no number from {low} to {high}", hint="low must be less than high")
+    given, extents, digits = _key(key), _shape(shape), _DIGITS[kind]
+    x = Argument(0, u32)
+    if kind == f64:
+        shifted = [cast_expr(apply("shr", Argument(n, u32), Literal(by, u32)), f64) for n, by in ((0, 5), (1, 6))]
+        whole = apply("add", apply("mul", shifted[0], Literal(2.0**26, f64)), shifted[1])
+        words = [_bits(given, extents, DRAW), _bits(given, extents, SECOND_WORD)]
+    else:
+        whole = cast_expr(apply("shr", x, Literal(32 - digits, u32)), f32)
+        words = [_bits(given, extents, DRAW)]
+    made = apply_expr(apply("mul", whole, Literal(2.0**-digits, whole.dtype)), words)
+    if (low, high) != (0.0, 1.0):
+        made = made * (high - low) + low
+    return made.astype(kind)
+
+
+@operator("randn")
+def randn(shape: Sequence[int], key: Array, dtype: DType | str = "f32") -> Array:
+    """Return numbers of the normal distribution with mean 0 and variance 1, by inversion of 32 bits (64 in f64).
+
+    Short floats are rounded from f32.  Raises OperandMismatch for a dtype that is no float.
+    """
+    kind = _float(dtype)
+    given, extents = _key(key), _shape(shape)
+    bits = _bits(given, extents, DRAW)
+    if kind != f64:
+        return normal(bits, SINGLE).astype(kind)
+    high, low = (cast_expr(Argument(number, u32), u64) for number in range(2))
+    both = apply("or", apply("shl", high, Literal(32, u64)), low)
+    return normal(apply_expr(both, [bits, _bits(given, extents, SECOND_WORD)]), DOUBLE)
+
+
+@operator("dropout")
+def dropout(x: Array, rate: float, key: Array) -> Array:
+    """Return x with each element 0 with probability `rate`, the others divided by 1 - rate (Srivastava et al. 2014).
+
+    Derivatives make the same mask again: nothing is kept.  Raises OperandMismatch for a rate outside [0, 1).
+    """
+    if not 0 <= rate < 1:
+        raise OperandMismatch(f"a rate of {rate} leaves nothing", hint="give a number from 0 to less than 1")
+    given = as_tracer(x)
+    bits = _bits(_key(key), given.shape, DRAW)
+    limit = Literal(round(rate * 2**32), u32) if rate < 1 - 2.0**-33 else Literal(0xFFFFFFFF, u32)
+    kept = apply_expr(apply("cmp", Argument(0, u32), limit, predicate="ge"), [bits])
+    wide = given.astype(f32) if given.dtype.is_float and given.dtype.bits < f32.bits else given
+    return _where(kept, wide * (1 / (1 - rate))).astype(given.dtype if given.dtype.is_float else f32)
+
+
+def _where(kept: Tracer, value: Tracer) -> Tracer:
+    kind = value.dtype
+    test = Argument(0, kept.dtype)
+    return apply_expr(apply("select", test, Argument(1, kind), Literal(0.0, kind)), [kept, value])
+
+
+@operator("poisson")
+def poisson(rate: float, shape: Sequence[int], key: Array, dtype: DType | str = "i64") -> Array:
+    """Return integers of the Poisson distribution, by inversion of its distribution function, to 32 bits.
+
+    rate: the mean, a number from 0 to 1000.  Raises OperandMismatch for another one, or a dtype that is no integer.
+    """
+    kind = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
+    if kind is None or not kind.is_integer:
+        raise OperandMismatch(f"counts are no {dtype}", hint="choose an integer, e.g. dtype='i32'")
+    if not 0 <= rate <= MOST_RATE:
+        hint = "beyond 1000, round rate + sqrt(rate) * op.randn(shape, key)"
+        raise OperandMismatch(f"a rate of {rate} is not from 0 to {MOST_RATE}", hint=hint)
+    bits = _bits(_key(key), _shape(shape), DRAW)
+    first, limits = _poisson_limits(float(rate))
+    total: Expr = Literal(first, i64)
+    for limit in limits:
+        passed = apply("cmp", Argument(0, u32), Literal(limit, u32), predicate="ge")
+        total = apply("add", total, apply("select", passed, Literal(1, i64), Literal(0, i64)))
+    return apply_expr(total, [bits]).astype(kind)
+
+
+def _poisson_limits(rate: float) -> tuple[int, list[int]]:
+    """Return the least count that 32 bits reach, and from which bits on it is one more, two more, ..."""
+    limits: list[int] = []
+    with localcontext() as context:
+        context.prec = 40
+        mean, count = Decimal(rate), 0
+        mass = (-mean).exp()
+        total, first = mass, 0
+        while (limit := round(total * 2**32)) < 2**32:
+            if limit:
+                limits.append(limit)
+            else:
+                first += 1
+            count += 1
+            mass = mass * mean / count
+            total += mass
+    return first, limits
+
+
+def _bits(key: Tracer, shape: Sequence[int], stream: int) -> Tracer:
+    return key.of(key.trace.builder.random(key.value, shape, stream))
+
+
+def _key(key: object) -> Tracer:
+    if not (is_operand(key) or isinstance(key, Tracer)):
+        raise OperandMismatch(f"{key!r} is no key", hint="make one with op.key(seed)")
+    given = as_tracer(key)
+    if given.value.type != Tensor(u32, (2,)):
+        raise OperandMismatch(f"a key is u32[2], not {given.value.type}", hint="make one with op.key(seed)")
+    return given
+
+
+def _shape(shape: object) -> tuple[int, ...]:
+    if not _is_shape(shape):
+        raise OperandMismatch(f"{shape!r} is no shape", hint="give a tuple of extents, e.g. (3, 4)")
+    return tuple(shape)
+
+
+def _is_shape(shape: object) -> TypeGuard[Sequence[int]]:
+    return isinstance(shape, tuple | list) and all(isinstance(each, int) and each >= 0 for each in shape)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _float(dtype: DType | str) -> DType:
+    kind = BY_NAME.get(dtype) if isinstance(dtype, str) else dtype
+    if kind not in _DIGITS:
+        names = ", ".join(each.name for each in _DIGITS)
+        raise OperandMismatch(f"random numbers of {dtype} are not drawn", hint=f"choose from {names}")
+    assert kind is not None
+    return kind

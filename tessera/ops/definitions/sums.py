@@ -1,0 +1,97 @@
+"""Sums along an axis and by index: running sums, sums at indices, products with sparse matrices."""
+
+from typing import Any, Final
+
+from tessera.core.base.dtypes import boolean, i64, promote
+from tessera.core.errors.catalog import OperandMismatch
+from tessera.graphs import tracer
+from tessera.graphs.function import operator
+from tessera.graphs.shapes import axes_of, working
+from tessera.graphs.tracer import Tracer, as_tracer, indices, trace_of
+from tessera.ops.definitions.arrays import arange, pad
+
+Array = Any  # an array of NumPy, PyTorch, CuPy or JAX, or a value of the graph that is being captured
+
+BLOCK: Final = 64
+"""Elements of a running sum that are added directly: the block's, up to each of them."""
+
+
+@operator("cumsum")
+def cumsum(x: Array, axis: int = -1) -> Array:
+    """Return the running sums along an axis, as NumPy's `cumsum`; floats of 16 bits are summed in f32.
+
+    In blocks of 64 the sums are made directly; what comes before a block is the running sum of the totals of blocks,
+    made in the same way, and added last.  Raises OperandMismatch for an axis that is not there.
+    """
+    given = as_tracer(x)
+    place = axes_of(given.ndim, axis)[0]
+    dtype = i64 if given.dtype == boolean else given.dtype
+    order = [*(each for each in range(given.ndim) if each != place), place]
+    back = [order.index(each) for each in range(given.ndim)]
+    made = _running(given.astype(working(dtype)).transpose(*order))
+    return made.transpose(*back).astype(dtype)
+
+
+def _running(x: Tracer) -> Tracer:
+    """Return running sums along the last axis."""
+    *batch, length = x.shape
+    rank = len(batch)
+    if length <= BLOCK:
+        kept = arange(length) <= arange(length)[:, None]  # not a product with 0: infinities behind do not count
+        return tracer.select(kept, x[..., None, :], 0).sum(-1)
+    blocks = -(-length // BLOCK)
+    filled = pad(x, [*[(0, 0)] * rank, (0, blocks * BLOCK - length)]).reshape(*batch, blocks, BLOCK)
+    inside = _running(filled)
+    before = pad(_running(inside[..., -1]), [*[(0, 0)] * rank, (1, 0)])[..., :-1]
+    whole = (inside + before[..., None]).reshape(*batch, blocks * BLOCK)
+    return whole[..., :length]
+
+
+@operator("scatter_add")
+def scatter_add(x: Array, index: Array, values: Array, axis: int = 0) -> Array:
+    """Return x with `values` added at integer indices along an axis; indices outside of it add nothing.
+
+    index: of any shape; values: as `op.gather(x, index, axis)`.  What meets at one index is added in the order of the
+    indices, in f32 for floats of 16 bits.  Raises OperandMismatch for values of another shape, and for no integers.
+    """
+    trace = trace_of(x, index, values)
+    given, places, added = as_tracer(x, trace), indices(index, trace), as_tracer(values, trace)
+    place = axes_of(given.ndim, axis)[0]
+    wanted = (*given.shape[:place], *places.shape, *given.shape[place + 1 :])
+    if added.shape != wanted:
+        raise OperandMismatch(f"values of {added.shape} at indices of {places.shape}", hint=f"give {wanted}")
+    wide = working(given.dtype)
+    builder = trace.builder
+    total = builder.scatter_add(places.value, added.astype(wide).value, given.shape[place], place)
+    return (given.astype(wide) + given.of(total)).astype(given.dtype)
+
+
+@operator("spmm")
+def spmm(values: Array, columns: Array, starts: Array, dense: Array) -> Array:
+    """Return the product of a sparse matrix in CSR form and a dense one: [rows, n].
+
+    values, columns: [nonzeros], the elements row by row and which column each is in; starts: [rows + 1], where each row
+    begins in them, and their number; dense: [columns, n].  Elements outside count for nothing; sums are made in the
+    order of the elements, in f32 for floats of 16 bits, and derivatives are those of `values` and `dense`.
+    A dense product is faster where more than about one element in a hundred is not 0.
+    Raises OperandMismatch for shapes that do not fit, and for columns or starts that are no integers.
+    """
+    trace = trace_of(values, columns, starts, dense)
+    given, matrix = as_tracer(values, trace), as_tracer(dense, trace)
+    place, first = indices(columns, trace), indices(starts, trace)
+    if given.ndim != 1 or place.shape != given.shape:
+        raise OperandMismatch(f"values of {given.shape} in columns of {place.shape}", hint="give one column a value")
+    if first.ndim != 1 or not first.shape[0]:
+        raise OperandMismatch(f"starts of {first.shape}", hint="give where each row begins, and the number of values")
+    if matrix.ndim != 2:
+        raise OperandMismatch(f"a product with {matrix.shape}", hint="give a matrix, [columns, n]")
+    rows, dtype = first.shape[0] - 1, promote(given.dtype, matrix.dtype)
+    builder = trace.builder
+    # The row of an element: how many rows begin at it or before, less one.
+    ones = builder.full(1, i64, first.shape)
+    begun = _running(given.of(builder.scatter_add(first.value, ones, given.shape[0], 0))) - 1
+    wide = working(dtype)
+    picked = given.of(builder.gather(matrix.astype(wide).value, place.value, 0))
+    products = given.astype(wide)[:, None] * picked
+    made = builder.scatter_add(begun.value, products.value, rows, 0)
+    return given.of(made).astype(dtype)

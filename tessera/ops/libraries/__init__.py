@@ -1,0 +1,1 @@
+"""Routines that operators call: functions on arrays of NumPy or CuPy, which stand for LAPACK, cuSOLVER and others."""
