@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from tessera.core.base.source import NOWHERE, Span
 from tessera.core.graph.expr import Expr
-from tessera.core.graph.graph import Graph, Node, Tensor, Value
+from tessera.core.graph.graph import Graph, Node, Routine, Tensor, Value
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.graph.infer import infer, labels_of, numbers
 from tessera.core.program.program import Attribute
@@ -90,7 +90,7 @@ class EGraph:
         kids = tuple(self.values[operand] for operand in node.operands)
         self.reason = Reason("", (node.ident,), node, node.span)
         body = node.body
-        if len(node.results) != 1 or isinstance(body, Graph) or node.op in ("call", "collective"):
+        if len(node.results) != 1 or isinstance(body, Routine | tuple) or node.op == "collective":
             for place, value in enumerate(node.results):
                 held = ENode(RESULT, kids, (("node", node.ident), ("place", place)))
                 self.values[value] = self._new(held, value.type)
