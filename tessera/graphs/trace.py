@@ -128,7 +128,7 @@ def tracing(builder: GraphBuilder | None = None) -> Generator[Trace]:
     builder: appends to a graph that is there already
     """
     before = _ACTIVE.trace
-    _ACTIVE.trace = Trace(builder or GraphBuilder(), parent=before)
+    _ACTIVE.trace = Trace(parent=before) if builder is None else Trace(builder, parent=before)
     try:
         yield _ACTIVE.trace
     finally:

@@ -144,9 +144,9 @@ class IntegerRanges:
         if start is not None and stride is not None and above[None] >= start:
             above[None] = start + (above[None] - start) // stride * stride
         elif stride is not None and above[None] >= 0:
-            apart = math.gcd(multiple_of(first), stride)
+            divisor = math.gcd(multiple_of(first), stride)
             # Powers of two divide what arithmetic that wraps makes, too.
-            above[None] -= above[None] % (apart & -apart)
+            above[None] -= above[None] % (divisor & -divisor)
         return _checked(low.low, above)
 
     # -- from the branches around it ---------------------------------------------------------------------------

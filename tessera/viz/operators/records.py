@@ -6,8 +6,8 @@ A node `g17` has that identity at every level.  Its numbers are those of the cap
 from collections.abc import Iterator, Mapping, Sequence
 
 from tessera.core.base.source import NOWHERE, Span
-from tessera.core.graph.expr import to_text
-from tessera.core.graph.graph import Graph, Node, Value
+from tessera.core.graph.expr import Apply, Argument, Literal, to_text
+from tessera.core.graph.graph import Graph, Node, Routine, Value
 from tessera.core.graph.index_maps import IndexMap
 from tessera.core.graph.text import index_map_text
 from tessera.core.listing import Line, Listing
