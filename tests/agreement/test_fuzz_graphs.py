@@ -13,7 +13,8 @@ from fuzz.cascades import CascadeCase
 from fuzz.check import Outcome
 from fuzz.graph_check import check_graph, compile_graph
 from fuzz.graph_reduce import alike, reduced_graph
-from fuzz.graphs import DTYPES, VIEWS, GraphCase, Input, Step, graph_case_of
+from fuzz.graph_steps import graph_case_of
+from fuzz.graphs import DTYPES, VIEWS, GraphCase, Input, Step
 from fuzz.subjects import SUBJECTS
 from tessera.core.graph.expr import Literal, apply
 from tessera.core.graph.graph import Graph

@@ -8,7 +8,8 @@ from fuzz.cascades import CascadeCase, cascade_case_of, check_cascade, check_emi
 from fuzz.check import Outcome, check
 from fuzz.graph_check import check_graph, compile_graph
 from fuzz.graph_reduce import reduced_graph
-from fuzz.graphs import GraphCase, graph_case_of
+from fuzz.graph_steps import graph_case_of
+from fuzz.graphs import GraphCase
 from fuzz.kernels import Case, case_of
 from fuzz.reduce import reduced
 

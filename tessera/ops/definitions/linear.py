@@ -19,7 +19,8 @@ def matmul(
 ) -> Array:
     """Return the matrix product of the last two axes, broadcast over the others, as NumPy's `matmul`.
 
-    a: [..., M, K] or [K]; b: [..., K, N] or [K].  Products are summed in f32 (f64 for f64) and rounded once.
+    a: [..., M, K] or [K]; b: [..., K, N] or [K].  Products are summed in f32 (f64 for f64) and rounded once; of bools
+    the result says whether any product holds.
     tile_shape: the blocks (BM, BN, BK) to compute it in; exact: without tensor cores, the same bits everywhere
     compute: "tf32" for f32 operands that are rounded to that first
     Raises OperandMismatch for extents that do not fit.
