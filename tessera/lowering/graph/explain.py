@@ -47,7 +47,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """What rewriting did with a graph.  `str()` gives the report.
+    """A report of rewriting; `str()` gives it as text.
 
     algebra: the permitted classes; before: the price of the graph without rules; chosen: what was made of it
     rejected: other graphs that the rules give, the cheapest first; with_permission: what each further class would give

@@ -53,7 +53,7 @@ class Saturated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewritten:
-    """What rules make of a graph.
+    """The graphs that rules make of one.
 
     candidates: graphs, the cheapest first, the last one as it was given
     before, after: prices of the last and the first one on the reference machine; rules: that made the first one

@@ -38,7 +38,7 @@ PICO: Final = 1_000_000_000_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Price:
-    """What a graph costs on the reference machine.
+    """The cost of a graph on the reference machine.
 
     flops: of its products; bytes: that its kernels read and write
     """
