@@ -53,6 +53,14 @@ class Price:
         return f"{time:.2f} us, {self.kernels} kernels, {self.flops:,} FLOPs, {self.bytes:,} bytes"
 
 
+def sum_of(prices: Sequence[Price]) -> Price:
+    """Return the price of several graphs, one after the other."""
+    return Price(
+        sum(each.picoseconds for each in prices), sum(each.kernels for each in prices),
+        sum(each.flops for each in prices), sum(each.bytes for each in prices),
+    )  # fmt: skip
+
+
 def moving_time(amount: int) -> int:
     """Return the picoseconds that reading or writing so many bytes takes."""
     return amount * PICO // BYTES_PER_SECOND
