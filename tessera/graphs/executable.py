@@ -20,6 +20,8 @@ from tessera.lowering.graph.simplify import simplify
 from tessera.lowering.schedule.emit.to_program import Lowered, to_program
 from tessera.performance.machine_kind import MachineKind
 from tessera.runtime.arrays.host import rows_aligned
+from tessera.runtime.arrays.interop import is_jax
+from tessera.runtime.arrays.pointers import address
 from tessera.runtime.driver.driver import driver
 from tessera.runtime.launch.launchers import Launcher, Loadable, runtime_of
 from tessera.runtime.launch.on_stream import record_launch
@@ -103,6 +105,8 @@ class Executable:
         kernels = self._ready(target, aligned, arrays)
         if target.kind.on_gpu and recording() is None and all(isinstance(each.value, np.ndarray) for each in inputs):
             return self._run_from_host(kernels, inputs)
+        if any(each.on_device and is_jax(each.value) for each in inputs):
+            return self._run_for_jax(kernels, inputs)
         return self._run(kernels, inputs)
 
     @staticmethod
@@ -161,6 +165,41 @@ class Executable:
         copies: list[Operand[object]] = [operand(to_device(each.view, device), each.name) for each in inputs]
         made = self._launch(kernels, copies, allocate)
         return tuple(each.value.get() for each in made if isinstance(each.value, DeviceArray))
+
+    def _run_for_jax(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
+        """Run on JAX's arrays on a GPU.  JAX gives no views of its arrays: only what is returned is its own."""
+        like = next(each for each in inputs if each.on_device)
+        device = driver().device_of(address(like.view)) if like.view.size else driver().device()
+        roots = {self._root(value): value for value in self.graph.outputs}
+        returned: dict[Value, object] = {}
+
+        def placed(array: Operand[object]) -> Operand[object]:
+            return operand(
+                DeviceArray.over(address(array.view), array.shape, array.view.dtype, device, array.value), array.name
+            )
+
+        def allocate(value: Value) -> Operand[object]:
+            kind = value.type.dtype
+            if value not in roots:
+                return operand(DeviceArray(value.type.shape, kind.numpy, device), value.name)
+            made = empty(like, roots[value].type.shape, kind)
+            returned[roots[value]] = made.value
+            return operand(placed(made).reshaped(value.type.shape), value.name)
+
+        self._launch(kernels, [placed(each) for each in inputs], allocate)
+        with driver().inside(device):
+            driver().wait(0)  # JAX has streams of its own
+        given = dict(zip(self.graph.inputs, inputs, strict=True))
+        return tuple(
+            returned[value] if value in returned else given[self._root(value)].reshaped(value.type.shape)
+            for value in self.graph.outputs
+        )
+
+    def _root(self, value: Value) -> Value:
+        """Return the value whose memory a value has."""
+        while value in self.plan.aliases:
+            value = self.plan.aliases[value]
+        return value
 
     def _run(self, kernels: Sequence[Ready], inputs: Sequence[Operand[object]]) -> tuple[object, ...]:
         """Run where the arrays are, with arrays of their library."""

@@ -67,7 +67,7 @@ class IndexMap:
         """Return whether a view of an operand of `shape` is that operand; an extent of 1 has index 0 alone."""
         if tuple(shape) != self.shape or self.padded:
             return False
-        return all(
+        return 0 in self.shape or all(
             affine.axis == axis or (size == 1 and affine.at((0,) * len(shape)) == 0 and self._alone(affine))
             for axis, (size, affine) in enumerate(zip(shape, self.axes, strict=True))
         )

@@ -106,11 +106,13 @@ class Extremum:
 
     anchor: the number of the anchor that is this maximum, so that it is carried once: the anchor is this value, or 0
         where this is -inf.  None: it is carried by itself
+    bounded: the number of the constant anchor that stands for this maximum in exponents
     """
 
     kind: Literal["max", "min"]
     body: Expr
     anchor: int | None = None
+    bounded: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tessera.core.base.dtypes import DType
-from tessera.core.graph.expr import Argument, Literal, Number, apply, cast
+from tessera.core.graph.expr import Argument, Expr, Literal, Number, apply, cast
 from tessera.core.graph.graph import Body, Graph, Node, Value
 from tessera.core.graph.index_maps import IndexMap, compose, is_reshape, orienting, reshape
 from tessera.core.graph.infer import labels_of, numbers
@@ -47,7 +47,7 @@ class _Simplifier:
         operands = self.rewriter.operands(node)
         constant = constant_of(node)
         if constant is not None:
-            self._change(node, "map", [], {"axes": (), "shape": node.result.type.shape}, constant)
+            self._map_anew(node, constant, [], [], node.result.type.shape)
             return
         match node.op:
             case "view":
@@ -94,8 +94,7 @@ class _Simplifier:
         places = _places(index_map, operand.type.shape)
         if node.result in self.graph.outputs and places is not None and not is_reshape(index_map, operand.type.shape):
             body = Argument(0, operand.type.dtype)
-            attributes = {"axes": (places,), "shape": index_map.shape}
-            self._change(node, "map", [operand], attributes, body)
+            self._map_anew(node, body, [operand], [places], index_map.shape)
             return
         self._keep(node, [operand], node.attributes, index_map)
 
@@ -125,15 +124,6 @@ class _Simplifier:
         self.makers[turned] = self.rewriter.builder.nodes[-1]
         return turned, reshape(shape, index_map.shape)
 
-    def _change(
-        self, node: Node, op: str, operands: Sequence[Value], attributes: Mapping[str, Attribute], body: Body
-    ) -> None:
-        """Put a new node in the place of one."""
-        with self.rewriter.builder.within(self.rewriter.origin(node), node.span):
-            value = self.rewriter.builder.add(op, operands, body, node.result.name, **attributes)
-        self.rewriter.replace(node, value)
-        self.makers[value] = self.rewriter.builder.nodes[-1]
-
     def _labelled(self, operand: Value) -> tuple[Value, tuple[int, ...]] | None:
         """Return what a transposition or repetition reads, and which of the view's axes its axes are."""
         maker = self.makers.get(operand)
@@ -153,7 +143,7 @@ class _Simplifier:
         axes = list(labels_of(node.attributes["axes"]))
         shape = numbers(node.attributes["shape"])
         if 1 in shape:
-            self._without_units(node, operands, axes, shape)
+            self._map_anew(node, body, operands, axes, shape)
             return
         for place, operand in enumerate(operands):
             found = self._labelled(operand)
@@ -162,17 +152,16 @@ class _Simplifier:
                 axes[place] = tuple(axes[place][axis] for axis in inner)
         self._keep(node, operands, {**node.attributes, "axes": tuple(axes)}, body)
 
-    def _without_units(
-        self, node: Node, operands: list[Value], axes: Sequence[tuple[int, ...]], shape: tuple[int, ...]
+    def _map_anew(
+        self, node: Node, body: Expr, operands: Sequence[Value], axes: Sequence[tuple[int, ...]], shape: Sequence[int]
     ) -> None:
-        """Compute a map without its axes of extent 1, and put these back by a view."""
+        """Let a map stand for a node: without its axes of extent 1, which a view puts back."""
         kept = [axis for axis, extent in enumerate(shape) if extent != 1]
         small = tuple(shape[axis] for axis in kept)
         builder = self.rewriter.builder
         with builder.within(self.rewriter.origin(node), node.span):
             squeezed = [self._squeezed(operand) for operand in operands]
             places = tuple(tuple(kept.index(axis) for axis in each if axis in kept) for each in axes)
-            body = node.expr
             key = ("map", tuple(squeezed), (("axes", places), ("shape", small)), body)
             made = self.seen.get(key)
             if made is None:
@@ -210,13 +199,13 @@ class _Simplifier:
         self.rewriter.replace(node, value)
 
     def _multiply(self, node: Node, operands: Sequence[Value], labels: Sequence[tuple[int, ...]]) -> None:
-        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: only what underflows is -0."""
+        """Put a map in the place of a contraction that sums nothing; 0 is added, as there: what underflows is -0."""
         dtype, result = node.result.type.dtype, numbers(node.attributes["result"])
         axes = tuple(tuple(result.index(label) for label in mine) for mine in labels)
         sides = [cast(Argument(place, operand.type.dtype), dtype) for place, operand in enumerate(operands)]
         zero = Literal(_zero(dtype), dtype)
         body = apply("fma", *sides, zero) if dtype.is_float else apply("add", apply("mul", *sides), zero)
-        self._change(node, "map", operands, {"axes": axes, "shape": node.result.type.shape}, body)
+        self._map_anew(node, body, operands, axes, node.result.type.shape)
 
     def _contract(self, node: Node, operands: list[Value]) -> None:
         labels = list(labels_of(node.attributes["labels"]))

@@ -1,4 +1,4 @@
-"""What is absent behind the end of a loop's axis by itself: the elements of what is loaded, and what is made of them."""
+"""What is absent behind the end of a loop's axis: the elements of what is loaded, and what is made of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 

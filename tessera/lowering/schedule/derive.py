@@ -16,7 +16,16 @@ from tessera.core.base.dtypes import DType
 from tessera.core.graph.expr import Argument, Expr, Literal, apply, arguments, cast
 from tessera.core.schedule.cascade import Cascade, Extremum, Reduction, Region
 from tessera.lowering.schedule.lower_terms import StateForms
-from tessera.lowering.schedule.moments import Indicator, Plan, Sum, anchor_data, centre_data, moment_data, plan_moments
+from tessera.lowering.schedule.moments import (
+    AnchorKey,
+    Indicator,
+    Plan,
+    Sum,
+    anchor_data,
+    centre_data,
+    moment_data,
+    plan_moments,
+)
 from tessera.lowering.schedule.normal_form import Normalizer, Uses
 from tessera.lowering.schedule.rebuild import accumulated_in, all_of, linear_of
 from tessera.lowering.schedule.state import State, compact, extrema_in
@@ -127,20 +136,19 @@ def _split(normalizer: Normalizer, reduction: Reduction) -> Split:
     return Split(reduction.kind, masked, offset, exponent, indicator or ())
 
 
+def _is_maximum_of(key: AnchorKey, split: Split) -> bool:
+    """Return whether an extremum is the greatest exponent of the sums that an anchor belongs to."""
+    return split.kind == "max" and (key.exponent, key.indicator) == (split.exponent, split.indicator)
+
+
 def _extrema(plan: Plan, splits: dict[int, Split]) -> tuple[Extremum, ...]:
     found: list[Extremum] = []
     for split in splits.values():
-        anchor = next(
-            (
-                place
-                for key, place in plan.anchors.items()
-                if (key.exponent, key.indicator) == (split.exponent, split.indicator)
-                and split.kind == "max"
-                and anchor_data(plan, key).constant is None
-            ),
-            None,
-        )
-        found.append(Extremum("max" if split.kind == "max" else "min", split.body, anchor))
+        key = next((key for key in plan.anchors if _is_maximum_of(key, split)), None)
+        place = None if key is None else plan.anchors[key]
+        constant = key is not None and anchor_data(plan, key).constant is not None
+        tied, bounded = (None, place) if constant else (place, None)
+        found.append(Extremum("max" if split.kind == "max" else "min", split.body, tied, bounded))
     return tuple(found)
 
 

@@ -211,7 +211,8 @@ class _Fuser:
         return not (gathers and theirs > mine)
 
     def _materialise_views(self) -> None:
-        """Give a kernel of its own to every free node that some group cannot read through."""
+        """Give a kernel of its own to every free node that some group cannot read through, and one to equal ones."""
+        copies: dict[tuple[object, ...], Value] = {}
         changed = True
         while changed:
             changed = False
@@ -221,9 +222,13 @@ class _Fuser:
                 needed = self._unreadable(draft)
                 for node in needed:
                     self.free.discard(node)
+                    key = (node.op, node.operands, node.body, tuple(sorted(node.attributes.items())))
                     if self._is_alias(node) or self._reshapes_input(node):
                         self.aliases[node.result] = node.operands[0]
+                    elif key in copies:
+                        self.aliases[node.result] = copies[key]
                     else:
+                        copies[key] = node.result
                         self._start([node], self._sources([node]))
                 draft.before = self._sources(draft.owned) - {draft.number}
                 changed = True
@@ -287,7 +292,9 @@ class _Fuser:
             producer = self.producers.get(stack.pop())
             if producer is None:
                 continue
-            if producer in self.free or producer.results[0] in self.aliases:
+            if producer.results[0] in self.aliases:
+                stack.append(self.aliases[producer.result])
+            elif producer in self.free:
                 stack += producer.operands
             elif producer in self.home:
                 found.add(self.home[producer].number)

@@ -1,7 +1,7 @@
 """Cancel guards against empty rows: what a careful softmax subtracts is the anchor, which is 0 while nothing was seen.
 
 before: r = M1 / (M0 * exp(c0 - select(max0 == -inf, 0, max0))) * exp(c0 - select(max0 == -inf, 0, max0))
-after:  r = M1 / M0, and max0 is not asked for: the anchor may lag behind the maximum
+after:  r = M1 / M0, and max0 is not asked for: the anchor may lag behind the maximum, or be a constant
 """
 
 import math
@@ -16,12 +16,15 @@ def cancel_guards(cascade: Cascade) -> Cascade:
     numbers = cascade.numbering
     anchors: dict[Expr, Expr] = {}
     for place, extremum in enumerate(cascade.extrema):
-        if extremum.anchor is not None and extremum.kind == "max":
+        number = extremum.bounded if extremum.anchor is None else extremum.anchor
+        if number is not None and extremum.kind == "max":
             dtype = extremum.body.dtype
+            constant = cascade.anchors[number].constant
             top = Argument(numbers.extremum(place), dtype)
             unseen = apply("cmp", top, Literal(-math.inf, dtype), predicate="eq")
             guarded = apply("select", unseen, Literal(0.0, dtype), top)
-            anchors[guarded] = Argument(numbers.anchor(extremum.anchor), dtype)
+            anchor = Argument(numbers.anchor(number), dtype)
+            anchors[guarded] = anchor if constant is None else Literal(constant, dtype)
     if not anchors:
         return cascade
     lower = tuple(None if each is None else _simplified(each, anchors) for each in cascade.lower)

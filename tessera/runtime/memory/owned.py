@@ -42,7 +42,7 @@ class DeviceArray:
         api = door.driver()
         self.layout = self._layouts.setdefault((shape, dtype), (shape, dtype))
         self.device = device
-        self.owner: DeviceArray | None = None
+        self.owner: object = None
         with api.inside(device), api.relaxed():  # memory is no part of what is captured meanwhile
             self.address = api.allocate(max(1, self.nbytes), 0)
             if settled:
@@ -75,9 +75,16 @@ class DeviceArray:
         """Return the same memory with other extents, which hold as many elements."""
         if math.prod(shape) != math.prod(self.shape):
             raise CudaFailure(f"{list(self.shape)} has not as many elements as {list(shape)}")
-        made = object.__new__(DeviceArray)
-        made.layout = self._layouts.setdefault((shape, self.dtype), (shape, self.dtype))
-        made.device, made.address, made.owner = self.device, self.address, self
+        return DeviceArray.over(self.address, shape, self.dtype, self.device, self)
+
+    @classmethod
+    def over(
+        cls, address: int, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", device: int, owner: object
+    ) -> "DeviceArray":
+        """Return an array in memory that is another object's, which lives as long as this array does."""
+        made = object.__new__(cls)
+        made.layout = cls._layouts.setdefault((shape, dtype), (shape, dtype))
+        made.device, made.address, made.owner = device, address, owner
         return made
 
     def get(self) -> AnyArray:

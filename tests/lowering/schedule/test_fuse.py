@@ -176,3 +176,13 @@ def test_the_latest_producer_takes_a_node_that_reads_several():
 
     found = fuse(simplify(graph_of(make, x(3, 4), x(4, 5))))
     assert [fused.form.kind for fused in found.groups] == ["rows", "cascade"]
+
+
+def test_two_products_share_a_copy_of_what_neither_can_read():
+    def make(b: GraphBuilder, v: Value, left: Value, right: Value) -> tuple[Value, Value]:
+        rows = b.reshape(b.transpose(v, (1, 0, 2)), (5, 4 * 8))
+        return linear(b, rows, left), linear(b, rows, right)
+
+    groups = planned(make, x(4, 5, 8), x(32, 6), x(32, 7)).groups
+    assert [group.kind for group in groups] == ["elements", "product", "product"]
+    assert groups[0].outputs[0].type.shape == (5, 32)

@@ -46,3 +46,20 @@ def test_a_maximum_that_is_asked_for_stays():
 def test_cascades_without_guards_stay_as_they_are():
     cascade = derive(Region((f32,), (Reduction("sum", S),)))
     assert cancel_guards(cascade) is cascade
+
+
+def test_bounded_scores_need_no_maximum():
+    """A cap on the scores bounds the exponent: the anchor is a constant, and nothing but sums is carried."""
+    scores = apply("mul", apply("tanh", S), Literal(20.0, f32))
+    weight = apply("exp", apply("sub", scores, guarded(TOP)))
+    total = apply("mul", apply("div", weight, TOTAL), V)
+    region = Region((f32, f32), (Reduction("max", scores), Reduction("sum", weight), Reduction("sum", total)))
+    plain = derive(region, {2})
+    assert [(each.anchor, each.bounded) for each in plain.extrema] == [(None, 0)]
+    made = cancel_guards(plain)
+    assert made.anchors[0].constant == 20.0
+    assert made.extrema == ()
+    assert made.lower[2] is not None
+    assert set(arguments(made.lower[2])) <= {0, 1}
+    # Where the maximum itself is asked for, it is carried beside the sums.
+    assert len(cancel_guards(derive(region, {0, 2})).extrema) == 1
