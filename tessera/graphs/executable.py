@@ -90,7 +90,7 @@ class Executable:
 
     @cached_property
     def alternatives(self) -> Alternatives:
-        """What rewriting chose and what not, with prices; computed when asked for."""
+        """Rewritten graphs that were chosen and rejected, with prices; computed when asked for."""
         return explain(self.simplified, self.algebra, self.chosen.place)
 
     @cached_property

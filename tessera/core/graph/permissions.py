@@ -18,9 +18,9 @@ CLASSES: Final = {
     "widen": "a value that is not stored keeps its wide type: fewer roundings",
     "approximate": "hardware approximations of functions, with stated errors",
 }
-"""What each class of rules may do."""
+"""Classes of rules, each with the changes that it may make."""
 ALGEBRA: Final = frozenset(CLASSES) - {BITS, "approximate"}
-"""What `algebra="real"` permits: everything that holds for real numbers."""
+"""The classes of `algebra="real"`: everything that holds for real numbers."""
 
 
 def read_permissions(given: object) -> frozenset[str]:

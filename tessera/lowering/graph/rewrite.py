@@ -15,15 +15,18 @@ from tessera.core.graph.graph import Graph, Node, Origin, Value
 from tessera.core.graph.rewrite import Rewriter
 from tessera.lowering.graph.egraph.egraph import INPUT, RESULT, EGraph, ENode, Reason
 from tessera.lowering.graph.egraph.extraction import Extractor, Selection
-from tessera.lowering.graph.egraph.reference_costs import Price
+from tessera.lowering.graph.egraph.reference_costs import Price, sum_of
 from tessera.lowering.graph.rules.rule import RewriteRule, RuleMatch
 from tessera.lowering.graph.rules.table import permitted
+from tessera.lowering.graph.segments import Joiner, Key, segments
 
 RULE: Final = "rewrite"
 NODES: Final = 3000
 """Most nodes of an e-graph before rules stop."""
 CANDIDATES: Final = 5
 """Graphs that are handed on, beside the one that was given, to be compared by their plans."""
+OF_PARTS: Final = 2
+"""The same of graphs that are cut: plans of long graphs take longer."""
 ROUNDS: Final = 8
 """How many times every rule is tried."""
 
@@ -53,7 +56,7 @@ class Saturated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewritten:
-    """What rules make of a graph.
+    """The graphs that rules make of one.
 
     candidates: graphs, the cheapest first, the last one as it was given
     before, after: prices of the last and the first one on the reference machine; rules: that made the first one
@@ -76,7 +79,31 @@ def rewrite(graph: Graph, allowed: Collection[str] = (), rules: Sequence[Rewrite
 
     allowed: classes of rules beyond those that keep every bit; rules: in the place of these
     """
-    saturated = saturate(graph, permitted(allowed) if rules is None else rules)
+    used = permitted(allowed) if rules is None else rules
+    parts = segments(graph)
+    known: dict[Key, tuple[Graph, Rewritten]] = {}
+    for part in parts:
+        if part.key not in known:
+            known[part.key] = part.graph, _rewritten(part.graph, used)
+    if len(parts) == 1:
+        return known[parts[0].key][1]
+    each = [known[part.key][1] for part in parts]
+    candidates: list[Graph] = []
+    for place in range(min(OF_PARTS, max(len(made.candidates) for made in each) - 1)):
+        joiner = Joiner(graph)
+        for part in parts:
+            model, made = known[part.key]
+            joiner.add(part.graph, model, made.candidates[min(place, len(made.candidates) - 1)])
+        candidates.append(joiner.finish())
+    names = tuple(sorted({name for made in each for name in made.rules}))
+    before, after = sum_of([made.before for made in each]), sum_of([made.after for made in each])
+    limit = next((made.limit for made in each if made.limit), "")
+    return Rewritten((*candidates, graph), before, after, names, limit)
+
+
+def _rewritten(graph: Graph, rules: Sequence[RewriteRule]) -> Rewritten:
+    """Rewrite a graph that is not cut."""
+    saturated = saturate(graph, rules)
     extractor = Extractor(saturated.egraph)
     chosen = extractor.run() if saturated.applied else extractor.original
     best = candidates_of(extractor, chosen)

@@ -1,4 +1,4 @@
-"""What is absent behind the end of a loop's axis by itself: elements that are loaded, and what is made of them."""
+"""Find what is absent behind the end of a loop's axis: elements that are loaded, and what is made of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -156,8 +156,8 @@ def _svd_adjoint(inputs: Sequence[Tracer], outputs: Sequence[Tracer], cotangents
     (a,), (u, s, vh), (by_u, by_s, by_vh) = inputs, outputs, cotangents
     rows, columns = s[..., :, None], s[..., None, :]
     gap = (columns - rows) * (columns + rows)
-    apart = gap != 0.0
-    factor = tracer.select(apart, 1.0 / tracer.select(apart, gap, 1.0), 0.0)
+    distinct = gap != 0.0
+    factor = tracer.select(distinct, 1.0 / tracer.select(distinct, gap, 1.0), 0.0)
     left, right = u.T @ by_u, vh @ by_vh.T
     inner = (factor * (left - left.T)) * columns + rows * (factor * (right - right.T))
     places = arange(s.shape[-1])

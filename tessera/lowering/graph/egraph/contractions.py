@@ -32,7 +32,7 @@ class Contraction:
 
     @property
     def plain(self) -> bool:
-        """Whether its operands are multiplied as they are, not rounded to a compute type first."""
+        """True where operands are multiplied as they are, not rounded to a compute type first."""
         return not dict(self.options)["compute"]
 
     @property

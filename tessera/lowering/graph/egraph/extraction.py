@@ -184,8 +184,8 @@ class Extractor:
             now, waiting = sorted(waiting), set[int]()
             for place, number in enumerate(now):
                 if self._improve(number, state):
-                    later = set(now[place + 1 :])
-                    waiting |= {user for user in self.users[number] if user not in later}
+                    following = set(now[place + 1 :])
+                    waiting |= {user for user in self.users[number] if user not in following}
         return state
 
     def _improve(self, number: int, state: "_State") -> bool:

@@ -38,7 +38,7 @@ PICO: Final = 1_000_000_000_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Price:
-    """What a graph costs on the reference machine.
+    """The cost of a graph on the reference machine.
 
     flops: of its products; bytes: that its kernels read and write
     """
@@ -51,6 +51,14 @@ class Price:
     def __str__(self) -> str:
         time = self.picoseconds / 1e6
         return f"{time:.2f} us, {self.kernels} kernels, {self.flops:,} FLOPs, {self.bytes:,} bytes"
+
+
+def sum_of(prices: Sequence[Price]) -> Price:
+    """Return the price of several graphs, one after the other."""
+    return Price(
+        sum(each.picoseconds for each in prices), sum(each.kernels for each in prices),
+        sum(each.flops for each in prices), sum(each.bytes for each in prices),
+    )  # fmt: skip
 
 
 def moving_time(amount: int) -> int:

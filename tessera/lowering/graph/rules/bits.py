@@ -67,13 +67,13 @@ def _merge_siblings(egraph: EGraph) -> Iterator[RuleMatch]:
     for key, group in groups.items():
         place = cast("int", key[2])
         results = sum(1 << number for number in group)
-        apart = [sibling for sibling in group.values() if not above[egraph.find(sibling.own)] & results]
-        owners = dict.fromkeys(sibling.own for sibling in apart)
+        independent = [sibling for sibling in group.values() if not above[egraph.find(sibling.own)] & results]
+        owners = dict.fromkeys(sibling.own for sibling in independent)
         if len(owners) > 1:
             order = sorted(owners, key=lambda own: _position(egraph, own))
-            nodes = tuple(dict.fromkeys(sibling.node for sibling in apart))
-            for sibling in apart:
-                yield RuleMatch(sibling.number, nodes, _merged(egraph, apart, order, sibling, place))
+            nodes = tuple(dict.fromkeys(sibling.node for sibling in independent))
+            for sibling in independent:
+                yield RuleMatch(sibling.number, nodes, _merged(egraph, independent, order, sibling, place))
 
 
 def _sibling(number: int, each: Contraction, place: int) -> _Sibling | None:
