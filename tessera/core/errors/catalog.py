@@ -684,16 +684,6 @@ class NoDecomposition(TesseraError):
     title = "no such decomposition"
 
 
-class UnstableCarry(TesseraError):
-    """A value that a loop of a graph carries, with another type after a trip than before.
-
-    Example: `op.scan(f, carry, xs)` where `f` returns an f64 carry for one of f32.
-    """
-
-    code = "TSR-E805"
-    title = "a carry changes its type"
-
-
 class NotDifferentiable(TesseraError):
     """Something without a derivative in a gradient.  Example: `grad` by an input of integers, or through a sort."""
 
