@@ -48,7 +48,7 @@ def test_arrays_with_gaps_are_packed_first(target: str):
     np.testing.assert_array_equal(got, 2 * x[1:7:2, ::-1][:, :4])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("target", ["interpret", "cpu"])  # a captured launch cannot wait for NumPy's arrays to be copied
+@pytest.mark.parametrize("target", ["interpret", "cpu"])  # on a GPU, NumPy's arrays are refused
 def test_operators_are_part_of_a_captured_graph(target: str):
     x = drawn((5,), np.float32)
     with overridden(target=target):
