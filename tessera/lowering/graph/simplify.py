@@ -58,6 +58,8 @@ class _Simplifier:
                 self._contract(node, operands)
             case "reduce":
                 self._reduce(node, operands)
+            case "concat":
+                self._concat(node, operands)
             case _ if len(node.results) != 1 or node.graphs:
                 self.rewriter.keep(node, operands)
             case _:
@@ -247,6 +249,23 @@ class _Simplifier:
             self._multiply(node, operands, labels)
             return
         self._keep(node, operands, {**node.attributes, "labels": tuple(labels)}, node.body)
+
+    def _concat(self, node: Node, operands: list[Value]) -> None:
+        """Join without the axes of extent 1 that are not joined along, so that what is joined may be fused with it."""
+        shape, axis = node.result.type.shape, int(str(node.attributes["axis"]))
+        kept = [place for place, extent in enumerate(shape) if extent != 1 or place == axis]
+        if len(kept) == len(shape):
+            self._keep(node, operands, node.attributes, node.body)
+            return
+        builder = self.rewriter.builder
+        with builder.within(self.rewriter.origin(node), node.span):
+            squeezed = [
+                self._viewed(each, reshape(each.type.shape, [each.type.shape[place] for place in kept]))
+                for each in operands
+            ]
+            made = builder.concat(squeezed, kept.index(axis))
+            self.makers[made] = builder.nodes[-1]
+            self._put_back(node, made)
 
     def _reduce(self, node: Node, operands: list[Value]) -> None:
         axes = numbers(node.attributes["axes"])

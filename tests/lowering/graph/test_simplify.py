@@ -235,3 +235,12 @@ def test_products_that_underflow_keep_their_sign():
     (found,), (wanted,) = (evaluate(each, arrays) for each in (simplify(built), built))
     assert np.signbit(wanted)
     assert_same_bits(found, wanted)
+
+
+def test_what_is_joined_has_no_axes_of_extent_1_either():
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.concat([b.unary("exp", x), y], 2)
+
+    found = same_bits(graph_of(make, (f32, (1, 3, 4)), (f32, (1, 3, 5))))
+    (joined,) = [node for node in found.nodes if node.op == "concat"]
+    assert joined.result.type.shape == (3, 9)
