@@ -13,7 +13,7 @@ import numpy as np
 
 import tessera
 from support.profiles import MACHINE, profile_of, work
-from tessera import autotune, viz
+from tessera import autotune, op, viz
 from tessera.core.artifact import Artifact
 from tessera.core.base.dtypes import bf16
 from tessera.core.base.source import Span
@@ -195,7 +195,7 @@ def product(A: f32[m, k], B: f32[k, n], C: mut f32[m, n]):
 
 
 def small_views() -> dict[str, View[Any]]:
-    """Return every view of `tessera.viz` of a kernel of five lines, by the name of its function."""
+    """Return every view of `tessera.viz` by the name of its function: of a short kernel, or of two operators."""
     kernel: tessera.Kernel = tessera.compile_source(SMALL).product.variant(BM=16)
     a, b, c = np.ones((40, 16), np.float32), np.ones((16, 24), np.float32), np.zeros((40, 24), np.float32)
     compiled, other = kernel.compile(a, b, c), kernel.variant(BM=8).compile(a, b, c)
@@ -203,6 +203,10 @@ def small_views() -> dict[str, View[Any]]:
     mesh = Mesh.of({"data": 2, "model": 4})
     arrays = [sharded(mesh, (64, 64), axes, bf16, "W") for axes in (("data", "model"), (None, "model"))]
     search = autotune.search(kernel=kernel, params={"BM": [8, 16]}, args=(a, b, c))
+
+    def attend(x: Any, y: Any) -> Any:  # noqa: ANN401 - arrays of any library
+        return op.softmax(op.matmul(x, y))
+
     return {
         "explore": viz.explore(compiled), "diff": viz.diff(compiled, other), "film": viz.film(compiled),
         "dataflow": viz.dataflow(compiled), "graph_view": large_graph(30), "tiles": viz.tiles(kernel, a, b, c),
@@ -211,4 +215,5 @@ def small_views() -> dict[str, View[Any]]:
         "heatmap": viz.heatmap(profile), "roofline": viz.roofline(profile), "explain": viz.explain(profile),
         "dashboard": viz.dashboard(search), "edit": viz.edit(kernel, a, b, c),
         "mesh_view": viz.mesh_view(arrays[0], to=arrays[1]), "workbench": viz.workbench(kernel, a, b, c),
+        "fusion": viz.fusion(attend, a, b), "memory": viz.memory(attend, a, b),
     }  # fmt: skip
