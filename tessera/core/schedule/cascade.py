@@ -36,6 +36,7 @@ class Region:
     invariant: numbers of the atoms that do not vary along the axis (a scale per head, the logit of a sink)
     ranges: what is known of atoms: pairs (least, greatest) by number
     extent: number of elements along the axis where it is known
+    weight_bits: 16 where exponentials are rounded to f16 for a product, whose exponents are few: others have f32's
     """
 
     atoms: tuple[DType, ...]
@@ -43,6 +44,7 @@ class Region:
     invariant: frozenset[int] = frozenset()
     ranges: tuple[tuple[int, tuple[float, float]], ...] = ()
     extent: int | None = None
+    weight_bits: int = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def derive(region: Region, needed: Collection[int] | None = None) -> Cascade:
         for number, each in enumerate(region.reductions)
         if each.kind in ("max", "min") and Uses.ATOMS in normalizer.uses(each.body)
     }
-    plan = plan_moments(normalizer, sums, dict(region.ranges))
+    plan = plan_moments(normalizer, sums, dict(region.ranges), region.weight_bits)
     extrema = _extrema(plan, splits)
     places = {number: place for place, number in enumerate(splits)}
     free = _lower(region, plan, places, splits, wanted, {})

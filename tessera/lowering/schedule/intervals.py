@@ -9,7 +9,7 @@ from tessera.core.graph.expr import Apply, Argument, Expr, Literal, fold
 Interval: TypeAlias = tuple[float, float]
 
 EVERYTHING: Final = (-math.inf, math.inf)
-SAFE_WIDTH: Final = {16: 16.0, 32: 80.0, 64: 700.0}
+SAFE_WIDTH: Final = {16: 8.0, 32: 80.0, 64: 700.0}
 """How wide an exponent's interval may be for a constant anchor, by the bits of the type that sums are kept in."""
 
 

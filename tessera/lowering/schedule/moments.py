@@ -69,6 +69,7 @@ class Plan:
     normalizer: Normalizer
     ranges: Mapping[int, Interval]
     sums: Sequence[Sum]
+    weight_bits: int = 64
     families: dict[tuple[Expr, Linear], CentreKey] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
     moments: dict[MomentKey, int] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
     anchors: dict[AnchorKey, int] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
@@ -171,9 +172,11 @@ def _ratio(exponent: Linear, atom: Linear) -> float | None:
     return ratio if exponent == scale_linear(atom, ratio) else None
 
 
-def plan_moments(normalizer: Normalizer, sums: Sequence[Sum], ranges: Mapping[int, Interval]) -> Plan:
+def plan_moments(
+    normalizer: Normalizer, sums: Sequence[Sum], ranges: Mapping[int, Interval], weight_bits: int = 64
+) -> Plan:
     """Return what is carried for `sums`."""
-    plan = Plan(normalizer, ranges, sums)
+    plan = Plan(normalizer, ranges, sums, weight_bits)
     _group_anchors(plan)
     _find_centres(plan)
     for each in sums:
@@ -249,7 +252,9 @@ def anchor_data(plan: Plan, key: AnchorKey) -> Anchor:
     """Return an anchor as data: a constant where the exponent is bounded tightly enough, else a running maximum."""
     exponent = linear_of(key.exponent, key.dtype)
     low, high = interval(exponent, plan.ranges)
-    narrow = math.isfinite(low) and math.isfinite(high) and high - low <= SAFE_WIDTH[key.dtype.bits]
+    narrow = (
+        math.isfinite(low) and math.isfinite(high) and high - low <= SAFE_WIDTH[min(key.dtype.bits, plan.weight_bits)]
+    )
     return Anchor(exponent, all_of(key.indicator), high if narrow else None)
 
 

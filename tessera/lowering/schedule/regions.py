@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tessera.core.base.dtypes import DType, f32
+from tessera.core.base.dtypes import DType, f16, f32, f64
 from tessera.core.graph.expr import Apply, Argument, Expr, Literal, apply, substitute, walk
 from tessera.core.graph.expr import cast as cast_expr
 from tessera.core.graph.graph import Node, Value
@@ -160,7 +160,11 @@ class _RegionBuilder:
         invariant = frozenset(
             number for number, value in enumerate(self.atoms) if self.axis not in self.space.axes[value]
         )
-        return Region(tuple(map(_dtype, self.atoms)), tuple(reductions), invariant, (), self.space.extents[self.axis])
+        factors = {operand.type.dtype for node in self.outer if node.op == "contract" for operand in node.operands}
+        return Region(
+            tuple(map(_dtype, self.atoms)), tuple(reductions), invariant, (), self.space.extents[self.axis],
+            f16.bits if f16 in factors else f64.bits,
+        )  # fmt: skip
 
     def _wide(self, value: Value) -> Expr:
         """Return a value as an expression in f32 or wider: what is only rounded on the way is not."""

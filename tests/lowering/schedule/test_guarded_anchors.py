@@ -1,6 +1,7 @@
 """Guards against empty rows cancel: a careful softmax is the same loop as a careless one."""
 
 import math
+from dataclasses import replace
 
 from tessera.core.base.dtypes import f32
 from tessera.core.graph.expr import Argument, Expr, Literal, apply, arguments
@@ -63,5 +64,8 @@ def test_bounded_scores_need_no_maximum():
     assert made.extrema == ()
     assert made.lower[2] is not None
     assert set(arguments(made.lower[2])) <= {0, 1}
+    # Weights that are rounded to f16 would be 0 so far below a constant.
+    short = cancel_guards(derive(replace(region, weight_bits=16), {2}))
+    assert short.anchors[0].constant is None
     # Where the maximum itself is asked for, it is carried beside the sums.
     assert len(cancel_guards(derive(region, {0, 2})).extrema) == 1
