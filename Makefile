@@ -8,6 +8,8 @@ ENVS := build/environments
 # notebook build on each other.  A worker that ended is not replaced: pytest-xdist would wait for it for ever.
 PARALLEL := --numprocesses=logical --maxprocesses=8 --dist=loadfile --max-worker-restart=0 --durations=25
 EVERYTHING := $(PARALLEL) --nbval --nbval-current-env --nbval-sanitize-with=notebooks/sanitize.cfg tests notebooks
+# What a tier runs is listed in tests/support/tiers.py.
+SAMPLE := --tier=test $(EVERYTHING)
 TOUR := build/tour/00_tour.html
 # The environment is made anew when what it holds changes, not when files merely look newer.
 STAMP := $(ENV)/.ready-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
@@ -16,7 +18,7 @@ SOURCES := $(shell find tessera tessera_magics -name '*.py' -o -name '*.css' -o 
 FRONTEND := frontend
 LABEXTENSIONS := $(ENV)/share/jupyter/labextensions
 
-.PHONY: help env frontend labextension lock tour lab check test test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
+.PHONY: help env frontend labextension lock tour lab check test test-all test-lowest test-highest test-versions coverage lint fuzz replay notebooks docs site stubs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -30,8 +32,11 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo "$(PYTHON) cannot make environments here. On Debian and Ubuntu: sudo apt-get install python3-venv"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(ENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@# The lock's own uv, its hash checked by pip, then installs the lock in a fraction of the time that pip would take.
+	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock | \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement /dev/stdin
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@# A link, so that JupyterLab has what `make labextension` builds.
 	rm -rf $(LABEXTENSIONS)/tessera && mkdir -p $(LABEXTENSIONS) && ln -s $(abspath labextension/prebuilt) $(LABEXTENSIONS)/tessera
 	rm -f $(ENV)/.ready-*
@@ -79,7 +84,10 @@ check: lint  ## for between two edits: lint, and the tests of what compiles noth
 	$(BIN)/python -m pytest $(PARALLEL) -m "not search" tests/core tests/frontend tests/distribution/test_lock.py \
 	    tests/distribution/test_repository.py tests/test_architecture.py
 
-test: lint $(FRONTEND)/node_modules/.ready labextension/node_modules/.ready  ## everything CI runs: lint, then every test and notebook
+test: lint $(FRONTEND)/node_modules/.ready labextension/node_modules/.ready  ## what CI runs: lint, then every kind of test on a sample
+	$(BIN)/python -m pytest $(SAMPLE)
+
+test-all: lint $(FRONTEND)/node_modules/.ready labextension/node_modules/.ready  ## lint, then every test and notebook
 	$(BIN)/python -m pytest $(EVERYTHING)
 
 test-lowest: RESOLUTION := lowest-direct

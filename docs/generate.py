@@ -41,6 +41,7 @@ OTHER_FILES: Final = {
     "docs/compiler.md": "What each level holds and promises, from a Program to a launch.",
     "docs/modules.md": "This page (generated).",
     "docs/language.md": "The reference of the language; its examples run in the tests.",
+    "docs/testing.md": "The tiers of the tests, and where a new one goes.",
     "docs/graphs.md": "Operators on whole arrays, graphs of them, and derivatives; its examples run in the tests.",
     "docs/errors.md": "Every mistake Tessera reports, with an example (generated).",
     "notebooks/template/offline": "The look of the exported tour, without scripts from the network.",

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 
 from support.targets import missing_gpu
 
+pytest_plugins = ["support.tiers"]
+
 # Compiled kernels go to a directory of this test run, never to the user's own.  It is set before any test module is
 # imported, since settings are read once; `_cache` removes it at exit.  The workers of pytest-xdist inherit it from the
 # process that starts them: what one of them has compiled, the others find.

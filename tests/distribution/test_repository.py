@@ -36,9 +36,11 @@ def test_a_bug_comes_with_a_kernel_and_versions():
 
 def test_the_workflow_calls_the_same_commands():
     workflow = load(ROOT / ".github" / "workflows" / "test.yml")
-    everything, versions, coverage = (workflow["jobs"][job] for job in ("everything", "versions", "coverage"))
+    jobs = workflow["jobs"]
+    everything, weekly, versions, coverage = (jobs[job] for job in ("everything", "all", "versions", "coverage"))
     assert everything["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     assert [step["run"] for step in everything["steps"] if "run" in step] == ["bash .ci/run"]
+    assert [step["run"] for step in weekly["steps"] if "run" in step] == ["bash .ci/run test-all"]
     assert [step["run"] for step in versions["steps"] if "run" in step] == ["make test-${{ matrix.versions }}"]
     assert [step["run"] for step in coverage["steps"] if "run" in step] == ["make coverage"]
     for row in versions["strategy"]["matrix"]["include"]:

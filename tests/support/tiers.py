@@ -1,0 +1,128 @@
+"""The tiers of the suite: which tests `make check`, `make test` and `make test-all` run.
+
+A test belongs to the cheapest tier that can fail for its reason.  `RULES` says which by folder, file or function, and
+`docs/testing.md` how to choose.  Without `--tier`, as in `pytest tests/viz`, every test that is named runs.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import settings
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+class Tier(IntEnum):
+    """What runs when: between two edits, before a change lands, once a week."""
+
+    CHECK = 0
+    """`make check`: pure Python; starts no process, compiles nothing."""
+    TEST = 1
+    """`make test`, and so CI: every kind of test, on a fixed sample."""
+    ALL = 2
+    """`make test-all`: searches, all cases, documents, notebooks, browsers, interrupts at every line."""
+
+
+RULES: Final[Mapping[str, Tier]] = {
+    "": Tier.TEST,
+    # Searches: random inputs by the hundred.
+    "tests/agreement/test_fuzz_cascades.py": Tier.ALL,
+    "tests/agreement/test_fuzz_graphs.py": Tier.ALL,
+    "tests/agreement/test_fuzz_kernels.py": Tier.ALL,
+    "tests/frontend/test_fuzz.py": Tier.ALL,
+    "tests/frontend/test_mutants.py": Tier.ALL,
+    "tests/lowering/schedule/test_random_cascades.py": Tier.ALL,
+    "tests/lowering/schedule/test_random_graphs.py": Tier.ALL,
+    "tests/lowering/schedule/test_results.py": Tier.ALL,
+    "tests/test_anything_handed.py": Tier.ALL,
+    # Sweeps: a compilation per case, or the PTX machine.
+    "tests/agreement/test_integer_casts.py": Tier.ALL,
+    "tests/agreement/test_shipped.py": Tier.ALL,
+    "tests/lowering/cuda/kernel/test_function.py": Tier.ALL,
+    "tests/lowering/cuda/simt": Tier.ALL,
+    "tests/lowering/cuda/storage/test_reductions.py": Tier.ALL,
+    "tests/ops/definitions": Tier.ALL,
+    "tests/replay/test_replay.py": Tier.ALL,
+    # Documents, notebooks, browsers, and the wheel.
+    "tests/agreement/test_documents.py": Tier.ALL,
+    "tests/agreement/test_graph_documents.py": Tier.ALL,
+    "tests/benchmarks/test_notebook.py": Tier.ALL,
+    "tests/browser": Tier.ALL,
+    "tests/distribution/test_distribution.py": Tier.ALL,
+    "tests/docs/test_docs.py::test_examples_run": Tier.ALL,
+    "tests/docs/test_site.py": Tier.ALL,
+    "tests/magics/test_kernel.py": Tier.ALL,
+    "notebooks": Tier.ALL,
+    # One of each of these kinds is in `make test` all the same.
+    "tests/browser/test_live.py::test_a_live_view_comes_back_with_the_page": Tier.TEST,
+    "tests/distribution/test_distribution.py::test_a_kernel_runs_from_the_installed_wheel": Tier.TEST,
+    "notebooks/00_tour.ipynb": Tier.TEST,
+}
+"""The tier of a folder, a file or a function; the longest name that matches a test decides."""
+
+EXAMPLES: Final[Mapping[Tier, int]] = {Tier.CHECK: 10, Tier.TEST: 20}
+"""At most so many examples per property; `ALL` runs as many as each test asks for."""
+
+
+def tier_of(node: str) -> Tier:
+    """Look up the tier of a test by its node id, such as `tests/viz/test_viz.py::test_a_view[cpu]`."""
+    name = node.partition("[")[0].removeprefix(".")
+    while name not in RULES:
+        name = name.rpartition("::" if "::" in name else "/")[0]
+    return RULES[name]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--tier`."""
+    names = [tier.name.lower() for tier in Tier]
+    parser.addoption("--tier", choices=names, default="all", help="run the tests of this tier and of the cheaper ones")
+
+
+def _requested(config: pytest.Config) -> Tier:
+    return Tier[str(config.getoption("--tier")).upper()]
+
+
+def _cheapest(path: str) -> Tier:
+    """Return the cheapest tier of what a file or a folder holds."""
+    below = (tier for name, tier in RULES.items() if name.startswith((f"{path}/", f"{path}::")))
+    return min(below, default=Tier.ALL)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import the files of dearer tiers."""
+    if not collection_path.is_relative_to(ROOT) or _requested(config) is Tier.ALL:
+        return None
+    path = collection_path.relative_to(ROOT).as_posix()
+    return min(tier_of(path), _cheapest(path)) > _requested(config) or None
+
+
+def select(items: Iterable[pytest.Item], tier: Tier) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Split `items` into those that `tier` runs and the others."""
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        (chosen if tier_of(item.nodeid) <= tier else others).append(item)
+    return chosen, others
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Keep the tests of the tier, and cap the examples of properties."""
+    tier = _requested(config)
+    if tier is Tier.ALL:
+        return
+    items[:], others = select(items, tier)
+    config.hook.pytest_deselected(items=others)
+    for item in items:
+        cap_examples(getattr(item, "obj", None), EXAMPLES[tier])
+
+
+def cap_examples(test: object, most: int) -> None:
+    """Lower the number of examples of a property; leave other tests as they are."""
+    # Hypothesis offers no way to change the settings of a test that has some: this attribute is where they are.
+    attribute = "_hypothesis_internal_use_settings"
+    own: settings | None = getattr(test, attribute, None)
+    if own is not None and own.max_examples > most:
+        setattr(test, attribute, settings(own, max_examples=most))
